@@ -66,7 +66,7 @@ class Opened:
         """For calls of a function with arrays on the host, which machine code may answer; None where the program itself looks at each call.
         `target` is what Python calls, `offsets` where its fields lie."""
         from compiler.launch.native_calls.calls import NativeCalls
-        from compiler.launch.native_calls.learn import block_function
+        from compiler.launch.native_calls.learn import blocks_function
         from compiler.typed_ast import nodes
         from runtime.calls import arrays
 
@@ -74,9 +74,13 @@ class Opened:
         own = [node for node in session.check().statements if isinstance(node, nodes.Function) and node.name == name]
         if session.options.explain is not None or session.options.sanitize or len(own) != 1 or not arrays.is_known():
             return None
-        function = block_function(own[0], session.host.types[name], session.host.names)
-        if function is None or not session.block(function.compute).always_on_cpu:
+        function = blocks_function(own[0], session.host.types[name], session.host.names)
+        if function is None:
             return None
+        for block in function.blocks:
+            placed = session.block(block)
+            if not placed.always_on_cpu or placed.block.constants.intersection(function.names[block.span]):
+                return None
         return NativeCalls(function, target, offsets, self.unawaited.futures)
 
     def repeats(self, name: str) -> Repeats | None:

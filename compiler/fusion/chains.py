@@ -13,6 +13,7 @@ from compiler.fusion.kernel import JoinedBlock
 from compiler.fusion.merge import NUMBERS
 from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
 from compiler.launch.kernels import BuiltKernel
+from compiler.launch.native_calls import watch
 from compiler.launch.signature import as_tensor, kernel_key
 from compiler.lowering.result_plan import number_of
 from runtime.records import define, frozen
@@ -171,6 +172,8 @@ def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:
     if len(group.members) == 1:
         return _Group(last, group)
     block = last.block
+    inputs = {name: (blocks[number].placed.block.compute.span, own) for name, (number, own) in group.inputs.items()}
+    watch.note_joined(group.kernel, inputs)
     joined = JoinedBlock(block.compute, {}, {}, block.options, block.warn, kernel=group.kernel)
     return _Group(PlacedBlock(joined, last.wish, last.places, last.explain), group)
 

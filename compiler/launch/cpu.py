@@ -83,7 +83,7 @@ class CpuCall:
             raise ZyntaxError(diagnosed(fault, plan.kernel.nest.sites, self.compute.span))
         value = value_of(plans, results, values)
         if CPU_LAUNCHES.calls is not None:
-            CPU_LAUNCHES.calls.append(CpuLaunch(plan.kernel, values, threads, value))
+            CPU_LAUNCHES.calls.append(CpuLaunch(plan.kernel, values, threads, value, self.compute.span))
         return value
 
     def _result(self, number: int, result: ResultPlan, given: Mapping[str, Any]) -> Any:

@@ -50,11 +50,45 @@ def sums(x: tensor[M, K], y: tensor[K, N]): tensor {
     compute(x, y) { for i in 0..M, j in 0..N { var s = 0.0; for k in 0..K: s += x[i, k] * y[k, j]; out[i, j] = s } }
 }
 def captured(x: tensor[N]): tensor { compute(x) { for i in 0..N: out[i] = x[i] * factor } }
+def changed(x: tensor[N]): tensor {
+    let y = compute(x) { for i in 0..N: out[i] = x[i] + x[i] }
+    x.sum()
+    compute(y) { for i in 0..N: out[i] = y[i] + y[i] }
+}
+def later(x: tensor[N], k: tensor[N, i64]): Future<tensor[N]> { compute(x, k) @async { for i in 0..N: out[i] = x[k[i]] } }
+"""
+
+SEQUENCES = """
 def twice(x: tensor[N]): tensor {
     let y = compute(x) { for i in 0..N: out[i] = x[i] + x[i] }
     compute(y) { for i in 0..N: out[i] = y[i] + y[i] }
 }
-def later(x: tensor[N], k: tensor[N, i64]): Future<tensor[N]> { compute(x, k) @async { for i in 0..N: out[i] = x[k[i]] } }
+def less(x: tensor[N]): tensor {
+    let m = compute(x) @kernel reduce(max) { for i in 0..N: yield x[i] }
+    compute(x, m) { for i in 0..N: out[i] = x[i] - m }
+}
+def backwards(x: tensor[N], by: f32): tensor {
+    let y = compute(a = x, by) @kernel scan(+) { for i in 0..N: yield a[i] * by }
+    compute(v = y, x) { for i in 0..N: out[i] = v[N - 1 - i] + x[i] }
+}
+def layers(a: tensor[M, K], b: tensor[K, N], c: tensor[N]): tensor {
+    let p = compute(a, b) { for i in 0..M, j in 0..N { var s = 0.0; for k in 0..K: s += a[i, k] * b[k, j]; out[i, j] = s } }
+    let q = compute(p, c) { for i in 0..M, j in 0..N: out[i, j] = max(p[i, j] + c[j], 0.0) }
+    compute(x = q, y = b) { for i in 0..M, j in 0..K { var s = 0.0; for k in 0..N: s += x[i, k] * y[j, k]; out[i, j] = s } }
+}
+def chosen(x: tensor[N], k: tensor[N, i64]): tensor {
+    let y = compute(x) @kernel scan(+) { for i in 0..N: yield x[i] }
+    compute(y, k) { for i in 0..N: out[i] = y[k[i]] }
+}
+def counted(x: tensor[N, i64]): tensor[N, i64] {
+    let m = compute(x) @kernel reduce(max) { for i in 0..N: yield x[i] }
+    compute(x, m) { for i in 0..N: out[i] = x[i] - m }
+}
+def swapped(x: tensor[N], y: tensor[N]): tensor {
+    let a = compute(y) { for i in 0..N: out[i] = y[i] * 2.0 }
+    let b = compute(x) @kernel scan(+) { for i in 0..N: yield x[i] }
+    compute(y = b, x = a) { for i in 0..N: out[i] = y[i] - x[N - 1 - i] }
+}
 """
 
 pytestmark = pytest.mark.skipif(not arrays.is_known(), reason="this interpreter has no calls by machine code")
@@ -421,11 +455,82 @@ def test_numbers_of_numpy(program):
         same(program.scale(numbers(5), by), numbers(5) * np.float32(by))
 
 
-def test_functions_with_more_than_parameters_go_through_the_program(program, ways):
+def test_functions_that_are_more_than_blocks_of_parameters_go_through_the_program(program, ways):
     for _ in range(4):
         same(program.captured(numbers(4)), numbers(4) * 3)
-        same(program.twice(numbers(4)), numbers(4) * 4)
-    assert not program.captured._entry and not program.twice._entry
+        same(program.changed(numbers(4)), numbers(4) * 4)
+    assert not program.captured._entry and not program.changed._entry
+
+
+# ---- several blocks ----
+
+
+def layered(a, b, c):
+    return np.maximum(a.astype(np.float64) @ b + c, 0) @ b.T.astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def sequences():
+    return zynml.compile(SEQUENCES, threads=2)
+
+
+@pytest.mark.parametrize("count", [1, 2, 17, 1000, 1 << 17])
+def test_blocks_one_after_the_other(sequences, ways, count):
+    ready(sequences.twice, numbers(4))
+    ready(sequences.less, numbers(4))
+    ready(sequences.backwards, numbers(4), 2.0)
+    ready(sequences.swapped, numbers(4), numbers(4))
+    x, y = numbers(count, seed=count), numbers(count, seed=count + 1)
+    same(answered(ways, sequences.twice, x), x * 4)
+    same(answered(ways, sequences.less, x), x - x.max())
+    same(answered(ways, sequences.backwards, x, 3.0), (np.cumsum(x.astype(np.float64) * 3)[::-1] + x).astype(np.float32))
+    same(answered(ways, sequences.swapped, x, y), (np.cumsum(x.astype(np.float64)) - 2 * y[::-1]).astype(np.float32))
+
+
+def test_products_in_layers(sequences, ways):
+    ready(sequences.layers, numbers(2, 3), numbers(3, 4), numbers(4))
+    for m, k, n in ((1, 1, 1), (5, 6, 7), (0, 3, 2), (3, 0, 2), (3, 2, 0), (70, 40, 90)):
+        given = numbers(m, k), numbers(k, n, seed=2), numbers(n, seed=3)
+        same(answered(ways, sequences.layers, *given), layered(*given).astype(np.float32))
+    assert "size `N`" in refused(ways, sequences.layers, numbers(2, 3), numbers(3, 4), numbers(5))
+    assert "size `K`" in refused(ways, sequences.layers, numbers(2, 3), numbers(2, 4), numbers(4))
+
+
+def test_a_fault_of_a_later_block_is_told_by_the_program(ways):
+    right, wrong = np.array([2, 0, 1]), np.array([0, 3, 1])
+    program = zynml.compile(SEQUENCES)
+    before = refused(ways, program.chosen, numbers(3), wrong)
+    assert "ZYN0801" in before
+    ready(program.chosen, numbers(3), right)
+    x = numbers(3)
+    watched = (x, right, wrong, x.dtype)
+    gc.collect()
+    early = references(*watched)
+    for _ in range(200):
+        assert refused(ways, program.chosen, x, wrong) == before
+        same(answered(ways, program.chosen, x, right), np.cumsum(x)[right])
+    gc.collect()
+    assert all(abs(late - first) <= 8 for first, late in zip(early, references(*watched), strict=True))
+
+
+def test_whole_numbers_between_blocks_are_the_programs(sequences):
+    for _ in range(4):
+        x = np.array([3, 1 << 60, -5])
+        same(sequences.counted(x), x - x.max())
+
+
+def test_what_blocks_hand_on_is_freed(sequences):
+    x = numbers(1 << 15)
+    ready(sequences.backwards, x, 2.0)
+    tracemalloc.start()
+    try:
+        early = tracemalloc.get_traced_memory()[0]
+        for _ in range(200):
+            sequences.backwards(x, 2.0)
+        late = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert late - early < 4 * x.nbytes
 
 
 @pytest.mark.parametrize("options", [{"device": "emulator"}, {"sanitize": True}], ids=str)

@@ -1,5 +1,7 @@
 """Arguments in machine code: an object of Python's is looked at and taken, or the call is handed on."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
@@ -16,17 +18,27 @@ DOUBLE = vector("double")
 
 @frozen(eq=False)
 class TakenArray:
-    """An array of the call: its object, its address, extents and strides in bytes."""
+    """An array of the call: where its elements are, asked when a kernel runs; extents, strides in bytes, and its object where it is an
+    argument."""
 
     argument: ArrayArgument
-    object: Value
-    data: Value
+    data: Callable[[], Value]
     extents: tuple[WholeNumber, ...]
-    strides: tuple[Value, ...]
+    strides: tuple[Value, ...] = ()
+    object: Value | None = None
 
     @property
     def width(self) -> int:
         return int(self.argument.dtype.itemsize)
+
+
+@frozen(eq=False)
+class TakenNumber:
+    """A number of the call: as kernels take it, asked when one runs, and as a whole number where it is one."""
+
+    dtype: DType
+    value: Callable[[], Value]
+    whole: WholeNumber | None = None
 
 
 def require_type(code: CallCode, given: Value, wanted: type) -> None:
@@ -54,7 +66,8 @@ def take_array(code: CallCode, given: Value, argument: ArrayArgument) -> TakenAr
             first = w.load(PTR, code.at(given, arrays.STRIDES))
             strides = [w.load(I64, code.at(first, 8 * axis)) for axis in range(argument.rank)]
             _require_strides(code, strides, argument)
-    return TakenArray(argument, given, w.load(PTR, code.at(given, arrays.DATA)), tuple(extents), tuple(strides))
+    data = w.load(PTR, code.at(given, arrays.DATA))
+    return TakenArray(argument, lambda: data, tuple(extents), tuple(strides), given)
 
 
 def _require_dtype(code: CallCode, held: Value, wanted: np.dtype[np.generic]) -> None:
@@ -85,7 +98,7 @@ def _require_strides(code: CallCode, strides: list[Value], argument: ArrayArgume
 def bounds_of(code: CallCode, array: TakenArray) -> tuple[Value, Value]:
     """The addresses of the first byte of the elements, and of the one behind their last."""
     w = code.w
-    low = high = w.value(I64, f"ptrtoint {array.data} to i64")
+    low = high = w.value(I64, f"ptrtoint {array.data()} to i64")
     if array.argument.layout is ArrayLayout.CONTIGUOUS:
         count = code.product(list(array.extents))
         high = w.add(low, w.mul(count.value, constant(I64, array.width)))
@@ -97,11 +110,11 @@ def bounds_of(code: CallCode, array: TakenArray) -> tuple[Value, Value]:
     return low, w.binary("add", high, constant(I64, array.width))
 
 
-def take_number(code: CallCode, given: Value, argument: NumberArgument) -> tuple[Value, WholeNumber | None]:
-    """The number as the kernel takes it, and as a whole number where it is one."""
+def take_number(code: CallCode, given: Value, argument: NumberArgument) -> TakenNumber:
     require_type(code, given, argument.python)
     if argument.python is float:
-        return _taken_float(code, code.call("PyFloat_AsDouble", DOUBLE, given), argument.dtype), None
+        value = _taken_float(code, code.call("PyFloat_AsDouble", DOUBLE, given), argument.dtype)
+        return TakenNumber(argument.dtype, lambda: value)
     over = code.w.alloca(I32)
     number = code.call("PyLong_AsLongLongAndOverflow", I64, given, over)
     code.require(code.w.compare("eq", code.w.load(I32, over), constant(I32, 0)))
@@ -121,7 +134,7 @@ EXACT = {DType.F32: 1 << 24, DType.F64: MOST}
 """Ints up to here are the same as floats of these types."""
 
 
-def _taken_int(code: CallCode, number: Value, dtype: DType) -> tuple[Value, WholeNumber | None]:
+def _taken_int(code: CallCode, number: Value, dtype: DType) -> TakenNumber:
     w = code.w
     least, most = -MOST, MOST
     if dtype is DType.BOOL:
@@ -136,6 +149,6 @@ def _taken_int(code: CallCode, number: Value, dtype: DType) -> tuple[Value, Whol
     code.require(w.compare("sge", number, constant(I64, least)))
     code.require(w.compare("sle", number, constant(I64, most)))
     if dtype.is_float:
-        element = "float" if dtype is DType.F32 else "double"
-        return w.convert("sitofp", number, element), None
-    return number, WholeNumber(w, number, MOST)
+        value = w.convert("sitofp", number, "float" if dtype is DType.F32 else "double")
+        return TakenNumber(dtype, lambda: value)
+    return TakenNumber(dtype, lambda: number, WholeNumber(w, number, MOST))

@@ -15,7 +15,8 @@ from compiler.hir.module import OptimizationLevel
 from compiler.launch.native_calls import emit
 from compiler.launch.native_calls.code import NAME
 from compiler.launch.native_calls.entry import EMPTIED, FIRST, SLOWLY, entry_module
-from compiler.launch.native_calls.learn import BlockFunction, Kinds, kinds_of, plan_of
+from compiler.launch.native_calls.launches import kernel_symbol
+from compiler.launch.native_calls.learn import BlocksFunction, Kinds, kinds_of, plan_of
 from compiler.launch.native_calls.plan import CallPlan, Unplannable
 from compiler.launch.native_calls.watch import CPU_LAUNCHES
 from runtime import forks, futures
@@ -38,7 +39,7 @@ class NativeCalls:
     """The calls of one function. `target`: the callable that Python has, with fields as `vectorcall_type` adds them; `offsets`: where they
     lie; `unawaited`: a dictionary with something in it while futures of the program are under way whose faults a call must tell."""
 
-    function: BlockFunction
+    function: BlocksFunction
     target: "ref[Any]"
     offsets: dict[str, int]
     unawaited: object
@@ -54,9 +55,8 @@ class NativeCalls:
             return program(*given)
         with CPU_LAUNCHES.watched() as launches:
             value = program(*given)
-        if len(launches) == 1:
-            with suppress(Unplannable):
-                self._add(kinds, plan_of(self.function, kinds, given, launches[0], value))
+        with suppress(Unplannable):
+            self._add(kinds, plan_of(self.function, kinds, given, launches, value))
         return value
 
     def _comes_again(self, kinds: Kinds) -> bool:
@@ -74,6 +74,7 @@ class NativeCalls:
         if target is None:
             return
         entries = _entries(tuple(self.offsets.items()))
+        kernels = [launch.kernel.native for launch in plan.launches]
         code = emit.emit_call(plan, self.unawaited, futures._READING, _attributes())
         with self._lock:
             if kinds in self._planned:
@@ -82,7 +83,7 @@ class NativeCalls:
             symbols = {
                 **arrays.symbols(),
                 **{name: id(referred) for name, referred in code.objects.items()},
-                emit.KERNEL: plan.kernel.native.entry(),
+                **{kernel_symbol(number): kernel.entry() for number, kernel in enumerate(kernels)},
                 emit.NEXT: following,
                 SLOWLY: entries[SLOWLY],
                 emit.FORKED: pool.forked_flag(),
@@ -90,7 +91,7 @@ class NativeCalls:
             addresses, tracker = _compiled(code.module.text()).addresses([NAME], symbols)
             # the code of calls that run in other threads stays, and so does what it refers to
             self._planned.add(kinds)
-            self._kept.append((tracker, code.objects, plan.kernel.native))
+            self._kept.append((tracker, code.objects, kernels))
             setattr(target, f"_{ENTRY}", addresses[NAME])
             setattr(target, f"_{KEPT}", self._kept)
             setattr(target, f"_{VECTOR}", entries[FIRST])

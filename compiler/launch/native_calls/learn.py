@@ -1,8 +1,9 @@
 """Plans from calls that went the way through the program.
 
-A function has plans where its body is one compute block, whose value it returns or nothing; where each input of the block is one of its
-parameters under any name, and each other name in the block a parameter or a size that its parameters' types name on its own in some
-extent. The call says the rest: which kernel ran, on which arguments as they were given, and that its value was the function's."""
+A function has plans where its body is a sequence of compute blocks: each but the last is the value of a `let`, the last is the function's
+value, or nothing. Each input of a block is a parameter or an earlier block's value, under any name, and each other name in a block one of
+these, or a size that the parameters' types name on its own in some extent. The call says the rest: which kernels ran, on which values, and
+that what the last one made was the function's value."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
@@ -10,8 +11,19 @@ from typing import Any
 import numpy as np
 
 from compiler.hir.affine import Affine
-from compiler.launch.native_calls.plan import Argument, ArrayArgument, ArrayLayout, CallPlan, NumberArgument, Unplannable
+from compiler.launch.native_calls.plan import (
+    Argument,
+    ArrayArgument,
+    ArrayLayout,
+    CallPlan,
+    EarlierResult,
+    NumberArgument,
+    Origin,
+    PlannedLaunch,
+    Unplannable,
+)
 from compiler.launch.native_calls.watch import CpuLaunch
+from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar, ShapeExpr, TensorType, TupleType, Type
@@ -21,30 +33,27 @@ from runtime.tensor import NAMES, numpy_dtype
 Kinds = tuple[Any, ...]
 
 
-@frozen
-class BlockFunction:
-    """A function that is one block. `inputs`: the position of the parameter behind each of the block's names; `sizes`: position and axis
-    where each size is read; `extents`: of each parameter, as declared."""
+class OfBlock:
+    """Stands for the value of an earlier block, among the names of a function."""
 
-    compute: nodes.Compute
+
+OF_BLOCK = OfBlock()
+
+
+@frozen
+class BlocksFunction:
+    """A function that is a sequence of blocks. `names`: of each block, where the values of its names come from: a parameter, by its
+    position, a size, or an earlier block; `sizes`: position and axis where each size is read; `extents`: of each parameter, as declared."""
+
+    blocks: tuple[nodes.Compute, ...]
     type: FunctionType
-    inputs: Mapping[str, int]
+    names: Mapping[Span, Mapping[str, int | str | OfBlock]]
     sizes: Mapping[str, tuple[int, int]]
     extents: tuple[tuple[Affine | None, ...] | None, ...]
 
 
-def block_function(function: nodes.Function, type: FunctionType, globals: Container[str]) -> BlockFunction | None:
-    """The function as one block, `type` as declared; None where it is something else. `globals`: names that mean something outside."""
-    body = function.body.statements if function.body is not None else ()
-    block = body[0].value if len(body) == 1 and isinstance(body[0], nodes.Return | nodes.ExpressionStatement) else None
-    if function.is_async or not isinstance(block, nodes.Compute) or (block.kernel is not None and block.kernel.is_async):
-        return None
-    positions = {parameter.name: position for position, parameter in enumerate(function.parameters)}
-    inputs = dict(positions)
-    for entry in block.inputs:
-        if not isinstance(entry.value, nodes.Name) or entry.value.name not in positions:
-            return None
-        inputs[entry.name] = positions[entry.value.name]
+def blocks_function(function: nodes.Function, type: FunctionType, globals: Container[str]) -> BlocksFunction | None:
+    """The function as blocks, `type` as declared; None where it is something else. `globals`: names that mean something outside."""
     dims = [dims_of(one.shape) if isinstance(one, TensorType) else None for one in type.parameters]
     sizes: dict[str, tuple[int, int]] = {}
     for position, extents in enumerate(dims):
@@ -52,10 +61,39 @@ def block_function(function: nodes.Function, type: FunctionType, globals: Contai
             if extent is not None and extent.constant == 0 and len(extent.terms) == 1 and extent.terms[0][1] == 1:
                 sizes.setdefault(extent.terms[0][0], (position, axis))
     named = {name for extents in dims for extent in extents or () if extent is not None for name, _ in extent.terms}
-    if named != sizes.keys() or any(name in globals for name in named) or not _is_passed_on(type.result):
+    if function.is_async or named != sizes.keys() or any(name in globals for name in named) or not _is_passed_on(type.result):
         return None
+    known: dict[str, int | str | OfBlock] = {name: name for name in sizes}
+    known.update({parameter.name: position for position, parameter in enumerate(function.parameters)})
+    names: dict[Span, Mapping[str, int | str | OfBlock]] = {}
+    blocks: list[nodes.Compute] = []
+    statements = function.body.statements if function.body is not None else ()
+    for number, statement in enumerate(statements):
+        block = _block_of(statement, last=number == len(statements) - 1)
+        if block is None or not all(isinstance(entry.value, nodes.Name) and entry.value.name in known for entry in block.inputs):
+            return None
+        names[block.span] = {
+            **known,
+            **{entry.name: known[entry.value.name] for entry in block.inputs if isinstance(entry.value, nodes.Name)},
+        }
+        blocks.append(block)
+        if isinstance(statement, nodes.Let) and isinstance(statement.pattern, nodes.BindingPattern):
+            known[statement.pattern.name] = OF_BLOCK
     forms = tuple(None if extents is None else tuple(map(_form, extents)) for extents in dims)
-    return BlockFunction(block, type, inputs, sizes, forms)
+    return BlocksFunction(tuple(blocks), type, names, sizes, forms) if blocks else None
+
+
+def _block_of(statement: nodes.Statement, last: bool) -> nodes.Compute | None:
+    """The block that a statement is."""
+    match statement:
+        case nodes.Let(pattern=nodes.BindingPattern(), mutable=False, annotation=None, value=nodes.Compute() as block) if not last:
+            if any(entry.mutable for entry in block.inputs):
+                return None
+        case nodes.Return(value=nodes.Compute() as block) | nodes.ExpressionStatement(value=nodes.Compute() as block) if last:
+            pass
+        case _:
+            return None
+    return None if block.kernel is not None and block.kernel.is_async else block
 
 
 def _is_passed_on(result: Type) -> bool:
@@ -92,22 +130,51 @@ def _layout_of(array: Any) -> ArrayLayout:
     return ArrayLayout.ROWS if array.strides[-1] == array.itemsize else ArrayLayout.STRIDED
 
 
-def plan_of(function: BlockFunction, kinds: Kinds, given: Sequence[Any], launch: CpuLaunch, value: Any) -> CallPlan:
-    """The plan of calls like this one, which took `given`, made this launch, and came to `value`. Raises Unplannable."""
+def plan_of(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launches: Sequence[CpuLaunch], value: Any) -> CallPlan:
+    """The plan of calls like this one, which took `given`, made these launches, and came to `value`. Raises Unplannable."""
+    if not launches:
+        raise Unplannable("a call that launches nothing")
     gives_nothing = function.type.result == UNIT and value is None
-    if not (gives_nothing or _is_same(value, launch.value)):
-        raise Unplannable("a value that isn't the block's")
-    updated = {result.input for result in launch.kernel.lowered.plan.results if result.input is not None}
-    inputs = {name: position for name, position in function.inputs.items() if name in launch.values}
+    origin = None
+    if not gives_nothing and not _is_same(value, launches[-1].value):
+        origin = _result_of(value, launches)
+    planned = [_planned(function, kinds, given, launches, number) for number in range(len(launches))]
+    updated = {
+        place
+        for launch in planned
+        for result in launch.kernel.lowered.plan.results
+        if result.input is not None and isinstance(place := launch.inputs[result.input], int)
+    }
+    arguments = [_argument(function, kinds[position], position, position in updated) for position in range(len(kinds))]
+    return CallPlan(launches[-1].threads, arguments, function.sizes, planned, origin, gives_nothing)
+
+
+def _planned(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launches: Sequence[CpuLaunch], number: int) -> PlannedLaunch:
+    launch = launches[number]
+    inputs: dict[str, Origin] = {}
     for name, taken in launch.values.items():
-        if name in inputs:
-            if isinstance(kinds[inputs[name]], tuple) and taken is not given[inputs[name]]:
-                raise Unplannable("an array that is converted")
-        elif name not in function.sizes:
+        block, own = launch.named(name)
+        origin = OF_BLOCK if block is None else function.names.get(block, {}).get(own)
+        if origin is None:
             raise Unplannable("a name of the program's")
-    written = {inputs[name] for name in updated}
-    arguments = [_argument(function, kinds[position], position, position in written) for position in range(len(kinds))]
-    return CallPlan(launch.kernel, launch.threads, arguments, inputs, function.sizes, gives_nothing)
+        if isinstance(origin, OfBlock):
+            inputs[name] = _result_of(taken, launches[:number])
+            continue
+        if isinstance(origin, int) and isinstance(kinds[origin], tuple) and taken is not given[origin]:
+            raise Unplannable("an array that is converted")
+        inputs[name] = origin
+    return PlannedLaunch(launch.kernel, inputs)
+
+
+def _result_of(value: Any, launches: Sequence[CpuLaunch]) -> EarlierResult:
+    """The launch that made this very value, and which of its results it is."""
+    for number, launch in enumerate(launches):
+        made = launch.value if isinstance(launch.value, tuple) else (launch.value,)
+        if all(result.group == 0 for result in launch.kernel.lowered.plan.results):
+            for result, each in enumerate(made):
+                if each is value:
+                    return EarlierResult(number, result)
+    raise Unplannable("a value that isn't a block's")
 
 
 def _is_same(value: Any, made: Any) -> bool:
@@ -116,7 +183,7 @@ def _is_same(value: Any, made: Any) -> bool:
     return value is made
 
 
-def _argument(function: BlockFunction, kind: Any, position: int, updated: bool) -> Argument:
+def _argument(function: BlocksFunction, kind: Any, position: int, updated: bool) -> Argument:
     declared = function.type.parameters[position]
     if isinstance(kind, tuple):
         dtype, rank, layout = kind

@@ -1,4 +1,4 @@
-"""What is known of calls that machine code answers: the arguments that it takes, the kernel that runs on them, and the value. Sizes and
+"""What is known of calls that machine code answers: the arguments that it takes, the kernels that run on them, and the value. Sizes and
 numbers are not part of a plan: they are read from the arguments."""
 
 from collections.abc import Mapping
@@ -46,15 +46,36 @@ Argument = ArrayArgument | NumberArgument
 
 
 @frozen
-class CallPlan:
-    """Calls of one function with arguments of these kinds. `inputs`: the position of the argument that is an input of the block, by the
-    block's name for it. `sizes`: where each size that the function names is read: position and axis. `gives_nothing`: the value is None."""
+class EarlierResult:
+    """A result of an earlier launch: the number of the launch, and of its result."""
+
+    launch: int
+    result: int
+
+
+Origin = int | str | EarlierResult
+"""Where an input of a kernel comes from: the argument at a position, the size of a name, or an earlier launch."""
+
+
+@frozen
+class PlannedLaunch:
+    """A launch of a kernel. `inputs`: where each comes from, by the kernel's name for it."""
 
     kernel: BuiltKernel
+    inputs: Mapping[str, Origin]
+
+
+@frozen
+class CallPlan:
+    """Calls of one function with arguments of these kinds. `sizes`: where each size that the function names is read: position and axis.
+    `launches`: in the order in which they run. `value`: the result that is the function's value; None where that is all that the last
+    launch gives. `gives_nothing`: the value is Python's None."""
+
     threads: int
     arguments: tuple[Argument, ...] = field(converter=as_tuple)
-    inputs: Mapping[str, int]
     sizes: Mapping[str, tuple[int, int]]
+    launches: tuple[PlannedLaunch, ...] = field(converter=as_tuple)
+    value: EarlierResult | None = None
     gives_nothing: bool = False
 
 

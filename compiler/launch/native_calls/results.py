@@ -6,7 +6,7 @@ from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
 from compiler.backends.llvm.writer import Value, constant
 from compiler.launch.native_calls.arguments import DOUBLE
 from compiler.launch.native_calls.code import NULL, CallCode
-from compiler.launch.native_calls.numbers import MOST, WholeNumber
+from compiler.launch.native_calls.numbers import WholeNumber
 from compiler.lowering.result_plan import ResultPlan
 from compiler.typed_ast.types import DType
 from runtime import buffers
@@ -26,29 +26,38 @@ class Room:
     array: Value | None = None
 
 
+@frozen(eq=False)
+class Part:
+    """A result that is a part of the value."""
+
+    plan: ResultPlan
+    room: Room
+
+
 class Held:
     """What the call holds and gives back where it fails: arrays, and memory of C's."""
 
     def __init__(self, code: CallCode) -> None:
         self.code = code
-        self._cells: list[tuple[Value, str]] = []
+        self._cells: list[tuple[Value, str, str]] = []
 
     def hold(self, address: Value, given_back_by: str, failed: str) -> None:
         """Goes to the block `failed` where there is none."""
         w = self.code.w
         cell = w.alloca(PTR)
         w.at_entry(f"store ptr null, {cell}")
-        self._cells.append((cell, given_back_by))
+        self._cells.append((cell, given_back_by, address.text))
         w.store(address, cell)
         going = w.label("held")
         w.branch_if(w.compare("eq", address, NULL), failed, going)
         w.start(going)
 
-    def give_back(self, only: str = "") -> None:
-        """All of it, or what is given back by `only` this function."""
+    def give_back(self, only: str = "", but: Sequence[Value] = ()) -> None:
+        """All of it, or what is given back by `only` this function, but not these."""
         w = self.code.w
-        for cell, function in self._cells:
-            if not only or function == only:
+        kept = {address.text for address in but}
+        for cell, function, text in self._cells:
+            if (not only or function == only) and text not in kept:
                 address = w.load(PTR, cell)
                 with w.when(w.compare("ne", address, NULL)):
                     self.code.do(function, address)
@@ -95,10 +104,9 @@ def new_number(code: CallCode) -> Room:
     return Room(code.w.alloca(I8, NUMBER_BYTES, NUMBER_BYTES))
 
 
-def scratch(code: CallCode, extents: Sequence[WholeNumber], width: int, held: Held, failed: str) -> Value:
-    """Scratch memory."""
+def scratch(code: CallCode, count: WholeNumber, width: int, held: Held, failed: str) -> Value:
+    """Scratch memory for so many elements."""
     w = code.w
-    count = code.product(list(extents), MOST // width)
     size = w.mul(w.intrinsic("umax", count.value, constant(I64, 1)), constant(I64, width))
     address = code.call("malloc", PTR, size)
     held.hold(address, "free", failed)
@@ -134,6 +142,16 @@ def number_of(code: CallCode, room: Room, dtype: DType) -> Value:
             set_ = w.compare("ne", w.load(I8, room.data), constant(I8, 0))
             return code.call("PyBool_FromLong", PTR, w.convert("zext", set_, "i64"))
     return code.call("PyArray_Scalar", PTR, room.data, code.object(numpy_dtype(dtype.value)), NULL)
+
+
+def object_of(code: CallCode, part: Part) -> Value:
+    """The object of Python's for a part of the value."""
+    if part.plan.scalar:
+        return number_of(code, part.room, part.plan.dtype)
+    assert part.room.array is not None
+    if part.plan.input is not None:
+        code.do("Py_IncRef", part.room.array)
+    return part.room.array
 
 
 def tuple_of(code: CallCode, values: Sequence[Value]) -> Value:
