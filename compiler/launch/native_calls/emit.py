@@ -44,7 +44,7 @@ class _Call:
         for number, planned in enumerate(self.plan.launches):
             require_plannable(planned.kernel, alone=len(self.plan.launches) == 1)
             launches.append(LaunchCode(code, self.held, number, planned))
-            launches[-1].prepare({name: self._origin(origin, taken, launches) for name, origin in planned.inputs.items()}, self.sizes)
+            launches[-1].prepare({name: self._origin(origin, taken, launches) for name, origin in planned.inputs.items()})
         if self.plan.threads > 1:
             self._require_own_threads(launches)
         # from here on nothing goes wrong but kernels, and a lack of memory

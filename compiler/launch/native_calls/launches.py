@@ -84,9 +84,8 @@ class LaunchCode:
 
     # ---- before anything runs ----
 
-    def prepare(self, inputs: Mapping[str, Taken | WholeNumber], sizes: Mapping[str, WholeNumber]) -> None:
-        """Looks at the inputs. The call goes on only where the kernel may run with them. `sizes`: those that the function names."""
-        self.facts.update(sizes)
+    def prepare(self, inputs: Mapping[str, Taken | WholeNumber]) -> None:
+        """Looks at the inputs. The call goes on only where the kernel may run with them."""
         for name, taken in inputs.items():
             match taken:
                 case TakenArray():
