@@ -24,9 +24,9 @@ Alternative = Callable[[], Number]
 
 def boolean(body: Body, node: nodes.Expression) -> Number:
     """A condition as a number; what is known where it holds stays with it."""
-    found = truth(body, node)
-    body.here.truths[found.value.name] = found
-    return Number(DType.BOOL, value=found.value, origin=DType.BOOL)
+    condition = truth(body, node)
+    body.here.truths[condition.value.name] = condition
+    return Number(DType.BOOL, value=condition.value, origin=DType.BOOL)
 
 
 def truth(body: Body, node: nodes.Expression) -> Truth:
@@ -43,24 +43,23 @@ def truth(body: Body, node: nodes.Expression) -> Truth:
             case nodes.Binary(operator="and" | "or" as operator, left=left, right=right):
                 return _both(body, operator, truth(body, left), right)
             case _:
-                found = number(body, node)
-                return as_truth(body, found, node)
+                return as_truth(body, number(body, node), node)
 
 
-def as_truth(body: Body, found: Number, node: nodes.Expression) -> Truth:
-    if found.dtype is DType.BOOL:
-        value = value_of(body.build, found)
+def as_truth(body: Body, operand: Number, node: nodes.Expression) -> Truth:
+    if operand.dtype is DType.BOOL:
+        value = value_of(body.build, operand)
         return body.here.truths.get(value.name) or Truth(value)
-    if found.dtype.is_float:
+    if operand.dtype.is_float:
         raise fault(
             "0203",
-            f"a condition must be bool or an int mask: `{words(node)}` is {found.shown}",
+            f"a condition must be bool or an int mask: `{words(node)}` is {operand.shown}",
             node.span,
             hint=f"compare it: `{words(node)} != 0.0`",
         )
     zero = literal(0)
-    yes, no = comparison_facts(body, "!=", found, zero)
-    return Truth(compare(body, "!=", found, zero), yes, no)
+    yes, no = comparison_facts(body, "!=", operand, zero)
+    return Truth(compare(body, "!=", operand, zero), yes, no)
 
 
 def _both(body: Body, operator: str, left: Truth, right_node: nodes.Expression) -> Truth:
@@ -85,8 +84,8 @@ def _both(body: Body, operator: str, left: Truth, right_node: nodes.Expression) 
     with body.at(other_build):
         other_build.yield_(other_build.const(not is_and, "i1"))
     then, otherwise = (region, other) if is_and else (other, region)
-    made = body.build.emit(HirIf(condition=left.value, then=then, otherwise=otherwise, types=(Tile("i1"),)))
-    return Truth(made.result, yes, no)
+    op = HirIf(condition=left.value, then=then, otherwise=otherwise, types=(Tile("i1"),))
+    return Truth(body.build.emit(op).result, yes, no)
 
 
 @contextmanager
@@ -131,21 +130,18 @@ def _if(body: Body, node: nodes.If, into: DType | None) -> Operand:
     return choose(body, node.condition, lambda: value(then), lambda: value(otherwise))
 
 
-def choose(body: Body, condition: nodes.Expression, then: Alternative, otherwise: Alternative) -> Number:
-    """The value of one of two expressions: both computed and one selected where that is harmless, else a branch."""
-    return choose_by(body, truth(body, condition), then, otherwise)
-
-
-def choose_by(body: Body, found: Truth, then: Alternative, otherwise: Alternative) -> Number:
+def choose(body: Body, node: nodes.Expression, then: Alternative, otherwise: Alternative) -> Number:
+    """The value of one of two expressions, as `node` says: both computed and one selected where that is harmless, else a branch."""
+    condition = truth(body, node)
     construct = body.construct()
     regions: list[Region] = []
     numbers: list[Number] = []
     builds = []
-    for branch, (assumed, alternative) in enumerate(((found.yes, then), (found.no, otherwise))):
+    for branch, (assumed, alternative) in enumerate(((condition.yes, then), (condition.no, otherwise))):
         region, build = body.fresh_region()
         with body.at(build), body.here.branch(construct, branch, assumed):
-            condition = found.value if branch == 0 else build.op("not", found.value)
-            with _where(body, condition, len(assumed)):
+            holds = condition.value if branch == 0 else build.op("not", condition.value)
+            with _where(body, holds, len(assumed)):
                 numbers.append(alternative())
         regions.append(region)
         builds.append(build)
@@ -159,19 +155,18 @@ def choose_by(body: Body, found: Truth, then: Alternative, otherwise: Alternativ
     if all(_harmless(region) for region in regions):
         for region in regions:
             if region.body and region is regions[1]:
-                _drop_unused_not(region, found.value, values[1])
+                _drop_unused_not(region, condition.value, values[1])
             body.build.region.body.extend(region.body)
-        result = body.build.select(found.value, values[0], values[1])
+        result = body.build.select(condition.value, values[0], values[1])
     else:
         for build, value in zip(builds, values, strict=True):
             build.yield_(value)
-        made = body.build.emit(HirIf(condition=found.value, then=regions[0], otherwise=regions[1], types=(Tile(name),)))
-        result = made.result
+        result = body.build.emit(HirIf(condition=condition.value, then=regions[0], otherwise=regions[1], types=(Tile(name),))).result
     if exact:
         body.here.opaque.add(result.name)
         first, second = numbers[0].form, numbers[1].form
         assert first is not None and second is not None
-        body.here.facts.cases[result.name] = ((first, found.yes), (second, found.no))
+        body.here.facts.cases[result.name] = ((first, condition.yes), (second, condition.no))
         return Number(DType.I64, form=Affine.of(result.name), weak=weak, origin=origin)
     return typed(result, dtype, origin, weak)
 

@@ -167,12 +167,12 @@ def _choose_tail(
 
     def side(first: tuple[nodes.Statement, ...]) -> Number:
         with body.names.scope():
-            found = _tail(body, (*first, *rest), function, into)
-        if not isinstance(found, Number):
+            value = _tail(body, (*first, *rest), function, into)
+        if not isinstance(value, Number):
             raise fault(
                 "0209", f"`{function.name}` gives no number on this path", branch.span, others=(Label(function.name_span, "declared here"),)
             )
-        return found
+        return value
 
     return choose(body, branch.condition, lambda: side(then), lambda: side(otherwise))
 

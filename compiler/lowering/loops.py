@@ -34,9 +34,9 @@ def _clauses(body: Body, node: nodes.For, clause: int, into: DType | None) -> No
     one = node.clauses[clause]
     try:
         low, high, step = loop_bounds(body, one)
-    except Fault as found:
-        if found.diagnostic.code:
-            body.report(found.diagnostic)
+    except Fault as error:
+        if error.diagnostic.code:
+            body.report(error.diagnostic)
         with body.names.scope():
             body.names.poison(one.names[0], one.span)
             _clauses(body, node, clause + 1, into)
@@ -72,12 +72,12 @@ def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, in
 
 def _bound(body: Body, node: nodes.Expression) -> Affine:
     with body.here.sizing(node):
-        found = number(body, node)
-    if not found.dtype.is_int:
+        bound = number(body, node)
+    if not bound.dtype.is_int:
         raise fault(
-            "0203", f"a loop's bound must be an int: `{words(node)}` is {found.shown}", node.span, hint=f"write `({words(node)}) as i64`"
+            "0203", f"a loop's bound must be an int: `{words(node)}` is {bound.shown}", node.span, hint=f"write `({words(node)}) as i64`"
         )
-    return form_of(body, found)
+    return form_of(body, bound)
 
 
 def _enter_loop(
@@ -177,10 +177,10 @@ def _while(body: Body, node: nodes.While, into: DType | None) -> None:
     op = HirWhile(before=Region(), body=Region())
     mark = body.here.facts.mark()
     with body.at(body.build.child(op.before)), body.here.branch(body.construct(), 0):
-        found = truth(body, node.condition)
-        body.build.condition(found.value)
+        condition = truth(body, node.condition)
+        body.build.condition(condition.value)
     depth = len(body.here.ranges)
-    with body.at(body.build.child(op.body)), body.here.branch(body.construct(), 0, found.yes):
+    with body.at(body.build.child(op.body)), body.here.branch(body.construct(), 0, condition.yes):
         body.here.depth += 1
         run_block(body, node.body, into)
         body.here.depth -= 1

@@ -55,8 +55,6 @@ class ResultPlanning(Block):
         name = declared.name
         rank = len(seen.memories[name].dims)
         in_function = [access_in_function(access, self.sizes) for access in seen.accesses]
-        for size in self.sizes.solved:
-            body.names.sizes[size] = self.sizes.in_function(Affine.of(size))
         given = declared_dims(body, declared)
         needs_extent = given is None or any(dim is None for dim in given)
         found, problems, needed = extents(in_function, name, rank, self.facts) if needs_extent else ([], [], [])
@@ -138,8 +136,6 @@ class ResultPlanning(Block):
         if len(self.declared) != count:
             return
         declared = self.declared[place]
-        for size in self.sizes.solved:
-            body.names.sizes[size] = self.sizes.in_function(Affine.of(size))
         given = declared_dims(body, declared)
         if given is None:
             return

@@ -77,11 +77,11 @@ def _render(body: Body, statement: nodes.Render, into: DType | None) -> None:
 
 def _if(body: Body, node: nodes.If, into: DType | None) -> None:
     then, otherwise = node.then, node.otherwise
-    found = truth(body, node.condition)
+    condition = truth(body, node.condition)
     construct = body.construct()
-    op = HirIf(condition=found.value, otherwise=None if otherwise is None else Region())
+    op = HirIf(condition=condition.value, otherwise=None if otherwise is None else Region())
     depth = len(body.here.ranges)
-    for branch, (block, region, assumed) in enumerate(((then, op.then, found.yes), (otherwise, op.otherwise, found.no))):
+    for branch, (block, region, assumed) in enumerate(((then, op.then, condition.yes), (otherwise, op.otherwise, condition.no))):
         if block is None or region is None:
             continue
         with body.at(body.build.child(region)), body.here.branch(construct, branch, assumed):
@@ -89,7 +89,7 @@ def _if(body: Body, node: nodes.If, into: DType | None) -> None:
         del body.here.ranges[depth:]
     body.build.emit(op)
     if otherwise is None and then.statements and isinstance(then.statements[-1], JUMPS):
-        body.here.assume(found.no)
+        body.here.assume(condition.no)
 
 
 def _assert(body: Body, node: nodes.Call) -> None:
@@ -102,7 +102,7 @@ def _assert(body: Body, node: nodes.Call) -> None:
         case _:
             hint = 'write `assert(condition, "text")`'
             raise fault("0204", "`assert` in a kernel takes a condition and a text", node.span, hint=hint)
-    found = truth(body, condition)
+    checked = truth(body, condition)
     site = body.site(FaultSite("0808", node.span, "assertion failed" + text))
     with body.spanned(node.span):
-        body.build.check(found.value, code="0808", site=site)
+        body.build.check(checked.value, code="0808", site=site)

@@ -126,10 +126,10 @@ class TileShapes:
                 rows = self.of(argument.value, names)[:-1]
                 return (*rows, None) if rows else ()
             case nodes.Call(arguments=arguments):
-                found: Shape = ()
+                shape: Shape = ()
                 for argument in arguments:
-                    found = self.common(found, self.of(argument.value, names), node)
-                return found
+                    shape = self.common(shape, self.of(argument.value, names), node)
+                return shape
             case _:
                 return ()
 
@@ -145,24 +145,24 @@ class TileShapes:
     def common(self, a: Shape, b: Shape, node: nodes.Expression) -> Shape:
         """The shape of what is computed element by element: axes align from the last."""
         short, long = (b, a) if len(b) <= len(a) else (a, b)
-        found = list(long)
+        axes = list(long)
         for number, axis in enumerate(short, len(long) - len(short)):
-            mine = found[number]
+            mine = axes[number]
             if mine is None or axis is None:
-                found[number] = mine or axis
+                axes[number] = mine or axis
             else:
                 sizes = [one.extent.value for one in (mine.one(), axis.one()) if isinstance(one.extent, nodes.IntLiteral)]
                 if len(set(sizes)) > 1:
                     raise fault("0301", f"tiles of `{words(node)}` don't fit: an axis has {sizes[0]} and {sizes[1]} elements", node.span)
-                found[number] = mine.meets(axis)
-        return tuple(found)
+                axes[number] = mine.meets(axis)
+        return tuple(axes)
 
     def sliced(self, node: nodes.Index, wanted: int = 0) -> Shape:
         """The axes of a slice; of a result's, whose rank isn't known, `wanted` at least."""
         assert isinstance(node.value, nodes.Name)
         name = node.value.name
         known = name in self.dims
-        found: list[Axis] = []
+        axes: list[Axis] = []
         for number, index in enumerate(node.indices):
             if not isinstance(index, nodes.Slice):
                 continue
@@ -172,13 +172,13 @@ class TileShapes:
             end = self.extent(name, number) if known else None
             whole = index.low is None and index.high is None
             extent = end if whole else None if index.high is None else self.between(low, index.high)
-            found.append(self.axis(node, number, extent, [] if whole or end is None else [(low, end)]))
-        rest = self.rank(name, len(node.indices) + max(0, wanted - len(found))) - len(node.indices)
+            axes.append(self.axis(node, number, extent, [] if whole or end is None else [(low, end)]))
+        rest = self.rank(name, len(node.indices) + max(0, wanted - len(axes))) - len(node.indices)
         behind = range(len(node.indices), len(node.indices) + rest)
-        found += [self.axis(node, number, self.extent(name, number) if known else None) for number in behind]
-        if len(found) > 2:
-            raise unsupported(f"the slice `{words(node)}` of {len(found)} axes", node.span, "write indices for all but two")
-        return tuple(found)
+        axes += [self.axis(node, number, self.extent(name, number) if known else None) for number in behind]
+        if len(axes) > 2:
+            raise unsupported(f"the slice `{words(node)}` of {len(axes)} axes", node.span, "write indices for all but two")
+        return tuple(axes)
 
     def axis(self, node: nodes.Expression, number: int, extent: nodes.Expression | None, limits: Sequence[Limit] = ()) -> Axis:
         """The axis that is written there, one and the same each time."""

@@ -109,9 +109,9 @@ def run_all(body: Body, statements: tuple[nodes.Statement, ...], into: DType | N
         with body.spanned(statement.span):
             try:
                 run(body, statement, into)
-            except Fault as found:
-                if found.diagnostic.code:
-                    body.report(found.diagnostic)
+            except Fault as error:
+                if error.diagnostic.code:
+                    body.report(error.diagnostic)
                 if isinstance(statement, nodes.Let):
                     for name in _names_of(statement.pattern):
                         body.names.poison(name, statement.span)
