@@ -4,7 +4,7 @@ command and the Python APIs sit on top.
 What only programs with compute blocks need (analysis, schedules, LLVM) is imported when the first block is met: a program
 that prints a line doesn't wait for it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from compiler.devices.placement import PlacedBlock, Placement
     from compiler.launch.checked_blocks import CheckedBlocks
     from compiler.launch.kernels import KernelOptions
+    from compiler.launch.recorded import LaunchedKernel, Recording
     from compiler.options import Tuning
 
 MODULE_ENDINGS = (".zynml", ".ml")
@@ -131,14 +132,13 @@ class Session:
     @cached_property
     def kernel_options(self) -> "KernelOptions":
         from compiler.launch.kernels import KernelOptions
-        from compiler.machines.cpu import CpuMachine
+        from compiler.machines.cpu import host_machine
         from runtime.cpu import detect
 
-        bits = detect.vector_bits(detect.host_features()) or 128
         return KernelOptions(
             level=self.options.level,
             threads=self.options.threads or detect.cores(),
-            machine=CpuMachine(bits, 32 if bits == 512 or detect.simd_name() == "NEON" else 16),
+            machine=host_machine(),
             floats=self.options.floats or configured_floats(self.program) or FLOATS[0],
             compiling=self._compiling,
             tuning=self._tuning,
@@ -167,10 +167,31 @@ class Session:
         from compiler.devices.places import DevicePlaces
 
         report = self._report if self.options.sanitize else None
-        places = DevicePlaces(self.sources, lambda place: known_rates(place, self.kernel_options), report)
+        places = DevicePlaces(self.sources, lambda place: known_rates(place, self.kernel_options), report, self._recording)
         explain = self.options.explain
         tell = None if explain is None else Telling(explain, self.sources)
         return Placement(self._device, lambda: self.language.default_device, places, tell)
+
+    @property
+    def _recording(self) -> "Recording | None":
+        """Who hears of kernels that run."""
+        if self.options.launched is None:
+            return None
+        from compiler.launch.recorded import Recording
+
+        return Recording(self.options.launched, self.options.dry)
+
+    def launches_like(self, texts: Sequence[str], device: str) -> "list[LaunchedKernel]":
+        """The kernels that a call runs whose values are described (`A=4096x4096:bf16`), on a device. None of them runs here. Raises
+        ZyntaxError."""
+        from compiler.targets.like import call
+
+        self.check()
+        launched: list[LaunchedKernel] = []
+        options = evolve(self.options, device=device, sanitize=False, explain=None, launched=launched.append, dry=True)
+        session = Session(self.source, self.program, self.language, self.sources, options, lambda warning: None, self.others)
+        call(session.host, texts, launched.clear)
+        return [*dict.fromkeys(launched)]
 
     # ---- running ----
 
@@ -334,8 +355,9 @@ class Session:
                     waiting.append(session._opened(file))
                     yield waiting[-1]
 
-    def emit(self, stage: str, target: str | None = None) -> str | bytes:
-        """The program at a stage, for this CPU or for a GPU target. Raises ZyntaxError for programs that don't get there."""
+    def emit(self, stage: str, target: str | None = None, like: Sequence[str] = ()) -> str | bytes:
+        """The program at a stage, for this CPU or for a GPU target; where a call is described (`A=4096x4096:bf16`), the kernels that it
+        runs. Raises ZyntaxError for programs that don't get there."""
         from compiler.emit import emit
 
-        return emit(self, stage, target)
+        return emit(self, stage, target, like)

@@ -1,6 +1,6 @@
 """A program at each stage of its way down, as text or bytes: what `compile --emit` shows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -9,10 +9,16 @@ from compiler.options import DriverOptions
 
 if TYPE_CHECKING:
     from compiler.backends.nvptx.target import GpuTarget
-    from compiler.hir.module import HirFunction, HirModule
+    from compiler.hir.module import HirModule
     from compiler.launch.kernels import BuiltKernel
-    from compiler.targets.nvidia import GpuProgram
+    from compiler.launch.recorded import LaunchedKernel
+    from compiler.targets.gpu_program import GpuProgram
+    from compiler.targets.registry import Target
+    from compiler.targets.shown import ShownProgram
     from compiler.typed_ast import nodes
+
+BINARY = ("obj", "cubin")
+"""Stages of one file each: those of several modules aren't put behind each other."""
 
 
 class EmittedProgram(ProgramFile, Protocol):
@@ -23,14 +29,13 @@ class EmittedProgram(ProgramFile, Protocol):
     @property
     def options(self) -> DriverOptions: ...
 
+    def launches_like(self, texts: Sequence[str], device: str) -> "list[LaunchedKernel]":
+        """The kernels that a call runs whose values are described."""
 
-def emit(program: EmittedProgram, stage: str, target: str | None = None) -> str | bytes:
-    """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `fusion`, `schedule`, `llvm`, `asm` or `obj`; for a GPU `target` (`sm_90`)
-    one of `nvidia.STAGES`."""
-    if target is not None:
-        from compiler.backends.nvptx.target import gpu_target
 
-        return gpu_program(program, gpu_target(target)).stage(stage)
+def emit(program: EmittedProgram, stage: str, target: str | None = None, like: Sequence[str] = ()) -> str | bytes:
+    """The stage `ast`, `typed-ast` or `fusion`, or one that the target shows (None: the CPU; `sm_90`). `like` describes a call: then it is
+    that of the kernels that the call runs, each a module of its own, in the order of the launches."""
     match stage:
         case "ast":
             from compiler.typed_ast.json import to_json
@@ -40,30 +45,60 @@ def emit(program: EmittedProgram, stage: str, target: str | None = None) -> str 
             from compiler.typed_ast.json import to_json
 
             return to_json(program.check(), indent=1)
-        case "hir":
-            return _module_text(program, lambda kernel: kernel.lowered.function)
         case "fusion":
             from compiler.fusion.shown import Shown
 
             return "\n".join(Shown.of(program).words())
-        case "schedule":
-            return _schedules(program)
-        case "llvm":
-            return "\n".join(kernel.native.llvm for _, kernel in _kernels(program))
-        case "asm":
-            return "\n".join(kernel.native.asm for _, kernel in _kernels(program))
-        case "obj":
-            return _object(program)
-        case _:
-            return _module_text(program, _after(stage.removeprefix("hir-after=")))
+    from compiler.targets.registry import target_named
+
+    found = target_named(target)
+    if not found.shows(stage):
+        known = ", ".join((*found.stages, *(f"hir-after={name}" for name in found.passes)))
+        raise ZyntaxError(Diagnostic("0401", f"`{found.name}` has no stage `{stage}`", hint=f"its stages are {known}"))
+    if not like:
+        return found.emitter(shown_program(program), stage)
+    return joined([found.emitter(one, stage) for one in called(program, found, like)], stage)
 
 
-def gpu_program(program: EmittedProgram, target: "GpuTarget") -> "GpuProgram":
-    """The program's kernels for a GPU, to be shown at any stage. Raises ZyntaxError for programs with faults."""
-    from compiler.targets.nvidia import GpuProgram, ShownKernel
+def joined(modules: Sequence[str | bytes], stage: str) -> str | bytes:
+    """Modules of a call behind each other. Raises ZyntaxError (0505) for several that are bytes."""
+    if len(modules) == 1:
+        return modules[0]
+    if stage in BINARY:
+        message = f"the call runs {len(modules)} modules, and `--emit {stage}` writes one"
+        raise ZyntaxError(Diagnostic("0505", message, hint="`zyntax run --emit-to FOLDER` writes a file for each"))
+    return "\n".join(str(module).rstrip("\n") for module in modules)
 
-    shown = [ShownKernel(compute, built, position_of(program, compute)) for compute, built in _kernels(program)]
-    return GpuProgram(module_name(program), shown, target, program.sources, program.options, program.blocks.options.times)
+
+def called(program: EmittedProgram, target: "Target", like: Sequence[str]) -> "list[ShownProgram]":
+    """The kernels that a call runs, each as a program. Raises ZyntaxError."""
+    return [launched_program(program, launched) for launched in program.launches_like(like, target.executor)]
+
+
+def launched_program(program: EmittedProgram, launched: "LaunchedKernel") -> "ShownProgram":
+    """A kernel as a call runs it, as a program of its own."""
+    from compiler.targets.shown import ShownProgram, shown_launch
+
+    kernel = shown_launch(launched, position_of(program, launched.compute))
+    return ShownProgram(module_name(program), [kernel], program.sources, program.options, program.blocks.options.times)
+
+
+def shown_program(program: EmittedProgram) -> "ShownProgram":
+    """The program's kernels, as far as types tell them. Raises ZyntaxError for programs with faults."""
+    from compiler.targets.shown import ShownKernel, ShownProgram
+
+    kernels = [ShownKernel(compute, built, position_of(program, compute)) for compute, built in _kernels(program)]
+    return ShownProgram(module_name(program), kernels, program.sources, program.options, program.blocks.options.times)
+
+
+def gpu_programs(program: EmittedProgram, target: "GpuTarget", like: Sequence[str] = ()) -> "list[GpuProgram]":
+    """The program's kernels for a GPU, to be shown at any stage: all in one module, or those of a call, a module each. Raises ZyntaxError
+    for programs with faults."""
+    from compiler.targets.gpu_program import GpuProgram
+    from compiler.targets.registry import target_named
+
+    shown = called(program, target_named(str(target)), like) if like else [shown_program(program)]
+    return [GpuProgram(one, target) for one in shown]
 
 
 def _kernels(program: EmittedProgram) -> "Iterator[tuple[nodes.Compute, BuiltKernel]]":
@@ -71,16 +106,6 @@ def _kernels(program: EmittedProgram) -> "Iterator[tuple[nodes.Compute, BuiltKer
     from compiler.fusion.shown import Shown
 
     return Shown.of(program).kernels()
-
-
-def _module_text(program: EmittedProgram, stage: "Callable[[BuiltKernel], HirFunction]") -> str:
-    from compiler.hir.module import HirModule
-    from compiler.hir.text import print_module
-
-    module = HirModule(module_name(program))
-    for _, kernel in _kernels(program):
-        module.add(stage(kernel))
-    return print_module(module)
 
 
 def module_of(program: EmittedProgram) -> "HirModule":
@@ -91,38 +116,3 @@ def module_of(program: EmittedProgram) -> "HirModule":
     for _, kernel in _kernels(program):
         module.add(kernel.lowered.function)
     return module
-
-
-def _after(name: str) -> "Callable[[BuiltKernel], HirFunction]":
-    from compiler.passes.pipelines import NEST, PASSES, run_passes
-
-    if name not in PASSES:
-        raise ZyntaxError(Diagnostic("0401", f"there is no pass `{name}`", hint=f"passes: {', '.join(PASSES)}"))
-
-    def stage(kernel: "BuiltKernel") -> "HirFunction":
-        if name == "lower":
-            return kernel.lowered.function
-        if name == "lift":
-            return kernel.field or kernel.nest
-        if name == "place":
-            return kernel.scheduled.function
-        for done, function in run_passes(kernel.lowered.function, NEST):
-            if done == name:
-                return function
-        raise AssertionError(name)
-
-    return stage
-
-
-def _schedules(program: EmittedProgram) -> str:
-    lines = []
-    for compute, kernel in _kernels(program):
-        lines.append(f"{position_of(program, compute)}: @{kernel.scheduled.function.name}")
-        lines += [f"  {word}" for word in kernel.scheduled.words]
-    return "\n".join(lines)
-
-
-def _object(program: EmittedProgram) -> bytes:
-    from runtime.cpu.load import link
-
-    return link([kernel.native.llvm for _, kernel in _kernels(program)])

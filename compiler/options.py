@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import Factory, field
 
@@ -32,6 +33,10 @@ class DriverOptions:
     """Schedules are tried out on a GPU where estimates are too near each other to settle which is faster."""
     tuned: Callable[[str], None] | None = field(default=None, eq=False)
     """Told what each of these runs came to, a line; else the log of `zyntax.tuning` is."""
+    launched: Callable[[Any], None] | None = field(default=None, eq=False)
+    """Told of each kernel that a compute block runs as (`compiler.launch.recorded.LaunchedKernel`), once for each of its sizes."""
+    dry: bool = False
+    """Kernels are compiled and don't run: results are zeros, and nothing is rendered."""
     doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
     """Told what is going on, in words, whenever that changes."""
 

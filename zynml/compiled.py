@@ -125,7 +125,7 @@ class CompiledProgram:
 
     def emit(self, stage: str, target: str | None = None) -> str | bytes:
         """The program at a stage of `zyntax compile --emit`; with a GPU's `target` (`sm_90`), `hir`, `llvm`, `ptx` or `cubin`."""
-        from compiler.passes.pipelines import PASSES
+        from compiler.targets.cpu import PASSES
 
         if target is None and stage not in STAGES and stage.removeprefix("hir-after=") not in PASSES:
             raise ValueError(f"stage={stage!r}: stages are {', '.join(STAGES)}, where PASS is one of {', '.join(PASSES)}")

@@ -17,10 +17,11 @@ AFTER = "hir-after="
 CPU_STAGES = ("ast", "typed-ast", "hir", "fusion", "schedule", "llvm", "asm", "obj")
 GPU_STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
 STRATEGY_STAGES = ("ast", "typed-ast", "hir", "llvm", "asm", "obj")
-STAGES = {"llvm": (*CPU_STAGES, f"{AFTER}PASS"), "nvptx": GPU_STAGES, "cuda": GPU_STAGES}
+STAGES = {"llvm": (*CPU_STAGES, f"{AFTER}PASS"), "nvptx": (*GPU_STAGES, f"{AFTER}PASS"), "cuda": (*GPU_STAGES, f"{AFTER}PASS")}
 """What each back end makes."""
 
 ASSEMBLED = ("cubin", "sass")
+WHOLE = ("ast", "typed-ast", "fusion")
 FILES = {"obj": ".o", "cubin": ".cubin"}
 """Stages that aren't text, and where they go when no file is named."""
 
@@ -31,7 +32,8 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
     "--emit",
     "stage",
     metavar="STAGE",
-    help=f"{', '.join(CPU_STAGES)}, {AFTER}PASS; for GPUs {', '.join(GPU_STAGES)}. Default: hir; with --backend cuda nothing is shown.",
+    help=f"{', '.join(CPU_STAGES)}, {AFTER}PASS; for GPUs {', '.join(GPU_STAGES)}, {AFTER}PASS. Default: hir; with --backend cuda "
+    "nothing is shown.",
 )
 @click.option(
     "--backend",
@@ -41,6 +43,13 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
     help="Code for this CPU; for NVIDIA GPUs of any architecture; or for the GPU that is here, where the program then runs.",
 )
 @click.option("--target", metavar="SM", help="Architecture for --backend nvptx: sm_75 to sm_120. Default: sm_90.")
+@click.option(
+    "--like",
+    multiple=True,
+    metavar="CALL",
+    help="Show the kernels of one call, as `A=4096x4096:bf16, n=5`: the parameters of a function, with sizes and dtypes, and `@4` behind "
+    "them for an array on the device that begins at a multiple of 4 bytes only; `f(A=...)` names the function. May be given often.",
+)
 @click.option("-o", "output", type=click.Path(), metavar="FILE", help="Where to write. Default: standard output; PROGRAM.o, PROGRAM.cubin.")
 @click.option(
     "--verbose", is_flag=True, help="With cubin or sass: print to standard error what each kernel takes: registers, memory, spills."
@@ -55,6 +64,7 @@ def command(
     stage: str | None,
     backend: str,
     target: str | None,
+    like: tuple[str, ...],
     output: str | None,
     verbose: bool,
     time_passes: bool,
@@ -67,13 +77,14 @@ def command(
     fusion which blocks are one kernel and what keeps others apart, schedule what was chosen for each and why; llvm, asm and obj are
     code for this CPU. With --backend nvptx all kernels go into one module: hir (what one thread does), schedule (how they are
     launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine code as text; wants the extra `sass`). Kernels whose dtypes
-    are only known at run time are shown for f32. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""
+    are only known at run time are shown for f32, and for no sizes in particular. With --like they are those of a call with such
+    arrays, a module each: the very kernels that it runs. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""
     here = reporter(error_format)
     from compiler.diagnostics import before_it_runs
 
     if stage is None and backend != "cuda":
         stage = "hir"
-    _require_combination(stage, backend, target, output, verbose)
+    _require_combination(stage, backend, target, like, output, verbose)
     if stage == "ast":
         _write(_tree(path, here), output)
         return
@@ -81,7 +92,7 @@ def command(
     from zyntax.languages import is_replayed, open_session
 
     if is_replayed(path, here):
-        _require_of_strategies(stage, backend, output, time_passes)
+        _require_of_strategies(stage, backend, like, time_passes)
         from zyntax.replay import stage_of
 
         with before_it_runs():
@@ -90,7 +101,7 @@ def command(
         return
     with showing() as doing, before_it_runs():
         session = open_session(path, driver_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), here)
-        made, report = _made(session, stage, architecture) if stage is not None else ("", "")
+        made, report = _made(session, stage, architecture, like) if stage is not None else ("", "")
     if verbose:
         print(report, end="", file=sys.stderr)
     if time_passes:
@@ -106,24 +117,28 @@ def _write_stage(made: str | bytes, path: str, stage: str, output: str | None) -
     _write(made, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
 
 
-def _require_of_strategies(stage: str | None, backend: str, output: str | None, time_passes: bool) -> None:
+def _require_of_strategies(stage: str | None, backend: str, like: tuple[str, ...], time_passes: bool) -> None:
     """Refuses what strategies have no use for. Raises ZyntaxError."""
     if backend != "llvm":
         raise _usage(f"`--backend {backend}` compiles compute blocks, and a strategy is code for this CPU", "leave `--backend` out")
+    if like:
+        raise _usage("`--like` describes calls of functions with compute blocks", "a strategy's code is the same for all data")
     if stage not in STRATEGY_STAGES:
         raise _usage(f"a strategy has no stage `{stage}`", f"its stages are {', '.join(STRATEGY_STAGES)}")
     if time_passes:
         raise _usage("`--time-passes` tells the passes of compute blocks", "`zyntax run` tells in its summary how long compiling took")
 
 
-def _made(session: Any, stage: str, architecture: "GpuTarget | None") -> tuple[str | bytes, str]:
+def _made(session: Any, stage: str, architecture: "GpuTarget | None", like: tuple[str, ...]) -> tuple[str | bytes, str]:
     """The program at the stage, and what its kernels take where they are assembled."""
     if architecture is None:
-        return session.emit(stage), ""
-    from compiler.emit import gpu_program
+        return session.emit(stage, like=like), ""
+    from compiler.emit import gpu_programs, joined
+    from compiler.targets.nvidia import stage_of
 
-    program = gpu_program(session, architecture)
-    return program.stage(stage), program.report() if stage in ASSEMBLED else ""
+    programs = gpu_programs(session, architecture, like)
+    reports = [program.report() for program in programs] if stage in ASSEMBLED else []
+    return joined([stage_of(program, stage) for program in programs], stage), "".join(reports)
 
 
 def _architecture(backend: str, target: str | None) -> "GpuTarget | None":
@@ -141,20 +156,28 @@ def _architecture(backend: str, target: str | None) -> "GpuTarget | None":
     return target_of_device(gpu().device.properties.capability)
 
 
-def _require_combination(stage: str | None, backend: str, target: str | None, output: str | None, verbose: bool) -> None:
+def _require_combination(
+    stage: str | None, backend: str, target: str | None, like: tuple[str, ...], output: str | None, verbose: bool
+) -> None:
     """Refuse options that don't go together. Raises ZyntaxError."""
     if target is not None and backend != "nvptx":
         hint = "it compiles for the GPU that is here" if backend == "cuda" else "it compiles for this CPU"
         raise _usage(f"`--target` goes with `--backend nvptx`, not with `--backend {backend}`", hint)
+    if like and backend == "cuda":
+        hint = "`zyntax run --emit-to FOLDER` writes what a run on the GPU here launches"
+        raise _usage("`--like` goes with `--backend llvm` and `--backend nvptx`, not with `--backend cuda`", hint)
+    if like and stage in WHOLE:
+        raise _usage(f"`--like` describes a call, and `{stage}` is of the whole program", f"it goes with {', '.join(GPU_STAGES)}, asm, obj")
     if stage is None:
         if output is not None or verbose:
             given = "-o" if output is not None else "--verbose"
             raise _usage(f"`{given}` goes with `--emit`", f"stages are {', '.join(GPU_STAGES)}")
-    elif stage.startswith(AFTER) and backend == "llvm":
-        from compiler.passes.pipelines import PASSES
+    elif stage.startswith(AFTER):
+        from compiler.targets import cpu, nvidia
 
-        if stage.removeprefix(AFTER) not in PASSES:
-            raise _usage(f"`--emit {stage}`: there is no such pass", f"passes are {', '.join(PASSES)}")
+        passes = cpu.PASSES if backend == "llvm" else nvidia.PASSES
+        if stage.removeprefix(AFTER) not in passes:
+            raise _usage(f"`--emit {stage}`: there is no such pass", f"passes are {', '.join(passes)}")
     elif stage not in STAGES[backend]:
         makers = [name for name, stages in STAGES.items() if stage in stages]
         other = f"; `--backend {makers[0]}` makes `{stage}`" if makers else ""

@@ -74,9 +74,15 @@ render_folder = click.option(
 )
 
 
+emit_to = click.option(
+    "--emit-to",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False),
+    help="Write every stage of the kernels that the run launches into this folder, as `zyntax compile --emit` shows them.",
+)
 settings = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 
-OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, threads, render_folder)
+OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, threads, render_folder, emit_to)
 """Options that say where and how compute blocks run, and where pictures go."""
 
 
@@ -119,7 +125,7 @@ def driver_options(**given: Any) -> "DriverOptions":
         tune=not given.get("no_tune"),
         tuned=_tell,
         explain=_tell if given.get("explain_placement") else None,
-        **({"doing": given["doing"]} if "doing" in given else {}),
+        **{name: given[name] for name in ("doing", "launched") if name in given},
     )
 
 

@@ -1,11 +1,13 @@
 """`zyntax run`."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
+from zyntax.emit_to import KernelFiles
 from zyntax.garbage import collect_from_here
-from zyntax.options import OF_PROGRAMS, driver_options, execution
+from zyntax.options import OF_PROGRAMS, driver_options, emit_to, execution
 from zyntax.progress import showing
 from zyntax.replay_options import MEASURED, REPLAY, RunsBoth, replaying, require_kind
 from zyntax.report import reporter
@@ -14,6 +16,7 @@ from zyntax.report import reporter
 @click.command("run", cls=RunsBoth, of_replays=(*REPLAY, *MEASURED), of_programs=OF_PROGRAMS)
 @click.argument("path", type=click.Path(), metavar="PROGRAM")
 @replaying
+@emit_to
 @execution
 def command(path: str, error_format: str, **given: Any) -> int | None:
     """Run PROGRAM: of ZynML its top-level statements, then `main` if it has one; of QuantDSL its `main`, or with `--data` a strategy,
@@ -31,8 +34,12 @@ def command(path: str, error_format: str, **given: Any) -> int | None:
 
         collect_from_here()
         return replay(path, here, **given)
+    folder = given["emit_to"]
+    files = None if folder is None else KernelFiles(Path(folder))
     with showing() as doing:
-        session = open_session(path, driver_options(**given, doing=doing), here)
+        session = open_session(path, driver_options(**given, doing=doing, launched=files.write if files is not None else None), here)
+        if files is not None:
+            files.session = session
         session.host  # noqa: B018 (compiled by now)
         collect_from_here()
         session.run()

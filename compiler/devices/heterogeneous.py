@@ -3,7 +3,7 @@ already pull the block there; results stay where they were made, so that what fo
 
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -51,13 +51,17 @@ class HeterogeneousBlock:
     _histories: Cache[tuple[BuiltKernel, Device], History] = Factory(partial(Cache, HISTORIES))
     _lock: threading.Lock = Factory(forks.lock)
 
+    @cached_property
+    def on_cpu(self) -> Block:
+        return self.places.at(CPU).block(self.block)
+
     def for_values(self, values: Mapping[str, Any]) -> Block:
         """The block on one of the devices."""
         devices = self.places.present
         if devices == (CPU,):
             if self.explain is not None:
                 self.explain(Decision.of(self.block.compute, values, (), CPU, "the only device here"))
-            return self.block
+            return self.on_cpu
         choice = self.choose(values, devices)
         device = choice.candidate.device
         if self.explain is not None:
@@ -121,7 +125,7 @@ class HeterogeneousBlock:
         if self.explain is not None:
             why = f"since {place.device} can't: {error.diagnostics[0].message}"
             self.explain(Decision.of(self.block.compute, values, (), CPU, why))
-        return self.block(values)
+        return self.on_cpu(values)
 
     def _measured(self, choice: DeviceChoice, place: DevicePlace, values: Mapping[str, Any]) -> Any:
         """The run, measured as long as there are few measured ones; the first, which compiles, is not."""

@@ -19,6 +19,7 @@ from runtime.tensor import Tensor
 
 if TYPE_CHECKING:
     from compiler.launch.emulator import Report
+    from compiler.launch.recorded import Recording
     from runtime.cuda.gpu import Gpu
 
 Block = Callable[[Mapping[str, Any]], Any]
@@ -120,13 +121,51 @@ class GpuPlace:
 
 
 @define(eq=False)
+class RecordedPlace:
+    """A place whose blocks tell which kernels they run."""
+
+    place: DevicePlace
+    recording: "Recording"
+    _blocks: Cache[ComputeBlock, Block] = Factory(partial(Cache, PLACED))
+
+    @property
+    def device(self) -> Device:
+        return self.place.device
+
+    def block(self, block: ComputeBlock) -> Block:
+        return self._blocks.of(block, lambda: self._recorded(block))
+
+    def _recorded(self, block: ComputeBlock) -> Block:
+        from compiler.launch.recorded import RecordedBlock, by_threads, on_the_cpu, on_the_gpu
+
+        run: Any = self.place.block(block)
+        match self.device.kind:
+            case "cpu":
+                return RecordedBlock(block, run, on_the_cpu, self.recording)
+            case "emulator":
+                return RecordedBlock(block, run, by_threads(emulated(self.device), self.recording.dry), self.recording)
+            case _:
+                return RecordedBlock(block, run, on_the_gpu(run), self.recording)
+
+    def holds(self, tensor: Tensor) -> bool:
+        return self.place.holds(tensor)
+
+    def bring(self, tensor: Tensor) -> Tensor:
+        return self.place.bring(tensor)
+
+    def wait(self) -> None:
+        self.place.wait()
+
+
+@define(eq=False)
 class DevicePlaces:
     """The places of this machine, each made when it is first asked for. `measure` finds how fast one is, which is asked once and only
-    where there is a choice; `report` is the emulator's; `clock` gives seconds."""
+    where there is a choice; `report` is the emulator's; `recording` hears of kernels that run; `clock` gives seconds."""
 
     sources: Sources
     measure: Callable[[DevicePlace], Rates]
     report: "Report | None" = None
+    recording: "Recording | None" = None
     clock: Callable[[], float] = perf_counter
     _places: Cache[Device, DevicePlace] = Factory(partial(Cache, PLACES))
     _rates: Cache[Device, Rates] = Factory(partial(Cache, PLACES))
@@ -138,10 +177,13 @@ class DevicePlaces:
 
     def at(self, device: Device) -> DevicePlace:
         """The place of a device that is here."""
-        return self._places.of(device, lambda: self._make(device))
+        return self._places.of(device, lambda: self._recorded(self._make(device)))
 
     def rates(self, device: Device) -> Rates:
         return self._rates.of(device, lambda: self.measure(self.at(device)))
+
+    def _recorded(self, place: DevicePlace) -> DevicePlace:
+        return place if self.recording is None else RecordedPlace(place, self.recording)
 
     def _make(self, device: Device) -> DevicePlace:
         if device == CPU:

@@ -99,6 +99,8 @@ class ProgramRuntime:
             unawaited.settle_dropped()
 
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
+        if self.program.options.dry:
+            return
         with _at(span):
             self.program.language.render(value, form, options)
 

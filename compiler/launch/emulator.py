@@ -50,10 +50,17 @@ Report = Callable[[tuple[Diagnostic, ...]], None]
 
 @define(eq=False)
 class ThreadKernel:
-    """A block for one signature as launches. `custom` kernels are one launch as written, with the grid that the program gives."""
+    """A block for one signature as launches, where these facts hold. `custom` kernels are one launch as written, with the grid that the
+    program gives."""
 
     built: BuiltKernel
     launches: Launches | None
+    facts: Facts = NOTHING
+
+    @property
+    def field(self) -> HirFunction | None:
+        """What is scheduled: the nest's field, or the one that it has where these facts hold."""
+        return _field_where(self.built, self.facts)
 
     @property
     def functions(self) -> list[HirFunction]:
@@ -64,13 +71,9 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
     `@tensor_cores(on)` where they can't multiply, 0502 and 0503 for annotations of a schedule that can't be."""
     custom = built.lowered.function.form is Form.THREAD
-    field = built.field
-    if field is None and facts.inside and built.analysed.assuming is not None:
-        field = built.analysed.assuming.field
-    elif facts.divisors and (divided := built.analysed.divided(facts.divisors)) is not None:
-        field = divided.field
+    field = _field_where(built, facts)
     try:
-        made = ThreadKernel(built, None if custom else launches_for(built.nest, field, facts))
+        made = ThreadKernel(built, None if custom else launches_for(built.nest, field, facts), facts)
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
@@ -83,6 +86,14 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     for function in made.functions:
         function.span = compute.span
     return made
+
+
+def _field_where(built: BuiltKernel, facts: Facts) -> HirFunction | None:
+    if built.field is None and facts.inside and built.analysed.assuming is not None:
+        return built.analysed.assuming.field
+    if facts.divisors and (divided := built.analysed.divided(facts.divisors)) is not None:
+        return divided.field
+    return built.field
 
 
 def launch_facts(

@@ -1,6 +1,7 @@
-"""The facts of a CPU that schedules read; the driver fills them in from detection."""
+"""The facts of a CPU that schedules read."""
 
 from compiler.hir.types import DTYPES, FLOATS
+from runtime.cpu import detect
 from runtime.records import frozen
 
 
@@ -15,3 +16,9 @@ class CpuMachine:
         """Elements of a dtype in one vector; half floats are computed in f32."""
         bits = 32 if dtype == "i1" or FLOATS.get(dtype, 32) < 32 else DTYPES[dtype]
         return max(1, self.vector_bits // bits)
+
+
+def host_machine() -> CpuMachine:
+    """The CPU that this runs on."""
+    bits = detect.vector_bits(detect.host_features()) or 128
+    return CpuMachine(bits, 32 if bits == 512 or detect.simd_name() == "NEON" else 16)

@@ -1,5 +1,5 @@
-"""The way of a kernel for each target, as visible lists: what runs, in which order, under which name. `--emit hir-after=NAME`
-stops at a name of this list, `--time-passes` prints it."""
+"""The way of a kernel before any target is chosen, as a visible list: what runs, in which order, under which name. `--time-passes` prints
+it; each target has a list that begins with it (`compiler/targets`), and `--emit hir-after=NAME` stops at a name of that."""
 
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
@@ -37,9 +37,6 @@ NEST: tuple[NamedPass, ...] = (
     NamedPass("dce", dce),
 )
 """From what lowering made to a clean nest, before analysis lifts it and a schedule places it."""
-
-PASSES = ("lower", *(step.name for step in NEST), "lift", "place")
-"""Every point of the way at which a kernel can be shown."""
 
 
 @define

@@ -192,14 +192,17 @@ class Launches:
 
     def counted(self, arguments: Sequence[Any], sizes: Mapping[str, int]) -> tuple[list[Any], dict[str, int]]:
         """The arguments and the values of `index` parameters as these launches take them."""
-        made, known = list(arguments), dict(sizes)
+        made, known = list(arguments), self.counted_sizes(sizes)
         for unit in self.units:
-            made[unit.place] //= unit.unit
-            known[unit.name] = made[unit.place]
+            made[unit.place] = known[unit.name]
+        return [*made, *(known[product.name] for product in self.products)], known
+
+    def counted_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The values of `index` parameters as these launches take them."""
+        known = {**sizes, **{unit.name: sizes[unit.size] // unit.unit for unit in self.units}}
         for product in self.products:
             known[product.name] = product.value(known)
-            made.append(known[product.name])
-        return made, known
+        return known
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
-from compiler.passes.pipelines import PASSES
+from compiler.targets.cpu import PASSES
 from tests.zyntax.conftest import ROOT, Zyntax
 
 

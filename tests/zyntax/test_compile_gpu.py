@@ -12,6 +12,7 @@ from compiler.backends.nvptx.disassemble import find_disassembler
 from compiler.backends.nvptx.target import PTX_VERSIONS
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
+from compiler.targets.nvidia import PASSES
 from runtime.cuda.driver import gpu_available
 from tests.zyntax.conftest import ROOT, Zyntax
 
@@ -158,7 +159,8 @@ def test_a_program_without_kernels_is_an_empty_module(zyntax: Zyntax) -> None:
     assert ".target sm_90\n" in done.stdout
 
 
-CPU, GPU = "ast, typed-ast, hir, fusion, schedule, llvm, asm, obj, hir-after=PASS", "hir, schedule, llvm, ptx, cubin, sass"
+CPU, GPU = "ast, typed-ast, hir, fusion, schedule, llvm, asm, obj, hir-after=PASS", "hir, schedule, llvm, ptx, cubin, sass, hir-after=PASS"
+SHOWN = GPU.removesuffix(", hir-after=PASS")
 
 
 @pytest.mark.parametrize(
@@ -167,10 +169,12 @@ CPU, GPU = "ast, typed-ast, hir, fusion, schedule, llvm, asm, obj, hir-after=PAS
         ("--emit ptx", "`--backend llvm` makes no `ptx`", f"its stages are {CPU}; `--backend nvptx` makes `ptx`"),
         ("--emit magic", "`--backend llvm` makes no `magic`", f"its stages are {CPU}"),
         ("--backend nvptx --emit obj", "`--backend nvptx` makes no `obj`", f"its stages are {GPU}; `--backend llvm` makes `obj`"),
-        ("--backend nvptx --emit hir-after=lift", "`--backend nvptx` makes no `hir-after=lift`", f"its stages are {GPU}"),
+        ("--backend nvptx --emit hir-after=magic", "`--emit hir-after=magic`: there is no such pass", f"passes are {', '.join(PASSES)}"),
         ("--target sm_80", "`--target` goes with `--backend nvptx`, not with `--backend llvm`", "it compiles for this CPU"),
         ("--backend cuda --target sm_80", "`--target` goes with `--backend nvptx`, not with `--backend cuda`", "it compiles for the GPU that is here"),
-        ("--backend cuda -o x.ptx", "`-o` goes with `--emit`", f"stages are {GPU}"),
+        ("--backend cuda -o x.ptx", "`-o` goes with `--emit`", f"stages are {SHOWN}"),
+        ("--backend nvptx --emit fusion --like x=4", "`--like` describes a call, and `fusion` is of the whole program", f"it goes with {SHOWN}, asm, obj"),
+        ("--backend cuda --like x=4", "`--like` goes with `--backend llvm` and `--backend nvptx`, not with `--backend cuda`", "`zyntax run --emit-to FOLDER` writes what a run on the GPU here launches"),
         ("--backend nvptx --emit ptx --verbose", "`--verbose` tells what assembled kernels take", "it goes with `--emit cubin` or `--emit sass`"),
     ],
 )

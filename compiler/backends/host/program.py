@@ -39,6 +39,7 @@ class HostProgram:
     functions: dict[str, Callable[..., Any]] = field(factory=dict)
     types: dict[str, FunctionType] = field(factory=dict)
     """What the functions declare; Unknown where they say nothing."""
+    declarations: dict[str, nodes.Function] = field(factory=dict)
     tests: dict[str, Callable[[], None]] = field(factory=dict)
     main: nodes.Function | None = None
     code: Any = field(default=None, repr=False)
@@ -92,6 +93,7 @@ def compile_program(
         parameters = generator.parameter_types(function.node)
         host.types[function.name] = FunctionType(tuple(parameters.values()), generator.resolve(function.node.result))
         host.functions[function.name] = _entry(host, function.python, parameters, function.node)
+        host.declarations[function.name] = function.node
     for name, python in generator.tests:
         host.tests[name] = _entry(host, python, {})
     return host

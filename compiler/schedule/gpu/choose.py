@@ -148,6 +148,12 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     return _Prepared(with_logistics(known), about, units, products, checks)
 
 
+def specialised_field(field: HirFunction, facts: Facts) -> HirFunction | None:
+    """The field as it is scheduled; None where its checks can't be made apart."""
+    prepared = _prepared(field, facts)
+    return None if prepared is None else prepared.field
+
+
 def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: Facts) -> bool:
     """Whether a field's axes should be made one: a sum of products takes several as they are, if it does."""
     if not any(isinstance(op, Contract) for op in field.body.body):

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.backends.nvptx.target import gpu_target
 from compiler.driver import DriverOptions
-from compiler.emit import gpu_program
+from compiler.emit import gpu_programs
 from compiler.source import Source, Sources
 from zynml.api import open_source
 
@@ -59,7 +59,7 @@ def lines_of(text: str, pattern: str) -> set[int]:
     equal instructions of several places, and less the block's own, where what a schedule adds stands."""
     source = Source("p.zynml", text)
     session = open_source(source, DriverOptions(), Sources(source), warn=lambda warning: None)
-    ptx = gpu_program(session, gpu_target("sm_80")).ptx.text
+    ptx = gpu_programs(session, gpu_target("sm_80"))[0].ptx.text
     assert re.search(r'^\s*\.file\s+1 "p\.zynml"$', ptx, re.MULTILINE)
     found, line = set(), 0
     for row in ptx.splitlines():

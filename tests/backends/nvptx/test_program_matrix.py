@@ -11,7 +11,7 @@ import pytest
 from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.target import PTX_VERSIONS, gpu_target
 from compiler.driver import DriverOptions, Session
-from compiler.emit import gpu_program
+from compiler.emit import gpu_programs
 from compiler.source import Sources
 from zynml.api import open_program
 
@@ -33,7 +33,7 @@ def session(program: Path) -> Session:
     ids=lambda value: value.stem if isinstance(value, Path) else value,
 )
 def test_a_program_becomes_one_module_for_a_target(program: Path, arch: str) -> None:
-    made = gpu_program(session(program), gpu_target(arch))
+    (made,) = gpu_programs(session(program), gpu_target(arch))
     code = re.sub(r"(?m)//.*$", "", made.ptx.text)
     assert f".target {arch}\n" in code
     assert "llvm" not in code
