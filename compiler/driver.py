@@ -75,7 +75,7 @@ class Session:
 
     @cached_property
     def checked(self) -> CheckedProgram:
-        """The typed tree with all that was found; errors aren't raised yet."""
+        """The typed tree with all findings; errors aren't raised yet."""
         self._now("checking")
         checked = check(self.program, self.language.library, self._outcome, lambda path: self._module_file(path) is not None)
         source = self.sources.get(self.program.path)
@@ -150,7 +150,7 @@ class Session:
         return tuning(self.options.tune, self.options.tuned or log)
 
     def block(self, compute: nodes.Compute) -> "PlacedBlock":
-        """A compute expression of the typed tree, for devices to be found."""
+        """A compute expression of the typed tree, whose device is to be chosen."""
         placed = self._placed.get(compute.span)
         if placed is None:
             functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
@@ -167,7 +167,7 @@ class Session:
         from compiler.devices.places import DevicePlaces
 
         report = self._report if self.options.sanitize else None
-        places = DevicePlaces(self.sources, lambda place: known_rates(place, self.kernel_options), report, self._recording)
+        places = DevicePlaces(self.sources, lambda device: known_rates(device, self.kernel_options), report, self._recording)
         explain = self.options.explain
         tell = None if explain is None else Telling(explain, self.sources)
         return Placement(self._device, lambda: self.language.default_device, places, tell)
@@ -240,12 +240,12 @@ class Session:
         finally:
             self._findings = None
 
-    def _report(self, found: tuple[Diagnostic, ...]) -> None:
+    def _report(self, findings: tuple[Diagnostic, ...]) -> None:
         """What the sanitizer found in one run of a block: kept for the program's end, or raised when only a function was called."""
         if self._findings is not None:
-            self._findings += [one for one in found if one not in self._findings]
-        elif found:
-            raise ZyntaxError(*found)
+            self._findings += [finding for finding in findings if finding not in self._findings]
+        elif findings:
+            raise ZyntaxError(*findings)
 
     @property
     def _device(self) -> str | None:
@@ -273,8 +273,8 @@ class Session:
     def _compiling(self, span: Span | None) -> Iterator[None]:
         before = self._activity
         source = self.sources.get(span.path) if span is not None else None
-        place = f" at line {source.line_and_column(span.start)[0]}" if source is not None and span is not None else ""
-        self._now(f"compiling the kernel{place}")
+        position = f" at line {source.line_and_column(span.start)[0]}" if source is not None and span is not None else ""
+        self._now(f"compiling the kernel{position}")
         try:
             yield
         finally:
@@ -335,13 +335,13 @@ class Session:
             order = self._module_order
         except ZyntaxError as error:
             return error.diagnostics
-        found: list[Diagnostic] = []
+        errors: list[Diagnostic] = []
         for file in order:
             try:
                 self._sessions[file].check()
             except ZyntaxError as error:
-                found += error.diagnostics
-        return tuple(found)
+                errors += error.diagnostics
+        return tuple(errors)
 
     def imported(self) -> "Iterator[Session]":
         """The modules that the program imports from files, and those that they import, each once and not run. Raises ZyntaxError."""

@@ -97,7 +97,7 @@ class _Block:
 
 def _in_order(last: Pending) -> list[_Block]:
     """The block and its makers that haven't run, these first."""
-    found: list[_Block] = []
+    blocks: list[_Block] = []
     numbers: dict[int, int] = {}
 
     def add(pending: Pending) -> int:
@@ -110,12 +110,12 @@ def _in_order(last: Pending) -> list[_Block]:
                 own[name] = value.value
             else:
                 links[name] = numbers[id(value)] if id(value) in numbers else add(value)
-        found.append(_Block(pending, own, links))
-        numbers[id(pending)] = len(found) - 1
-        return len(found) - 1
+        blocks.append(_Block(pending, own, links))
+        numbers[id(pending)] = len(blocks) - 1
+        return len(blocks) - 1
 
     add(last)
-    return found
+    return blocks
 
 
 def _key(blocks: Sequence[_Block]) -> Any:
@@ -179,33 +179,33 @@ def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:
 
 
 def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> Any:
-    made: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     for group in groups:
         joined = group.joined
         values = {name: as_tensor(blocks[number].values[own]) for name, (number, own) in joined.inputs.items()}
-        values.update({name: made[number] for name, number in joined.handed.items()})
+        values.update({name: results[number] for name, number in joined.handed.items()})
         if len(joined.members) == 1:
             values = {name: values[name] for name in blocks[joined.last].pending.values}
         value = group.placed.for_values(values)(values)
-        made.update(zip(joined.results, value if len(joined.results) > 1 else (value,), strict=True))
-    return _kept(blocks, made)
+        results.update(zip(joined.results, value if len(joined.results) > 1 else (value,), strict=True))
+    return _kept(blocks, results)
 
 
 def _one_by_one(blocks: Sequence[_Block]) -> Any:
-    made: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     for number, block in enumerate(blocks):
-        given = {**block.values, **{name: made[maker] for name, maker in block.links.items()}}
+        given = {**block.values, **{name: results[maker] for name, maker in block.links.items()}}
         values = {name: given[name] for name in block.pending.values}
-        made[number] = block.placed.for_values(values)(values)
-    return _kept(blocks, made)
+        results[number] = block.placed.for_values(values)(values)
+    return _kept(blocks, results)
 
 
-def _kept(blocks: Sequence[_Block], made: Mapping[int, Any]) -> Any:
+def _kept(blocks: Sequence[_Block], results: Mapping[int, Any]) -> Any:
     """The last block's value. Those that may be read again are noted."""
-    for number, value in made.items():
+    for number, value in results.items():
         if blocks[number].pending.readers != 1:
             blocks[number].pending.value = value
-    return made[len(blocks) - 1]
+    return results[len(blocks) - 1]
 
 
 __all__ = ["ChainPlan", "Chains", "Pending"]

@@ -32,7 +32,7 @@ class RunningProgram(Protocol):
         """Of this program and its modules."""
 
     def block(self, compute: nodes.Compute) -> "PlacedBlock":
-        """A compute expression of the typed tree, for devices to be found."""
+        """A compute expression of the typed tree, whose device is to be chosen."""
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import a.b` means; None where it is the library's."""
@@ -122,7 +122,7 @@ class ProgramRuntime:
 
 
 class _at:
-    """Faults of the library inside get this place."""
+    """Faults of the library inside get this position."""
 
     def __init__(self, span: Span) -> None:
         self.span = span

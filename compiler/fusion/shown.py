@@ -39,8 +39,8 @@ class Shown:
         """Raises ZyntaxError for programs with faults."""
         named = list(kernels(program))
         built = {compute.span: kernel for compute, kernel in named}
-        found = [one for part in (program, *program.imported()) for one in handed_on(part.check())]
-        return Shown(program, named, _chains(program, found, built), [one for one in found if not one.readers])
+        handed = [value for file in (program, *program.imported()) for value in handed_on(file.check())]
+        return Shown(program, named, _chains(program, handed, built), [value for value in handed if not value.readers])
 
     def kernels(self) -> Iterator[Named]:
         """Every kernel as it runs, where its last block stands."""
@@ -66,8 +66,8 @@ class Shown:
             for kept in chain.plan.kept:
                 maker, reader = (self._line(chain.blocks[number]) for number in (kept.maker, kept.reader))
                 yield f"  what line {maker} makes goes to line {reader} through memory: {kept.reason}"
-        for one in self.observed:
-            yield f"{position_of(self.program, one.block)}: `{one.name}` is kept: {one.reason}"
+        for value in self.observed:
+            yield f"{position_of(self.program, value.block)}: `{value.name}` is kept: {value.reason}"
 
     def _line(self, compute: nodes.Compute) -> int:
         source = self.program.sources.get(compute.span.path) or self.program.source
@@ -80,13 +80,13 @@ def _listed(lines: Sequence[int]) -> str:
     return f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
 
 
-def _chains(program: ProgramFile, found: Sequence[HandedOn], built: dict[Span, BuiltKernel]) -> list[ShownChain]:
+def _chains(program: ProgramFile, handed: Sequence[HandedOn], built: dict[Span, BuiltKernel]) -> list[ShownChain]:
     makers: dict[Span, dict[str, HandedOn]] = {}
-    for one in found:
-        for reader, name in one.readers:
-            makers.setdefault(reader.span, {})[name] = one
-    waiting = {one.block.span for one in found if one.readers}
-    readers = {reader.span: reader for one in found for reader, _ in one.readers}
+    for value in handed:
+        for reader, name in value.readers:
+            makers.setdefault(reader.span, {})[name] = value
+    waiting = {value.block.span for value in handed if value.readers}
+    readers = {reader.span: reader for value in handed for reader, _ in value.readers}
     chains: list[ShownChain] = []
     ready: set[Span] = set()
     for span, reader in sorted(readers.items(), key=lambda item: (str(item[0].path), item[0].start)):
@@ -114,11 +114,11 @@ class _Chain:
     def add(self, block: nodes.Compute, readers: int) -> int:
         """The block's number; `readers` as a link counts them."""
         handed: dict[str, int] = {}
-        for name, one in self.makers.get(block.span, {}).items():
-            if one.block.span in self.numbers:
-                handed[name] = self.numbers[one.block.span]
-            elif one.block.span not in self.ready:
-                handed[name] = self.add(one.block, 0 if one.seen else len(one.readers))
+        for name, maker in self.makers.get(block.span, {}).items():
+            if maker.block.span in self.numbers:
+                handed[name] = self.numbers[maker.block.span]
+            elif maker.block.span not in self.ready:
+                handed[name] = self.add(maker.block, 0 if maker.seen else len(maker.readers))
         kernel = self.built[block.span]
         entries = {entry.name: entry for entry in block.inputs}
         outside: dict[str, Hashable] = {}
