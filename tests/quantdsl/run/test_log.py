@@ -8,8 +8,8 @@ from quantdsl.api import Result
 from quantdsl.engine.layout import ENOUGH
 from quantdsl.run.options import RunOptions, tables
 from quantdsl.run.replay import Replay
-from runtime.replay.outputs.kept import Kept
-from runtime.replay.outputs.records import Run
+from runtime.replay.outputs.kept import KeptRecords
+from runtime.replay.outputs.records import RunDescription
 
 HEAD = "currency USD { scale 8 }\ninstrument ES : USD { tick 0.25  lot 1  multiplier 50 }\n"
 
@@ -18,10 +18,10 @@ def logged(body: str, rows: int, progress_every: float = 0.1) -> Result:
     program = quantdsl.compile(f"{HEAD}strategy S on ES {{ state n = 0\n on trade(t) {{ {body} }} }}\n")
     ts = 1_700_000_000_000_000_000 + np.arange(rows) * 1_000_000
     columns = {"ts": ts, "price": np.full(rows, 100.0), "qty": np.ones(rows)}
-    sinks: list[Kept] = []
+    sinks: list[KeptRecords] = []
 
-    def sink(about: Run) -> Kept:
-        sinks.append(Kept(about))
+    def sink(about: RunDescription) -> KeptRecords:
+        sinks.append(KeptRecords(about))
         return sinks[0]
 
     ending = Replay(program.strategy, RunOptions(tables(columns), progress_every=progress_every)).run(sink)
