@@ -20,6 +20,9 @@ from compiler.hir.instruction import (
 from compiler.hir.memory import mem_of
 from compiler.hir.types import I1, I32, INDEX, HirType, Mem, Space, Tile, is_float
 
+WARP = 32
+"""Lanes of a warp as programs see it. Machines may have warps of another size."""
+
 DIMENSIONS = ("x", "y", "z")
 FENCE_SCOPES = ("thread", "block", "device", "system")
 ATOMIC_SCOPES = ("block", "device", "system")

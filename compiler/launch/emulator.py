@@ -16,8 +16,9 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator.fault import KernelFault
 from compiler.emulator.interpret import interpret
 from compiler.emulator.sanitize import Watch
+from compiler.hir.gpu import WARP, WarpIndex
 from compiler.hir.hopper import WarpgroupMma
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Family, Value
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.shared_memory import over_limit
 from compiler.hir.tensor_core import Mma, WarpMma
@@ -70,22 +71,31 @@ class ThreadKernel:
 def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOTHING) -> ThreadKernel:
     """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
     `@tensor_cores(on)` where they can't multiply, 0502 and 0503 for annotations of a schedule that can't be."""
-    custom = built.lowered.function.form is Form.THREAD
+    as_written = _runs_as_written(built, facts.machine)
     field = _field_where(built, facts)
     try:
-        made = ThreadKernel(built, None if custom else launches_for(built.nest, field, facts), facts)
+        made = ThreadKernel(built, None if as_written else launches_for(built.nest, field, facts), facts)
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
     except Impossible as reason:
         raise ZyntaxError(Diagnostic(reason.code, f"{reason}", compute.span, hint=reason.hint)) from None
     info = built.nest.kernel_info
-    if info is not None and info.tensor_cores and not custom and not any(map(_multiplies_matrices, made.functions)):
+    if info is not None and info.tensor_cores and not as_written and not any(map(_multiplies_matrices, made.functions)):
         why, hint = refusal(field, facts, info.strict)
         raise ZyntaxError(Diagnostic("0504", f"`@tensor_cores(on)` can't be done: {why}", compute.span, hint=hint))
     for function in made.functions:
         function.span = compute.span
     return made
+
+
+def _runs_as_written(built: BuiltKernel, machine: GpuMachine) -> bool:
+    """Whether the kernel is one that the program wrote for threads, in warps that the machine has. One whose lanes work together in warps
+    of another size is scheduled from its loops over blocks and threads."""
+    function = built.lowered.function
+    if function.form is not Form.THREAD or machine.lanes == WARP:
+        return function.form is Form.THREAD
+    return not any(isinstance(op, WarpIndex) or op.family is Family.WARP for top in function.body.body for op in top.walk())
 
 
 def _field_where(built: BuiltKernel, facts: Facts) -> HirFunction | None:
@@ -181,16 +191,20 @@ def emulate(
     workspaces = [np.zeros(shape, numpy_dtype(dtype)) for shape, dtype in plan.bound.workspaces]
     scalars = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
     arguments = plan.bound.filled(arrays.__getitem__, arrays.__getitem__, results, workspaces, scalars)
+    own = built.nest.parameters[len(arguments) :]  # of a custom kernel as loops: the grid's extents
+    grid = plan.grid() if own else []
+    arguments += grid
     arguments = [_as_one_axis(value, argument) for value, argument in zip(built.nest.parameters, arguments, strict=False)]
     workspaces = [arguments[place] for place, _ in plan.bound.slots.workspaces]
-    known = plan.known
+    known = plan.known | {parameter.name: extent for parameter, extent in zip(own, grid, strict=True)}
     memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
     kernel = kernel_for(launch_facts(built, known, memories, machine))
     try:
         if kernel.launches is None:
             if (over := over_limit(built.lowered.function, machine.block_shared, str(machine))) is not None:
                 raise ZyntaxError(over)
-            _interpret(built.lowered.function, arguments, watch, workspaces, tuple(plan.grid()))
+            threads = built.lowered.function
+            _interpret(threads, arguments[: len(threads.parameters)], machine, watch, workspaces, tuple(plan.grid()))
         elif not plan.sizes.ordinary:
             interpret(built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
@@ -205,7 +219,7 @@ def emulate(
                 blocks = launch.blocks(known)
                 if blocks > 0:
                     given_bytes = launch.shared_bytes(known, machine.block_shared, str(machine))
-                    _interpret(launch.function, [*arguments, *shared, *extra], watch, blank, (blocks, 1, 1), given_bytes)
+                    _interpret(launch.function, [*arguments, *shared, *extra], machine, watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         sites = built.lowered.function.sites
         if fault.finding is not None and not 0 <= fault.site < len(sites):
@@ -233,6 +247,7 @@ def _result(result: ResultPlan, number: int, plan: KernelPlan, arrays: Mapping[s
 def _interpret(
     function: HirFunction,
     arguments: list[Any],
+    machine: GpuMachine,
     watch: Watch | None,
     blank: list[Any],
     grid: tuple[int, ...] | None,
@@ -242,7 +257,7 @@ def _interpret(
     if watch is not None:
         for array in blank:
             watch.blank.setdefault(id(array), set())
-    interpret(function, arguments, grid=grid, watch=watch, shared_bytes=shared_bytes)
+    interpret(function, arguments, grid=grid, watch=watch, shared_bytes=shared_bytes, lanes=machine.lanes)
 
 
 def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from math import prod
 
 from compiler.hir.affine import Affine
-from compiler.hir.gpu import Atomic, Fence, GridIndex, Match, SharedAlloc, Shuffle, SyncThreads, Vote, WarpIndex
+from compiler.hir.gpu import WARP, Atomic, Fence, GridIndex, Match, SharedAlloc, Shuffle, SyncThreads, Vote, WarpIndex
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space
 from compiler.lowering.arithmetic import form_of
@@ -265,10 +265,10 @@ def _block_sum(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     width, height, _ = workgroup(body)
     place = x + y * width + z * (width * height)
     parts = threads
-    whole_warps = threads % 32 == 0
+    whole_warps = threads % WARP == 0
     if whole_warps:
         value = _summed_over_warp(body, value)
-        parts = threads // 32
+        parts = threads // WARP
     shared = build.emit(SharedAlloc(type=Mem(dtype, (Affine((), parts),), space=Space.SHARED)), "sums").result
     if whole_warps:
         lane = build.emit(WarpIndex(operator="lane"), "lane").result

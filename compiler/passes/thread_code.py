@@ -11,7 +11,7 @@ from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import Break, Continue, For, If, Return, While
 from compiler.hir.core import Index, dtype_of
-from compiler.hir.gpu import Atomic, Fence, GridIndex, WarpIndex
+from compiler.hir.gpu import WARP, Atomic, Fence, GridIndex, WarpIndex
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import Form, HirFunction
@@ -120,9 +120,9 @@ class ThreadCode(Stretches):
                 assert self.grid is not None
                 return self.grid["xyz".index(dim)]
             case WarpIndex(operator="lane") if thread is not None:
-                return thread % 32
+                return thread % WARP
             case WarpIndex(operator="warp") if thread is not None:
-                return thread.floordiv(32)
+                return thread.floordiv(WARP)
             case WarpIndex(operator="cluster_rank"):
                 return Affine()
             case _:

@@ -3,14 +3,12 @@
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import dtype_of
-from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote
+from compiler.hir.gpu import WARP, Elect, Match, Redux, Shuffle, Vote
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES
 from runtime.records import frozen
-
-WARP = 32
 
 
 @frozen

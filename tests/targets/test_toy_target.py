@@ -1,0 +1,60 @@
+"""A machine unlike any that the compiler knows, added by values alone: warps of 16 lanes, no matrix unit, little shared memory, and blocks that
+don't see what other blocks of their launch write. Every program of the gallery runs on it, and nowhere else."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.backends.cpu.native import NativeKernel
+from compiler.emulator.interpret import interpret
+from compiler.launch import emulator
+from compiler.machines.gpu import GpuMachine
+from compiler.machines.nvidia import MACHINES
+from compiler.targets import nvidia
+from compiler.targets.registry import TARGETS, Target
+from tests.programs.on_devices import PROGRAMS, ROOT
+from zyntax.main import cli
+
+KIB = 1024
+TOY = GpuMachine("toy", (0, 1), warps=32, blocks=8, shared=16 * KIB, block_shared=16 * KIB, stage_shared=8 * KIB, registers=8192, lanes=16)
+SUM = "fn total(x: tensor[N, f32]) { return compute(x) -> f32 { var s = 0.0f32\nfor i in 0..N: s += x[i]\nyield s } }"
+SCAN = "fn running(x: tensor[N, i32]) { return compute(x) @kernel(scan, +) { for i in 0..N: yield x[i] } }"
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The target, and the lanes of the warps of each launch that ran."""
+    monkeypatch.setitem(MACHINES, "toy", TOY)
+    target = Target("toy", TOY, nvidia.PASSES, (), lambda program, stage: "", "emulator:toy")
+    monkeypatch.setitem(TARGETS, "toy", lambda: target)
+    launched: list[int] = []
+
+    def noted(*given: Any, lanes: int, **launch: Any) -> Any:
+        launched.append(lanes)
+        return interpret(*given, lanes=lanes, **launch)
+
+    monkeypatch.setattr(emulator, "interpret", noted)
+    monkeypatch.setattr(NativeKernel, "run", lambda *call: pytest.fail("a kernel ran on the CPU"))
+    return launched
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_a_program_of_the_gallery_prints_what_it_states(program: Path, tmp_path: Path, toy: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    command = ["test", str(program.relative_to(ROOT)), "--device", TARGETS["toy"]().executor, "--render-dir", str(tmp_path)]
+    assert not cli.main(args=command, prog_name="zyntax", standalone_mode=False)
+    assert set(toy) == {16}
+
+
+@pytest.mark.parametrize("size", (0, 1, 15, 16, 17, 1000, 4097))
+def test_whole_sums_and_scans_take_several_launches(size: int, toy: list[int]) -> None:
+    x = np.arange(size) % 7 - 3
+    assert zynml.compile(SUM, device="emulator:toy").total(x.astype(np.float32)) == x.sum()
+    assert len(toy) == 2
+    toy.clear()
+    running = zynml.compile(SCAN, device="emulator:toy").running(x.astype(np.int32))
+    assert np.array_equal(np.asarray(running), np.cumsum(x))
+    assert len(toy) == (3 if size > 4096 else min(size, 1))
