@@ -1,14 +1,14 @@
 """A block of threads while it runs. Its threads stand together as `Lanes`: those that are at one instruction, their registers as arrays
 with an element for each. Lanes part where they go different ways, and join where they come to the same instruction again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import Factory
 
-from compiler.emulator import arrays
-from compiler.emulator.clocks import Dims, Seen, ThreadClock, TimedAccess
+from compiler.emulator import arrays, findings
+from compiler.emulator.clocks import Dims, Seen, ThreadClock, TimedAccess, engine_clock
 from compiler.emulator.fault import fault
 from compiler.emulator.findings import ThreadFindings
 from compiler.emulator.hopper import BulkStores, Engines
@@ -57,6 +57,8 @@ class EmulatedLaunch:
     watching: bool = False
     memories: dict[int, Watched] = Factory(dict)
     """Watched memories by the identity of their arrays."""
+    engines: int = 0
+    """How many clocks of copies and products there are."""
 
     def watched(self, array: Array) -> Watched:
         """Who watches a memory that a function is given; memory of a thread alone is watched by nobody that tells."""
@@ -243,6 +245,11 @@ class ThreadBlock:
             ]
         return self._clocks
 
+    def engine(self, by: Iterable[ThreadClock]) -> ThreadClock:
+        """The clock of something that threads have set going, with a number that no other of the launch has."""
+        self.run.engines += 1
+        return engine_clock(self.run.engines, by)
+
     def thread(self, number: int) -> ThreadState:
         return self.threads.setdefault(number, ThreadState())
 
@@ -366,7 +373,10 @@ class ThreadBlock:
         everyone = np.arange(self.size)
         self.commit(everyone)
         self.wait(everyone, 0)
-        for state in self.threads.values():
+        for number, state in self.threads.items():
+            if self.run.watching:
+                for store in state.stores.unread():
+                    self.run.findings.add(findings.unread_store(store.op, self.clocks[number]))
             state.stores.commit()
             state.stores.wait(0)
         if self.run.exact:

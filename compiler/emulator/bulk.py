@@ -1,13 +1,15 @@
 """Bulk copies (TMA): boxes of tensors on their way to shared memory and back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from compiler.emulator import arrays
-from compiler.emulator.block import Lanes
+from compiler.emulator.block import Lanes, ThreadBlock
+from compiler.emulator.clocks import Seen, ThreadClock, TimedAccess, joined
 from compiler.emulator.fault import unsupported
+from compiler.emulator.findings import early_barrier
 from compiler.emulator.hopper import CountingBarrier, LateStore, wrong
 from compiler.hir.hopper import BarrierArrive, BarrierExpect, BulkLoad, BulkStore
 from compiler.hir.instruction import Instruction
@@ -120,7 +122,18 @@ def arrive(
         there = barriers if to is None else block.engines.of_twin(barriers, block.engines.peer(to, op).engines)
         targets.append(barrier_at(there, at, op))
 
-    block.later(lanes.numbers, lambda place: targets[place].arrive(op, block.clocks[int(lanes.numbers[place])], expected))
+    def tell(place: int) -> None:
+        clock = block.clocks[int(lanes.numbers[place])]
+        require_made(op, targets[place], block, clock)
+        targets[place].arrive(op, clock, expected)
+
+    block.later(lanes.numbers, tell)
+
+
+def require_made(op: Instruction, barrier: CountingBarrier, block: ThreadBlock, clock: ThreadClock) -> None:
+    """Tell of barriers that a thread uses before it knows that they have been initialised."""
+    if barrier.made is not None and not barrier.made.before(clock):
+        block.run.findings.add(early_barrier(op, barrier.made.op, clock))
 
 
 def require_corner(op: BulkLoad | BulkStore, tensor: Array, corner: Index) -> None:
@@ -141,13 +154,14 @@ def bulk_load(
     offsets: Index,
 ) -> None:
     """Send each thread's box on its way, to this block or to all of its cluster that the mask names."""
-    for _, *ends in each_lane(lanes, place, corner, number, offsets):
-        _load(op, lanes, shared, tensor, barriers, *ends)
+    for thread, *ends in each_lane(lanes, place, corner, number, offsets):
+        _load(op, lanes, thread, shared, tensor, barriers, *ends)
 
 
 def _load(
     op: BulkLoad,
     lanes: Lanes,
+    thread: int,
     shared: Array,
     tensor: Array,
     barriers: list[CountingBarrier],
@@ -165,14 +179,43 @@ def _load(
         barrier = barrier_at(engines.of_twin(barriers, block.engines), number, op)
         if not barrier.count:
             raise wrong(op, "the barrier is not initialised")
-        block.run.filled(memory)
+        under_way = _begin_copy(op, lanes.block, thread, memory, target, barrier)
         target[...] = arrays.new_memory(mem_of(op.shared).dtype, target.shape)
 
-        def land(target: Array = target) -> None:
+        def land(target: Array = target, under_way: list[TimedAccess] = under_way) -> Seen:
             box = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box, op.step)
             target[...] = rounded_to_tf32(box.reshape(-1)) if op.rounded else box.reshape(-1)
+            for access in under_way:
+                access.arrive()
+            return joined(access.clock.snapshot() for access in under_way)
 
         barrier.copies.append((target.nbytes, land))
+
+
+def _begin_copy(
+    op: BulkLoad, block: ThreadBlock, thread: int, memory: Array, target: Array, barrier: CountingBarrier
+) -> list[TimedAccess]:
+    """A copy to shared memory begins; where that is watched, its access, when it has been told."""
+    under_way: list[TimedAccess] = []
+    watched = block.run.memories.get(id(memory))
+    if not block.run.watching or watched is None:
+        block.run.filled(memory)
+        return under_way
+
+    def tell(_: int) -> None:
+        clock = block.clocks[thread]
+        require_made(op, barrier, block, clock)
+        under_way.append(watched.copy(indices_of(memory, target), op, block.engine([clock])))
+
+    block.later(np.array([thread]), tell)
+    return under_way
+
+
+def indices_of(memory: Array, box: Array) -> Iterator[Index]:
+    """Where the elements of a box lie, which follow each other in memory."""
+    start = (box.__array_interface__["data"][0] - memory.__array_interface__["data"][0]) // box.itemsize
+    places = np.unravel_index(np.arange(start, start + box.size), memory.shape)
+    return zip(*(part.tolist() for part in places), strict=True)
 
 
 def bulk_store(op: BulkStore, lanes: Lanes, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
@@ -192,10 +235,18 @@ def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, place: Index
 
     box = shared_box(op, shared, place)
     start = (box.__array_interface__["data"][0] - shared.__array_interface__["data"][0]) // box.itemsize
-    block = lanes.block
-    elements = slice(start, start + box.size)
-    block.later(np.array([thread]), lambda _: block.engines.require_fenced(op, shared, elements, block.run.findings))
-    block.thread(thread).stores.open.append(LateStore(box, write))
+    block, store = lanes.block, LateStore(box, write, op)
+    elements, watched = slice(start, start + box.size), block.run.memories.get(id(shared))
+
+    def tell(_: int) -> None:
+        block.engines.require_fenced(op, shared, elements, block.run.findings)
+        if block.run.watching and watched is not None:
+            store.engine = block.engine([block.clocks[thread]])
+            watched.read_by(store.engine, op, indices_of(shared, box))
+
+    block.run.filled(tensor)
+    block.later(np.array([thread]), tell)
+    block.thread(thread).stores.open.append(store)
 
 
 def bulk_commit(lanes: Lanes) -> None:
@@ -204,5 +255,11 @@ def bulk_commit(lanes: Lanes) -> None:
 
 
 def bulk_wait(lanes: Lanes, count: int, read: bool) -> None:
-    for thread in lanes.numbers.tolist():
-        lanes.block.thread(thread).stores.wait(count, read)
+    block = lanes.block
+    waited = [block.thread(thread).stores.wait(count, read) for thread in lanes.numbers.tolist()]
+
+    def tell(place: int) -> None:
+        seen = joined(store.engine.snapshot() for store in waited[place] if store.engine is not None)
+        block.clocks[int(lanes.numbers[place])].learn(seen)
+
+    block.later(lanes.numbers, tell)

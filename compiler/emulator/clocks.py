@@ -70,6 +70,13 @@ class ThreadClock:
         self.fenced = {"block": seen, "device": self.fenced.get("device", NOTHING) if scope == "block" else seen}
 
 
+def engine_clock(number: int, by: Iterable[ThreadClock]) -> ThreadClock:
+    """The clock of something that threads have set going: it comes after what they have done, and others learn when it has ended."""
+    starting = list(by)
+    known = joined(clock.snapshot() for clock in starting)
+    return ThreadClock(-number, -number, -number, starting[0].index, starting[0].place, known=known)
+
+
 def joined(parts: Iterable[Seen]) -> Known:
     """What is known to one of them. The mappings given are shared and never changed."""
     different: dict[int, Known] = {}

@@ -46,6 +46,8 @@ def meet_cluster(blocks: list[ThreadBlock], op: ClusterSync) -> None:
     """All threads of a cluster's blocks are there."""
     for block in blocks:
         block.engines.met = True
+        for barrier in (barrier for barriers in block.engines.made.values() for barrier in barriers):
+            barrier.made = None
         if op.writes:
             block.engines.written.clear()
     if op.writes:

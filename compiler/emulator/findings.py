@@ -8,6 +8,7 @@ from attrs import Factory
 from compiler.emulator.clocks import Dims, ThreadClock, TimedAccess
 from compiler.emulator.fault import KernelFault, ThreadFinding
 from compiler.hir.instruction import Instruction
+from compiler.hir.text import print_instruction
 from runtime.records import define
 
 _NOW = {"read": "reads", "write": "writes", "atomic": "changes", "copy": "copies to"}
@@ -166,4 +167,48 @@ def mask_unfit(op: Instruction, clock: ThreadClock, words: str) -> ThreadFinding
         f"{thread_words(clock)} {words}",
         hint="give all lanes of the mask the same mask, their own bits in it",
         more="lanes",
+    )
+
+
+# ---- what goes on beside the threads -----------------------------------------------------------------------------
+
+
+def unread_store(op: Instruction, clock: ThreadClock) -> ThreadFinding:
+    return ThreadFinding(
+        "0412",
+        f"`{print_instruction(op)}`: nobody has waited until shared memory was read, and the block ends",
+        op,
+        f"{thread_words(clock)} stores it here",
+        hint="commit it (`bulk_commit`) and wait (`bulk_wait`) before the block ends, or its memory is written again",
+    )
+
+
+def unfinished_sums(op: Instruction, clock: ThreadClock) -> ThreadFinding:
+    return ThreadFinding(
+        "0412",
+        f"`{print_instruction(op)}`: its sums are read, but nobody has waited for them",
+        op,
+        f"{thread_words(clock)} begins them here",
+        hint="commit the product (`wgmma.commit`) and wait for its group (`wgmma.wait`) before its sums are read",
+    )
+
+
+def unfenced_registers(op: Instruction, clock: ThreadClock) -> ThreadFinding:
+    return ThreadFinding(
+        "0412",
+        f"`{print_instruction(op)}` may not see what threads have left in registers",
+        op,
+        f"{thread_words(clock)} begins it here",
+        hint="make `wgmma.fence` before the first product after registers were written",
+    )
+
+
+def early_barrier(op: Instruction, made: Instruction, clock: ThreadClock) -> ThreadFinding:
+    return ThreadFinding(
+        "0412",
+        f"`{print_instruction(op)}`: the thread doesn't know that the barrier has been initialised",
+        op,
+        f"{thread_words(clock)} uses it here",
+        ((made, "initialised here"),),
+        "let all threads meet (`barrier()`) after the initialisation",
     )

@@ -7,7 +7,7 @@ are not followed from one to the other."""
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,15 @@ def wrong(op: Instruction, words: str) -> Exception:
 class Warpgroup:
     """The products of a warpgroup that are under way: those not committed, and the groups, of which `finished` are done."""
 
-    open: list[Callable[[], None]] = Factory(list)
-    groups: list[list[Callable[[], None]]] = Factory(list)
+    open: list[Callable[[], Seen]] = Factory(list)
+    groups: list[list[Callable[[], Seen]]] = Factory(list)
     finished: int = 0
+    fenced: bool = False
+    """Whether what threads did to registers is known to the products that come."""
+    left: Known = NOTHING
+    """What those learn who wait for the products that are done."""
+    pending: dict[int, Instruction] = Factory(dict)
+    """By the identity of the memory of their sums, products that are not done."""
 
     def commit(self) -> None:
         self.groups.append(self.open)
@@ -50,8 +56,7 @@ class Warpgroup:
 
     def wait(self, count: int) -> None:
         while self.finished < len(self.groups) - count:
-            for product in self.groups[self.finished]:
-                product()
+            self.left = joined([self.left, *(product() for product in self.groups[self.finished])])
             self.finished += 1
 
 
@@ -66,7 +71,9 @@ class CountingBarrier:
     pending: int = 0
     bytes: int = 0
     phase: int = 0
-    copies: list[tuple[int, Callable[[], None]]] = Factory(list)
+    copies: list[tuple[int, Callable[[], Seen]]] = Factory(list)
+    made: TimedAccess | None = None
+    """Its initialisation, while not all are known to have seen it."""
     arrived: list[Seen] = Factory(list)
     left: Known = NOTHING
     """What those learn who see that the phase has ended."""
@@ -96,7 +103,7 @@ class CountingBarrier:
     def _land(self) -> None:
         while self.copies and not self.pending:
             size, copy = self.copies.pop(0)
-            copy()
+            self.arrived.append(copy())
             self.bytes -= size
             self._settle()
 
@@ -213,7 +220,10 @@ class LateStore:
 
     source: Array
     write: Callable[[Array], None]
+    op: Instruction
     held: Array | None = None
+    engine: ThreadClock | None = None
+    """The clock of its reading, where that is watched."""
 
     def read(self) -> None:
         if self.held is None:
@@ -236,8 +246,12 @@ class BulkStores:
         self.groups.append(self.open)
         self.open = []
 
-    def wait(self, count: int, read: bool = False) -> None:
-        """All but the last `count` groups have read their boxes; and are done unless `read`."""
+    def unread(self) -> Iterator[LateStore]:
+        """Those that nobody has waited for."""
+        return (store for store in itertools.chain(self.open, *self.groups) if store.held is None)
+
+    def wait(self, count: int, read: bool = False) -> list[LateStore]:
+        """All but the last `count` groups have read their boxes; and are done unless `read`. Gives those."""
         done = self.groups[: len(self.groups) - count] if count < len(self.groups) else []
         for store in itertools.chain.from_iterable(done):
             if read:
@@ -246,3 +260,4 @@ class BulkStores:
                 store.finish()
         if not read:
             del self.groups[: len(done)]
+        return list(itertools.chain.from_iterable(done))

@@ -14,6 +14,7 @@ from compiler.emulator.findings import ThreadFindings, outside, thread_words
 from compiler.emulator.lane_memory import each, late_copies
 from compiler.emulator.segments import SegmentTranslator, kernel_of
 from compiler.emulator.translate_threads import LANES
+from compiler.emulator.warpgroups import settled_sums
 from compiler.emulator.watch import Shadow, Watched
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCopy
@@ -70,6 +71,9 @@ class WatchedTranslator(SegmentTranslator):
                 # nothing can go wrong with what is only read, if there was something to read
                 lines.append(f" if {watch}.shadow.filled is None: {watch} = None")
         return lines
+
+    def of(self, value: Value) -> str:
+        return f"settled_sums(g, {self.name(value)})" if value.name in self.varying.late else self.name(value)
 
     def shared(self, op: SharedAlloc | DynamicShared, indent: int) -> None:
         super().shared(op, indent)
@@ -319,5 +323,11 @@ def _copy(
     lanes.block.copy(lanes.numbers[kept], late_copies(len(kept), *ends, count, taken[kept]), under_way)
 
 
-ENVIRONMENT: dict[str, Callable[..., Any]] = {"accessed": _accessed, "failed": _failed, "tell_copy": _copy, "tell_words": _words}
+ENVIRONMENT: dict[str, Callable[..., Any]] = {
+    "accessed": _accessed,
+    "failed": _failed,
+    "settled_sums": settled_sums,
+    "tell_copy": _copy,
+    "tell_words": _words,
+}
 """What the written source may call besides."""

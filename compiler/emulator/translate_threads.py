@@ -2,20 +2,22 @@
 axis first, and what lanes do together is a call."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from compiler.emulator import arrays
-from compiler.emulator.block import Lanes
+from compiler.emulator.block import Lanes, ThreadBlock
 from compiler.emulator.bulk import arrive, barrier_at, bulk_commit, bulk_load, bulk_store, bulk_wait, each_lane
+from compiler.emulator.clocks import access
 from compiler.emulator.clusters import cluster_store
 from compiler.emulator.expressions import binary
 from compiler.emulator.hopper import CountingBarrier
-from compiler.emulator.lane_memory import async_copy, change, load_words, store_words
+from compiler.emulator.lane_memory import async_copy, change, each, load_words, store_words
 from compiler.emulator.translate import Translator
 from compiler.emulator.varying import Varying
-from compiler.emulator.warpgroups import begin_products, commit_products, finish_products
+from compiler.emulator.warpgroups import begin_products, commit_products, fence_registers, finish_products
 from compiler.emulator.warps import CALLS
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
@@ -142,7 +144,9 @@ class ThreadTranslator(Translator):
                 self.result(op, numbers.get(op.operator, "g.block.engines.rank"), indent)
             case Uniform():
                 self.result(op, self.of(op.value), indent)
-            case ClusterSync() | GridSync() | WarpSync() | SetMaxRegisters() | WarpgroupFence() | BarrierWait():
+            case WarpgroupFence():
+                self.write(indent, "fence_registers(g)")
+            case ClusterSync() | GridSync() | WarpSync() | SetMaxRegisters() | BarrierWait():
                 self.write(indent, "pass")
             case SyncThreads():
                 self.write(indent, f"barrier_arrive({self.site(op)}, g)" if op.arrive else "pass")
@@ -163,6 +167,8 @@ class ThreadTranslator(Translator):
             case MmaStore() | StoreMatrix():
                 values = ", ".join(self.of(value) for value in op.operand_values if value is not op.mem)
                 self.write(indent, f"{type(op).__name__}(g, {self.site(op)}, {self.of(op.mem)}, {self.indices(op.index)}, {values})")
+                if self.past_stores and isinstance(op, StoreMatrix) and isinstance(op.mem.source, SharedAlloc):
+                    self.write(indent, f"mark_rows({self.site(op)}, g, {self.of(op.mem)}, {self.indices(op.index)})")
             case _ if type(op) in CALLS:
                 values = "".join(f", {self.own(value)}" for value in op.operand_values)
                 self.result(op, f"{type(op).__name__}(g, {self.site(op)}{values})", indent)
@@ -335,7 +341,7 @@ def _fence_async(lanes: Lanes) -> None:
     lanes.block.later(lanes.numbers, lambda place: lanes.block.engines.fence(lanes.block.clocks[int(lanes.numbers[place])]))
 
 
-def _mark_stores(op: Store, lanes: Lanes, memory: Array, index: tuple[Any, ...], where: Any) -> None:
+def _mark_stores(op: Store | StoreMatrix, lanes: Lanes, memory: Array, index: tuple[Any, ...], where: Any) -> None:
     """Who has stored elements, for copies and products that read past stores."""
     block = lanes.block
     parts = [np.asarray(part) for part in (*index, True if where is None else where)]
@@ -351,8 +357,22 @@ def _mark_stores(op: Store, lanes: Lanes, memory: Array, index: tuple[Any, ...],
 
 
 def _barrier_begin(op: BarrierInit, lanes: Lanes, barriers: list[CountingBarrier], number: Any) -> None:
-    for _, at in each_lane(lanes, number):
-        barrier_at(barriers, at, op).begin(op.count)
+    for number_, (thread, at) in enumerate(each_lane(lanes, number)):
+        barrier = barrier_at(barriers, at, op)
+        barrier.begin(op.count)
+        if lanes.block.run.watching:
+            lanes.block.later(lanes.numbers[number_ : number_ + 1], partial(_remember, op, barrier, lanes.block, thread))
+
+
+def _remember(op: BarrierInit, barrier: CountingBarrier, block: ThreadBlock, thread: int, place: int) -> None:
+    """When a barrier was initialised."""
+    barrier.made = access(op, block.clocks[thread], "write")
+
+
+def _mark_rows(op: StoreMatrix, lanes: Lanes, memory: Array, index: tuple[Any, ...]) -> None:
+    parts = [each(len(lanes), part)[:, None] for part in index]
+    giving = (lanes.numbers % lanes.block.run.lanes < 8 * len(op.values))[:, None]
+    _mark_stores(op, lanes, memory, (*parts[:-1], parts[-1] + np.arange(16 // memory.itemsize)), giving)
 
 
 def _call_each(function: Callable[..., Any], arguments: tuple[Array, ...], dtypes: tuple[str, ...]) -> Any:
@@ -387,10 +407,12 @@ ENVIRONMENT: dict[str, Any] = {
     "commit_products": commit_products,
     "fence": _fence,
     "fence_async": _fence_async,
+    "fence_registers": fence_registers,
     "finish_products": finish_products,
     "inside_of": _inside_of,
     "lane_numbers": arrays.lane_numbers,
     "load_words": load_words,
+    "mark_rows": _mark_rows,
     "mark_stores": _mark_stores,
     "store_words": store_words,
     "stored_bits": arrays.stored_bits,

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.emulator import findings
 from compiler.emulator.block import Array, Lanes, ThreadBlock, join
-from compiler.emulator.bulk import barrier_at
+from compiler.emulator.bulk import barrier_at, require_made
 from compiler.emulator.clocks import joined, meet_block, meet_some, meet_warp
 from compiler.emulator.clusters import meet_cluster
 from compiler.emulator.hopper import WARPGROUP
@@ -143,6 +143,7 @@ def _passed(lanes: Lanes, op: BarrierWait) -> Array:
     clocks = lanes.clocks()
     for place, asked in enumerate(zip(numbers, parities, strict=True)):
         barrier = barrier_at(barriers, asked[0], op)
+        require_made(op, barrier, lanes.block, clocks[place])
         if asked not in answers:
             answers[asked] = barrier.passed(asked[1])
         if answers[asked]:

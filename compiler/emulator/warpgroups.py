@@ -8,7 +8,9 @@ import numpy as np
 
 from compiler.emulator import arrays
 from compiler.emulator.block import Lanes, ThreadBlock
+from compiler.emulator.clocks import NOTHING, Seen, ThreadClock
 from compiler.emulator.fault import unsupported
+from compiler.emulator.findings import unfenced_registers, unfinished_sums
 from compiler.emulator.hopper import WARPGROUP, Warpgroup, wrong
 from compiler.hir.core import dtype_of
 from compiler.hir.hopper import SWIZZLES, WarpgroupMma, WarpgroupWait, kind_of, register_points
@@ -114,7 +116,8 @@ def begin_products(op: WarpgroupMma, lanes: Lanes, sums: Array, a: Any, a_index:
         index = [tuple(_same(op, part, here) for part in index) for index in (a_index, b_index)]
         group = lanes.block.engines.warpgroups[number]
         left = a if isinstance(op.a.type, Mem) else a[here]
-        results[here] = arrays.objects(list(_begin(op, group, lanes.block, sums[here], left, index[0], b, index[1], _same(op, keep, here))))
+        ends = sums[here], left, index[0], b, index[1], _same(op, keep, here)
+        results[here] = arrays.objects(list(_begin(op, group, lanes.clocks()[here], lanes.block, *ends)))
     return results
 
 
@@ -128,7 +131,16 @@ def _same(op: WarpgroupMma, value: Any, here: slice) -> Any:
 
 
 def _begin(
-    op: WarpgroupMma, group: Warpgroup, block: ThreadBlock, sums: Array, a: Array, a_index: Index, b: Array, b_index: Index, keep: bool
+    op: WarpgroupMma,
+    group: Warpgroup,
+    clocks: list[ThreadClock],
+    block: ThreadBlock,
+    sums: Array,
+    a: Array,
+    a_index: Index,
+    b: Array,
+    b_index: Index,
+    keep: bool,
 ) -> Array:
     accumulator, dtype = op.accumulator.type, mem_of(op.b).dtype
     left = mem_of(op.a).dtype if isinstance(op.a.type, Mem) else dtype
@@ -147,11 +159,14 @@ def _begin(
     places = accumulator_places(columns)
     a_places = _places(op, op.a, a, a_index, 64, op.transpose_a) if isinstance(op.a.type, Mem) else None
     b_places = _places(op, op.b, b, b_index, columns, op.transpose_b)
-    if a_places is not None:
-        block.engines.require_fenced(op, a, a_places, block.run.findings)
-    block.engines.require_fenced(op, b, b_places, block.run.findings)
+    operands = [(b, b_places), *([(a, a_places)] if a_places is not None else [])]
+    for memory, elements in operands:
+        block.engines.require_fenced(op, memory, elements, block.run.findings)
+    owner = result if result.base is None else result.base
+    group.pending[id(owner)] = op
+    engine = _watched(op, group, block, clocks, operands) if block.run.watching else None
 
-    def product() -> None:
+    def product() -> Seen:
         if a_places is not None:
             rows = _numbers(a.reshape(-1)[a_places], left)
         else:
@@ -163,15 +178,52 @@ def _begin(
             total = total + held
         rounded = total.astype(np.int64).astype(np.int32) if accumulator.dtype == "i32" else total.astype(np.float32)
         result.reshape(WARPGROUP, -1)[:, order] = rounded[places]
+        group.pending.pop(id(owner))
+        return engine.snapshot() if engine is not None else NOTHING
 
     group.open.append(product)
     return result
 
 
+def _watched(
+    op: WarpgroupMma, group: Warpgroup, block: ThreadBlock, clocks: list[ThreadClock], operands: list[tuple[Array, Array]]
+) -> ThreadClock:
+    """The clock of a product that reads its operands from now on until it is waited for."""
+    if not group.fenced:
+        block.run.findings.add(unfenced_registers(op, clocks[0]))
+    engine = block.engine(clocks)
+    for memory, elements in operands:
+        watched = block.run.memories.get(id(memory))
+        if watched is not None:
+            places = np.unravel_index(np.unique(elements), memory.shape)
+            watched.read_by(engine, op, zip(*(part.tolist() for part in places), strict=True))
+    return engine
+
+
+def fence_registers(lanes: Lanes) -> None:
+    for number in np.unique(lanes.numbers // WARPGROUP).tolist():
+        lanes.block.engines.warpgroups[number].fenced = True
+
+
 def finish_products(op: WarpgroupWait, lanes: Lanes) -> None:
     """Warps wait for the products of their warpgroups."""
+    clocks = lanes.clocks()
     for number in np.unique(lanes.numbers // WARPGROUP).tolist():
-        lanes.block.engines.warpgroups[number].wait(op.count)
+        group = lanes.block.engines.warpgroups[number]
+        group.wait(op.count)
+        group.fenced = False
+        for place in np.flatnonzero(lanes.numbers // WARPGROUP == number).tolist():
+            clocks[place].learn(group.left)
+
+
+def settled_sums(lanes: Lanes, rows: Array) -> Array:
+    """Sums as they are now; tells of those that are not done."""
+    if rows.dtype == object:
+        for number, row in zip(lanes.numbers.tolist(), rows, strict=True):
+            op = lanes.block.engines.warpgroups[number // WARPGROUP].pending.get(id(row.base))
+            if op is not None:
+                lanes.block.run.findings.add(unfinished_sums(op, lanes.block.clocks[number]))
+    return arrays.settled(rows)
 
 
 def commit_products(lanes: Lanes) -> None:

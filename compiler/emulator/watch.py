@@ -227,6 +227,12 @@ class Watched:
         for cell in (index,) if self.cells is None else self.cells(index):
             self.shadow.atomic(cell, op, clock)
 
+    def read_by(self, engine: ThreadClock, op: Instruction, indices: Iterator[Index]) -> None:
+        """Something that reads beside the threads."""
+        for index in indices:
+            for cell in (index,) if self.cells is None else self.cells(index):
+                self.shadow.read(cell, op, engine)
+
     def copy(self, indices: Iterator[Index], op: Instruction, clock: ThreadClock) -> TimedAccess:
         """An asynchronous copy to these elements begins; the access is told when it `arrive`s."""
         seen = access(op, clock, "copy")
