@@ -37,7 +37,7 @@ def wrong(op: Instruction, words: str) -> Exception:
 
 
 @define(eq=False)
-class Warpgroup:
+class WarpgroupProducts:
     """The products of a warpgroup that are under way: those not committed, and the groups, of which `finished` are done."""
 
     open: list[Callable[[], Seen]] = Factory(list)
@@ -163,7 +163,7 @@ class Engines:
     written: list[Instruction] = Factory(list)
     """What was written to other blocks' shared memory since they met."""
     made: dict[int, list[CountingBarrier]] = Factory(dict)
-    warpgroups: dict[int, Warpgroup] = Factory(lambda: defaultdict(Warpgroup))
+    warpgroups: dict[int, WarpgroupProducts] = Factory(lambda: defaultdict(WarpgroupProducts))
     unfenced: dict[int, Array] = Factory(dict)
     """By the identity of a shared memory: for each element the number, from 1, of the store that no `fence_async` has followed."""
     stores: list[TimedAccess] = Factory(list)

@@ -11,7 +11,7 @@ from compiler.emulator.block import Lanes, ThreadBlock
 from compiler.emulator.clocks import NOTHING, Seen, ThreadClock
 from compiler.emulator.fault import unsupported
 from compiler.emulator.findings import unfenced_registers, unfinished_sums
-from compiler.emulator.hopper import WARPGROUP, Warpgroup, wrong
+from compiler.emulator.hopper import WARPGROUP, WarpgroupProducts, wrong
 from compiler.hir.core import dtype_of
 from compiler.hir.hopper import SWIZZLES, WarpgroupMma, WarpgroupWait, kind_of, register_points
 from compiler.hir.instruction import Value
@@ -132,7 +132,7 @@ def _same(op: WarpgroupMma, value: Any, here: slice) -> Any:
 
 def _begin(
     op: WarpgroupMma,
-    group: Warpgroup,
+    group: WarpgroupProducts,
     clocks: list[ThreadClock],
     block: ThreadBlock,
     sums: Array,
@@ -186,7 +186,7 @@ def _begin(
 
 
 def _watched(
-    op: WarpgroupMma, group: Warpgroup, block: ThreadBlock, clocks: list[ThreadClock], operands: list[tuple[Array, Array]]
+    op: WarpgroupMma, group: WarpgroupProducts, block: ThreadBlock, clocks: list[ThreadClock], operands: list[tuple[Array, Array]]
 ) -> ThreadClock:
     """The clock of a product that reads its operands from now on until it is waited for."""
     if not group.fenced:
