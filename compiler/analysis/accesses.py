@@ -17,7 +17,7 @@ from runtime.records import define, frozen
 
 
 @frozen(eq=False)
-class Loop:
+class NestLoop:
     """A `for` with its own axis of iterations: its variable is `low + step * axis`, the axis runs over `extent`."""
 
     op: For
@@ -30,14 +30,14 @@ class Loop:
 
 
 @define(eq=False)
-class Access:
+class NestAccess:
     """One load or store: its memory, its index over the axes of `loops` (outermost first), and its place in the text order.
     `exact` is false when the index names values that aren't affine in the iterations."""
 
     op: Load | Store
     mem: Value
     index: tuple[Affine, ...]
-    loops: tuple[Loop, ...]
+    loops: tuple[NestLoop, ...]
     position: int
     guards: "Guards"
     exact: bool
@@ -79,23 +79,23 @@ class Nest:
     """What was collected from a function."""
 
     function: HirFunction
-    loops: list[Loop] = Factory(list)
-    around: dict[For, tuple[Loop, ...]] = Factory(dict)
+    loops: list[NestLoop] = Factory(list)
+    around: dict[For, tuple[NestLoop, ...]] = Factory(dict)
     """The loops around each loop, outermost first, itself last."""
-    accesses: list[Access] = Factory(list)
+    accesses: list[NestAccess] = Factory(list)
     definitions: dict[str, Value] = Factory(dict)
-    allocated: dict[Value, tuple[Loop, ...]] = Factory(dict)
+    allocated: dict[Value, tuple[NestLoop, ...]] = Factory(dict)
     uses: dict[Value, list[Instruction]] = Factory(dict)
-    home: dict[Value, tuple[Loop, ...]] = Factory(dict)
+    home: dict[Value, tuple[NestLoop, ...]] = Factory(dict)
     """The loops in which each value is made."""
 
-    def of_loop(self, op: For) -> Loop:
+    def of_loop(self, op: For) -> NestLoop:
         return self.around[op][-1]
 
-    def box(self, loops: tuple[Loop, ...]) -> dict[str, Affine]:
+    def box(self, loops: tuple[NestLoop, ...]) -> dict[str, Affine]:
         return {loop.axis: loop.extent for loop in loops}
 
-    def facts(self, loops: tuple[Loop, ...]) -> Inequalities:
+    def facts(self, loops: tuple[NestLoop, ...]) -> Inequalities:
         return Inequalities.inside(self.box(loops), sizes_of(self.function))
 
 
@@ -194,12 +194,12 @@ class _Collector:
     def form(self, form: Affine) -> Affine:
         return form.substitute(self.names)
 
-    def region(self, region: Region, loops: tuple[Loop, ...], guards: Guards) -> None:
+    def region(self, region: Region, loops: tuple[NestLoop, ...], guards: Guards) -> None:
         for op in region.body:
             self.position += 1
             self.instruction(op, loops, guards)
 
-    def instruction(self, op: Instruction, loops: tuple[Loop, ...], guards: Guards) -> None:
+    def instruction(self, op: Instruction, loops: tuple[NestLoop, ...], guards: Guards) -> None:
         nest = self.nest
         for value in op.operand_values:
             nest.uses.setdefault(value, []).append(op)
@@ -222,7 +222,7 @@ class _Collector:
                 index = tuple(self.form(form) for form in op.index)
                 exact = not any(name in self.opaque for form in index for name in form.names)
                 guarded = guards if op.where is None else self.guarded(guards, op.where, True)
-                nest.accesses.append(Access(op, op.mem, index, loops, self.position, guarded, exact))
+                nest.accesses.append(NestAccess(op, op.mem, index, loops, self.position, guarded, exact))
             case Alloc():
                 nest.allocated[op.result] = loops
             case If():
@@ -241,17 +241,17 @@ class _Collector:
             forms = [-forms[0] - 1] if len(forms) == 1 else None
         return guards.under(None if forms is None else map(self.form, forms))
 
-    def parameter(self, parameter: Value, loops: tuple[Loop, ...]) -> None:
+    def parameter(self, parameter: Value, loops: tuple[NestLoop, ...]) -> None:
         self.nest.definitions[parameter.name] = parameter
         self.nest.home[parameter] = loops
         if parameter.type == Tile("index"):
             self.opaque.add(parameter.name)
 
-    def loop(self, op: For, loops: tuple[Loop, ...], guards: Guards) -> None:
+    def loop(self, op: For, loops: tuple[NestLoop, ...], guards: Guards) -> None:
         low, high = self.form(op.low), self.form(op.high)
         span = high - low if op.step > 0 else low - high
         name = op.variable.name
-        mine = Loop(op, name, span.ceildiv(abs(op.step)), low + Affine.of(name) * op.step)
+        mine = NestLoop(op, name, span.ceildiv(abs(op.step)), low + Affine.of(name) * op.step)
         self.nest.loops.append(mine)
         self.nest.around[op] = (*loops, mine)
         for parameter in op.body.parameters[1:]:

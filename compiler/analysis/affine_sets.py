@@ -41,7 +41,7 @@ def _extreme(form: Affine, box: Box, sign: int) -> Affine:
     return result
 
 
-class Outcome(Enum):
+class SolveOutcome(Enum):
     SOLVED = auto()
     """Every unknown is determined, or free."""
     NEVER = auto()
@@ -53,7 +53,7 @@ class Outcome(Enum):
 class Solution:
     """What equations say of unknowns: `values` those that are determined, `free` those that no equation names."""
 
-    outcome: Outcome
+    outcome: SolveOutcome
     values: dict[str, Affine] = Factory(dict)
     free: list[str] = Factory(list)
     residue: list[Affine] = Factory(list)
@@ -65,7 +65,7 @@ def solve(equations: Iterable[tuple[Affine, Affine]], unknowns: Box, known: Box)
 
     One unknown at a time: an equation with one unknown left determines it; an equation with several is tried as a number of
     mixed radix (64*b + t against 64*b' + t'), whose digits are unique when each coefficient exceeds what the smaller digits reach."""
-    found = Solution(Outcome.SOLVED)
+    found = Solution(SolveOutcome.SOLVED)
     open_ = list(equations)
     while open_:
         progress = False
@@ -76,16 +76,16 @@ def solve(equations: Iterable[tuple[Affine, Affine]], unknowns: Box, known: Box)
             if not mine:
                 if difference.value is None:
                     if _never_zero_by_gcd(difference):
-                        return Solution(Outcome.NEVER)
+                        return Solution(SolveOutcome.NEVER)
                     found.residue.append(difference)
                 elif difference.value != 0:
-                    return Solution(Outcome.NEVER)
+                    return Solution(SolveOutcome.NEVER)
                 progress = True
             elif len(mine) == 1 and difference.coefficient(mine[0]) and _only_linear(difference, mine[0]):
                 solved = _divide(-difference.without(mine[0]), difference.coefficient(mine[0]))
                 if solved is None:
                     if _never_zero_by_gcd(difference):
-                        return Solution(Outcome.NEVER)
+                        return Solution(SolveOutcome.NEVER)
                     rest.append((left, right))
                 else:
                     found.values[mine[0]] = solved
@@ -95,14 +95,14 @@ def solve(equations: Iterable[tuple[Affine, Affine]], unknowns: Box, known: Box)
         if not progress:
             again = [pair for pair in rest if not _match_digits(pair, found, unknowns, known)]
             if any(_never_zero_by_gcd(left.substitute(found.values) - right) for left, right in again):
-                return Solution(Outcome.NEVER)
+                return Solution(SolveOutcome.NEVER)
             if len(again) == len(rest):
-                found.outcome = Outcome.UNKNOWN
+                found.outcome = SolveOutcome.UNKNOWN
                 break
             rest = again
         open_ = rest
     if found.residue:
-        found.outcome = Outcome.UNKNOWN
+        found.outcome = SolveOutcome.UNKNOWN
     found.free = [name for name in unknowns if name not in found.values]
     return found
 
@@ -164,7 +164,7 @@ def injective(index: Sequence[Affine], box: Box) -> bool:
     primed = {name + "'": extent for name, extent in box.items()}
     mapping = {name: Affine.of(name + "'") for name in box}
     found = solve([(form.substitute(mapping), form) for form in index], primed, box)
-    return found.outcome is Outcome.SOLVED and not found.free and all(found.values[n + "'"] == Affine.of(n) for n in box)
+    return found.outcome is SolveOutcome.SOLVED and not found.free and all(found.values[n + "'"] == Affine.of(n) for n in box)
 
 
 # ---- concrete iterations for messages ----
@@ -176,7 +176,7 @@ MOST_POINTS = 20000
 
 
 @frozen
-class Places:
+class IndexPoints:
     """An index over the points of a box whose extents may name earlier axes, where all the `guards` are >= 0."""
 
     index: tuple[Affine, ...]
@@ -207,7 +207,7 @@ def evaluate(form: Affine, point: Point, size: int) -> int:
 
 
 @frozen
-class Meeting:
+class Collision:
     """Two iterations that touch one element, and the sizes with which they do."""
 
     first: Point
@@ -216,11 +216,11 @@ class Meeting:
     size: int
 
 
-def meeting(first: Places, second: Places, differ: Sequence[str], same: Sequence[str] = ()) -> Meeting | None:
+def meeting(first: IndexPoints, second: IndexPoints, differ: Sequence[str], same: Sequence[str] = ()) -> Collision | None:
     """A point of each, with one index, that differ in one of `differ` and agree in `same`: near the start, the first one first
     where both orders occur."""
     for size in TRIES:
-        reverse: Meeting | None = None
+        reverse: Collision | None = None
         seen: dict[tuple[int, ...], list[Point]] = {}
         for point in first.points(size):
             seen.setdefault(first.at(point, size), []).append(point)
@@ -228,7 +228,7 @@ def meeting(first: Places, second: Places, differ: Sequence[str], same: Sequence
             element = second.at(point, size)
             for earlier in seen.get(element, ()):
                 if any(earlier[n] != point[n] for n in differ) and all(earlier[n] == point[n] for n in same):
-                    found = Meeting(earlier, point, element, size)
+                    found = Collision(earlier, point, element, size)
                     if [earlier[n] for n in differ] < [point[n] for n in differ]:
                         return found
                     reverse = reverse or found
@@ -237,12 +237,12 @@ def meeting(first: Places, second: Places, differ: Sequence[str], same: Sequence
     return None
 
 
-def collision(places: Places, differ: Sequence[str]) -> Meeting | None:
+def collision(places: IndexPoints, differ: Sequence[str]) -> Collision | None:
     """Two different points with one index, which differ in one of `differ`."""
     return meeting(places, places, differ) or _far_collision(places, differ)
 
 
-def _far_collision(places: Places, differ: Sequence[str]) -> Meeting | None:
+def _far_collision(places: IndexPoints, differ: Sequence[str]) -> Collision | None:
     """Two axes whose coefficients make up for each other, beyond what enumeration reaches: 1000*i + j."""
     box = places.box
     for first, second in product(box, box):
@@ -257,5 +257,5 @@ def _far_collision(places: Places, differ: Sequence[str]) -> Meeting | None:
             inside = all(0 <= p[n] < evaluate(box[n], p, size) for p in (one, two) for n in box)
             guarded = all(evaluate(guard, p, size) >= 0 for p in (one, two) for guard in places.guards)
             if inside and guarded and places.at(one, size) == places.at(two, size):
-                return Meeting(one, two, places.at(one, size), size)
+                return Collision(one, two, places.at(one, size), size)
     return None

@@ -9,8 +9,8 @@ from itertools import product
 
 from attrs import field
 
-from compiler.analysis.accesses import Access, Guards, collect, walk
-from compiler.analysis.affine_sets import Places
+from compiler.analysis.accesses import Guards, NestAccess, collect, walk
+from compiler.analysis.affine_sets import IndexPoints
 from compiler.diagnostics import Diagnostic, Label
 from compiler.hir import numbers
 from compiler.hir.affine import Affine
@@ -177,8 +177,8 @@ class _Divergence:
 class _Touch:
     """An access to shared memory as the epoch sees it: over threads and loop variables."""
 
-    access: Access
-    places: Places
+    access: NestAccess
+    places: IndexPoints
     atomic: bool
     epoch: int
 
@@ -245,7 +245,7 @@ class _Shared:
                 made[id(one)] = number
         return made
 
-    def touch(self, access: Access, epochs: dict[int, int]) -> _Touch | None:
+    def touch(self, access: NestAccess, epochs: dict[int, int]) -> _Touch | None:
         """The access, when all about it is known: where it is, for which threads, between which barriers."""
         size = workgroup(self.function)
         if size is None or id(access.op) not in epochs:
@@ -258,7 +258,9 @@ class _Shared:
         forms = (*access.index, *guards.forms, *box.values())
         if any(name not in box for form in forms for name in form.names) or not guards.complete:
             return None
-        return _Touch(access, Places(access.index, box, guards.forms, reach=1024), isinstance(access.op, Atomic), epochs[id(access.op)])
+        return _Touch(
+            access, IndexPoints(access.index, box, guards.forms, reach=1024), isinstance(access.op, Atomic), epochs[id(access.op)]
+        )
 
     def race(self, mem: Value, first: _Touch, second: _Touch) -> Diagnostic | None:
         if first.epoch != second.epoch or not (first.access.is_store or second.access.is_store):
@@ -280,7 +282,7 @@ class _Shared:
         weights = (1, x, x * y)
         return sum(point[name] * weights[dim] for name, dim in thread_names(self.function).items())
 
-    def message(self, mem: Value, first: Access, second: Access, element: tuple[int, ...], one: int, two: int) -> Diagnostic:
+    def message(self, mem: Value, first: NestAccess, second: NestAccess, element: tuple[int, ...], one: int, two: int) -> Diagnostic:
         place = f"{mem.name}[{', '.join(map(str, element))}]"
         verbs = ["writes" if access.is_store else "reads" for access in (first, second)]
         others = (

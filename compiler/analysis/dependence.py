@@ -5,11 +5,22 @@ from enum import Enum
 
 from attrs import Factory, field
 
-from compiler.analysis.accesses import Access, Loop, Nest, collect, depends, reorders, slot_accesses, updates, used_only_to_update, walk
-from compiler.analysis.affine_sets import Outcome, lower, solve, upper
+from compiler.analysis.accesses import (
+    Nest,
+    NestAccess,
+    NestLoop,
+    collect,
+    depends,
+    reorders,
+    slot_accesses,
+    updates,
+    used_only_to_update,
+    walk,
+)
+from compiler.analysis.affine_sets import SolveOutcome, lower, solve, upper
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Call, For, If, Return, While, Yield
-from compiler.hir.instruction import Effect, Family, Instruction, Region, Value
+from compiler.hir.instruction import Effect, Instruction, InstructionFamily, Region, Value
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot, Tile
@@ -71,7 +82,7 @@ def analyse(function: HirFunction) -> NestFacts:
     nest = collect(function)
     facts = NestFacts(nest)
     for loop in nest.loops:
-        facts.loops[loop.op] = _Judge(nest, loop).verdict()
+        facts.loops[loop.op] = _LoopJudge(nest, loop).verdict()
     return facts
 
 
@@ -87,12 +98,12 @@ class Conflict:
     """Two accesses, one of them a store, that touch one element in different iterations of a loop. `distance`: iterations
     from the first access's to the second's, when it is constant."""
 
-    first: Access
-    second: Access
+    first: NestAccess
+    second: NestAccess
     distance: int | None
 
 
-def conflict(nest: Nest, loop: Loop, first: Access, second: Access) -> Conflict | None:
+def conflict(nest: Nest, loop: NestLoop, first: NestAccess, second: NestAccess) -> Conflict | None:
     """Whether the accesses may meet in different iterations of the loop, all loops around it being at the same iteration."""
     around = nest.around[loop.op][:-1]
     outer = {one.axis for one in around}
@@ -105,7 +116,7 @@ def conflict(nest: Nest, loop: Loop, first: Access, second: Access) -> Conflict 
     unknowns = {one.axis + "'": one.extent.substitute(prime) for one in inner_second}
     pairs = [(form.substitute(prime), other) for form, other in zip(second.index, first.index, strict=True)]
     found = solve(pairs, unknowns, known)
-    if found.outcome is Outcome.NEVER:
+    if found.outcome is SolveOutcome.NEVER:
         return None
     solved = found.values.get(loop.axis + "'")
     distance = None
@@ -121,7 +132,7 @@ def conflict(nest: Nest, loop: Loop, first: Access, second: Access) -> Conflict 
     return Conflict(first, second, distance)
 
 
-def _kept_apart(difference: Affine, loop: Loop, box: dict[str, Affine]) -> bool:
+def _kept_apart(difference: Affine, loop: NestLoop, box: dict[str, Affine]) -> bool:
     """In `c*(a' - a) + rest`, the rest never reaches a multiple of c but 0, nor 0 with it: 64*b + t, t below 64."""
     factor = difference.coefficient(loop.axis + "'")
     if factor == 0 or difference.coefficient(loop.axis) != -factor:
@@ -134,9 +145,9 @@ def _kept_apart(difference: Affine, loop: Loop, box: dict[str, Affine]) -> bool:
 
 
 @define
-class _Judge:
+class _LoopJudge:
     nest: Nest
-    loop: Loop
+    loop: NestLoop
     folds: list[Fold] = field(factory=list)
     private: list[Value] = field(factory=list)
     workspaces: list[Value] = field(factory=list)
@@ -162,7 +173,7 @@ class _Judge:
                 return "`return` leaves it"
             if isinstance(inner, Call):
                 return f"it calls @{inner.function}"
-            if inner.family is Family.LIBRARY or (inner.effects & Effect.SYNC):
+            if inner.family is InstructionFamily.LIBRARY or (inner.effects & Effect.SYNC):
                 return f"`{inner.name}` orders its iterations"
         return ""
 
@@ -283,7 +294,7 @@ class _Judge:
                 return f"`{a.mem.name}` may be the same memory as `{next(iter(written - {a.mem})).name}`"
         return ""
 
-    def in_memory(self, mem: Value, touching: list[Access], conflicts: list[Conflict]) -> str:
+    def in_memory(self, mem: Value, touching: list[NestAccess], conflicts: list[Conflict]) -> str:
         folded = [a for a in touching if a.accumulates is not None]
         monoids = {a.accumulates.monoid for a in folded if a.accumulates}
         old = {id(a.accumulates.load) for a in folded if a.accumulates}
@@ -302,7 +313,7 @@ class _Judge:
         way = f", {abs(worst.distance)} apart" if worst.distance else ""
         return f"an iteration reads an element of `{mem.name}` that another one writes{way}"
 
-    def rewritten(self, mem: Value, touching: list[Access]) -> bool:
+    def rewritten(self, mem: Value, touching: list[NestAccess]) -> bool:
         """Scratch memory of which each iteration reads only what it has written before, and nobody reads after the loop."""
         if any(a.mem is mem and self.loop not in a.loops for a in self.nest.accesses if not a.is_store):
             return False
@@ -318,7 +329,7 @@ class _Judge:
         return True
 
 
-def covers(nest: Nest, store: Access, read: Access, depth: int) -> bool:
+def covers(nest: Nest, store: NestAccess, read: NestAccess, depth: int) -> bool:
     """The store, in the same iteration of the first `depth` loops, has written the element that is read."""
     if not (store.exact and read.exact):
         return False
@@ -334,7 +345,7 @@ def covers(nest: Nest, store: Access, read: Access, depth: int) -> bool:
     unknowns = {one.axis + "'": one.extent.substitute(prime) for one in mine}
     known = nest.box(read.loops)
     found = solve([(form.substitute(prime), other) for form, other in zip(store.index, read.index, strict=True)], unknowns, known)
-    if found.outcome is not Outcome.SOLVED or found.free:
+    if found.outcome is not SolveOutcome.SOLVED or found.free:
         return False
     facts = nest.facts(read.loops)
     return all(facts.proves_inside(found.values[name], extent) for name, extent in unknowns.items())

@@ -13,7 +13,7 @@ from compiler.source import Span
 from runtime.records import frozen
 
 
-class Kind(Enum):
+class EffectKind(Enum):
     ALLOCATION = "allocation"
     SYSTEM = "system call"
     RECURSION = "recursion"
@@ -21,12 +21,12 @@ class Kind(Enum):
     UNKNOWN = "call of unknown effects"
 
 
-DECLARED = {"effects.alloc": Kind.ALLOCATION, "effects.io": Kind.SYSTEM}
+DECLARED = {"effects.alloc": EffectKind.ALLOCATION, "effects.io": EffectKind.SYSTEM}
 """What an external function says of itself; `effects.none` says that it does nothing of the kind."""
 
 
 @frozen
-class Step:
+class EffectStep:
     """An instruction of a function: a call on the way, or at the end what was looked for."""
 
     function: str
@@ -34,20 +34,20 @@ class Step:
 
 
 @frozen
-class Finding:
+class EffectFinding:
     """`what`: the function called, or the instruction. `chain` begins in the function that was asked about; of a recursion it is the
     calls around the circle, behind those that lead to it."""
 
-    kind: Kind
+    kind: EffectKind
     what: str
-    chain: tuple[Step, ...]
+    chain: tuple[EffectStep, ...]
 
 
-def findings(module: HirModule, name: str) -> tuple[Finding, ...]:
+def findings(module: HirModule, name: str) -> tuple[EffectFinding, ...]:
     """All that a function does by itself or by what it calls, each place once, by the shortest way there."""
     ways = _ways(module, name)
     found = [
-        Finding(kind, what, (*way, Step(current, op.span)))
+        EffectFinding(kind, what, (*way, EffectStep(current, op.span)))
         for current, way in ways.items()
         for kind, what, op in _own(module, module.functions[current])
     ]
@@ -57,51 +57,51 @@ def findings(module: HirModule, name: str) -> tuple[Finding, ...]:
         members = frozenset(step.function for step in around)
         if around and members not in circles:
             circles.add(members)
-            found.append(Finding(Kind.RECURSION, current, (*way, *around)))
+            found.append(EffectFinding(EffectKind.RECURSION, current, (*way, *around)))
     return tuple(found)
 
 
-def _ways(module: HirModule, name: str) -> dict[str, tuple[Step, ...]]:
+def _ways(module: HirModule, name: str) -> dict[str, tuple[EffectStep, ...]]:
     """Every function of the module that `name` reaches, itself first, and the calls of the shortest way there."""
-    ways: dict[str, tuple[Step, ...]] = {name: ()}
+    ways: dict[str, tuple[EffectStep, ...]] = {name: ()}
     waiting = [name]
     while waiting:
         current = waiting.pop(0)
         for call in _calls(module.functions[current]):
             target = module.functions.get(call.function)
             if target is not None and not target.is_elsewhere and call.function not in ways:
-                ways[call.function] = (*ways[current], Step(current, call.span))
+                ways[call.function] = (*ways[current], EffectStep(current, call.span))
                 waiting.append(call.function)
     return ways
 
 
-def _around(module: HirModule, name: str) -> tuple[Step, ...]:
+def _around(module: HirModule, name: str) -> tuple[EffectStep, ...]:
     """The shortest circle of calls from a function to itself; empty when there is none."""
     for reached, way in _ways(module, name).items():
         for call in _calls(module.functions[reached]):
             if call.function == name:
-                return (*way, Step(reached, call.span))
+                return (*way, EffectStep(reached, call.span))
     return ()
 
 
-def _own(module: HirModule, function: HirFunction) -> Iterator[tuple[Kind, str, Instruction]]:
+def _own(module: HirModule, function: HirFunction) -> Iterator[tuple[EffectKind, str, Instruction]]:
     ranges = Ranges(function)
     for op in (op for top in function.body.body for op in top.walk()):
         match op:
             case Alloc():
-                yield Kind.ALLOCATION, "alloc", op
+                yield EffectKind.ALLOCATION, "alloc", op
             case While() if ranges.rounds(op) is None:
-                yield Kind.UNBOUNDED, "while", op
+                yield EffectKind.UNBOUNDED, "while", op
             case For() if ranges.turns(op) is None:
-                yield Kind.UNBOUNDED, "for", op
+                yield EffectKind.UNBOUNDED, "for", op
             case Call():
                 target = module.functions.get(op.function)
                 if target is None:
-                    yield Kind.UNKNOWN, op.function, op
+                    yield EffectKind.UNKNOWN, op.function, op
                 elif target.linkage is Linkage.EXTERNAL:
                     said = [a for a in target.attributes if a.startswith("effects.")]
                     if not said:
-                        yield Kind.UNKNOWN, op.function, op
+                        yield EffectKind.UNKNOWN, op.function, op
                     yield from ((DECLARED[effect], op.function, op) for effect in said if effect in DECLARED)
             case _:
                 pass

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from attrs import field
 
 from compiler.analysis.accesses import affine_value, constraints_of, reorders
-from compiler.analysis.affine_sets import Outcome, Solution, injective, solve
+from compiler.analysis.affine_sets import Solution, SolveOutcome, injective, solve
 from compiler.analysis.field_values import Refused, guarded_load
 from compiler.analysis.lift_events import LiftedLoop, MemoryEvent, MemoryEvents, PendingRead, common_loops
 from compiler.hir.affine import Affine
@@ -175,10 +175,10 @@ class LiftedMemory(MemoryEvents):
             if not same:
                 raise Refused(f"`{event.mem.name}` is read while the loop over `{sorted(missing & shared)[0]}` still adds to it", span)
         found = self._solve(event, index, frames, event.frames[common:], missing)
-        if found.outcome is Outcome.NEVER:
+        if found.outcome is SolveOutcome.NEVER:
             self._not_before(event, index, frames, common, span, own)
             return None
-        if found.outcome is Outcome.UNKNOWN:
+        if found.outcome is SolveOutcome.UNKNOWN:
             raise Refused(f"which iteration wrote the element of `{event.mem.name}` that is read can't be told", span)
         if found.free:
             raise Refused(
@@ -224,7 +224,7 @@ class LiftedMemory(MemoryEvents):
         if common == 0 or event is own:
             return
         found = self._solve(event, index, frames, event.frames, set(event.missing))
-        if found.outcome is Outcome.NEVER:
+        if found.outcome is SolveOutcome.NEVER:
             return
         for frame in event.frames[:common]:
             solved = found.values.get(frame.axis + "'")
@@ -265,9 +265,9 @@ class LiftedMemory(MemoryEvents):
             if own is not None and event.monoid == own.monoid and own.monoid is not None:
                 continue
             found = self._solve(event, index, frames, event.frames, set(event.missing))
-            if found.outcome is Outcome.NEVER:
+            if found.outcome is SolveOutcome.NEVER:
                 continue
-            harmless = found.outcome is Outcome.SOLVED and not (set(event.missing) & {f.axis for f in event.frames[:common]})
+            harmless = found.outcome is SolveOutcome.SOLVED and not (set(event.missing) & {f.axis for f in event.frames[:common]})
             for frame in event.frames[:common]:
                 solved = found.values.get(frame.axis + "'")
                 distance = (solved - frame.axis).value if solved is not None else None
@@ -349,7 +349,7 @@ class LiftedMemory(MemoryEvents):
             return
         index = tuple(self._resolved_form(form) for form in later.index)
         found = self._solve(earlier, index, later.frames, earlier.frames, set(earlier.missing))
-        if found.outcome is Outcome.NEVER:
+        if found.outcome is SolveOutcome.NEVER:
             return
         for frame in earlier.frames[:common]:
             solved = found.values.get(frame.axis + "'")
@@ -371,7 +371,7 @@ class LiftedMemory(MemoryEvents):
         unknowns = {axis + "'": self.made.axes[axis] for axis in axes}
         known = {axis: self.made.axes[axis] for axis in there}
         found = solve([(a.substitute(prime), b) for a, b in zip(old.index, new.index, strict=True)], unknowns, known)
-        if found.outcome is not Outcome.SOLVED or found.free or len(axes) != len(there):
+        if found.outcome is not SolveOutcome.SOLVED or found.free or len(axes) != len(there):
             return False
         partners = [str(form) for form in found.values.values()]
         return sorted(partners) == sorted(there) and all(

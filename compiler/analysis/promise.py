@@ -3,7 +3,7 @@ and the kind it is. Judged from the field where there is one, else from the fact
 
 from collections.abc import Iterator
 
-from compiler.analysis.accesses import Access, Loop
+from compiler.analysis.accesses import NestAccess, NestLoop
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.analysis.recognise import FieldFacts, FieldKind, recognise
 from compiler.diagnostics import Diagnostic
@@ -130,7 +130,7 @@ class _Promise:
 
     # ---- what is there ----
 
-    def no_product(self) -> tuple[Loop | None, str]:
+    def no_product(self) -> tuple[NestLoop | None, str]:
         assert self.field is not None
         if self.field.reductions:
             op = self.field.reductions[0]
@@ -148,13 +148,13 @@ class _Promise:
     def uses(self, *operators: str) -> bool:
         return any(isinstance(op, Unary) and op.operator in operators for loop in self.facts.nest.loops for op in loop.op.walk())
 
-    def loop(self, axis: str) -> Loop | None:
+    def loop(self, axis: str) -> NestLoop | None:
         return next((loop for loop in self.facts.nest.loops if loop.axis == axis), None) or self.any_loop()
 
-    def any_loop(self) -> Loop | None:
+    def any_loop(self) -> NestLoop | None:
         return self.facts.nest.loops[-1] if self.facts.nest.loops else None
 
-    def broken(self, loop: Loop | None, why: str, kind: str | None = None) -> Diagnostic:
+    def broken(self, loop: NestLoop | None, why: str, kind: str | None = None) -> Diagnostic:
         actual = f"a {kind}" if kind else self.actual()
         hint = f"write `@kernel({kind})`, or leave the kind out: it is inferred" if kind else "leave the kind out: it is inferred"
         return Diagnostic(
@@ -173,13 +173,13 @@ class _Promise:
             return "a batched_matmul"
         return KIND_WORDS[self.field.kind]
 
-    def span(self, loop: Loop | None) -> Span | None:
+    def span(self, loop: NestLoop | None) -> Span | None:
         if loop is not None and loop.op.span is not None:
             return loop.op.span
         return next((a.op.span for a in self.facts.nest.accesses if a.is_store), None)
 
 
-def _names(access: Access, loop: Loop) -> bool:
+def _names(access: NestAccess, loop: NestLoop) -> bool:
     return any(loop.axis in form.names for form in access.index)
 
 

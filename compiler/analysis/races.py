@@ -3,8 +3,8 @@ an error, not a race. Only what is certain is reported: each message shows two i
 
 The parallel space is the leading nest: loops that hold nothing but the next loop. Inside it order is free to be anything."""
 
-from compiler.analysis.accesses import Access, Loop, Nest, collect
-from compiler.analysis.affine_sets import Meeting, Places, collision, evaluate, injective, meeting
+from compiler.analysis.accesses import Nest, NestAccess, NestLoop, collect
+from compiler.analysis.affine_sets import Collision, IndexPoints, collision, evaluate, injective, meeting
 from compiler.analysis.dependence import conflict
 from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.control import For, Yield
@@ -39,7 +39,7 @@ def written_memories(lowered: LoweredKernel, nest: Nest) -> list[Value]:
     return [p for p, a in arguments if p in stored and isinstance(p.type, Mem) and not isinstance(a, WorkspaceArgument)]
 
 
-def leading_nests(nest: Nest) -> list[tuple[Loop, ...]]:
+def leading_nests(nest: Nest) -> list[tuple[NestLoop, ...]]:
     """For each loop at the top: it and the loops that it holds alone."""
     found = []
     for op in nest.function.body.body:
@@ -62,12 +62,12 @@ def _only_loop(region: Region) -> For | None:
 class _Check:
     nest: Nest
     mem: Value
-    leading: tuple[Loop, ...]
+    leading: tuple[NestLoop, ...]
 
     def run(self) -> list[Diagnostic]:
         mine = [a for a in self.nest.accesses if a.mem is self.mem and a.exact and a.loops[: len(self.leading)] == self.leading]
         found: list[Diagnostic] = []
-        blamed: set[Access] = set()
+        blamed: set[NestAccess] = set()
         own = {id(a.accumulates.load) for a in mine if a.accumulates}
         for read in mine:
             if read.is_store or id(read.op) in own:
@@ -85,12 +85,12 @@ class _Check:
                     found.append(diagnostic)
         return found
 
-    def places(self, access: Access) -> Places:
-        return Places(access.index, self.nest.box(access.loops), access.guards.forms)
+    def places(self, access: NestAccess) -> IndexPoints:
+        return IndexPoints(access.index, self.nest.box(access.loops), access.guards.forms)
 
     # ---- two writes of one element ----
 
-    def twice(self, write: Access) -> Diagnostic | None:
+    def twice(self, write: NestAccess) -> Diagnostic | None:
         if injective(write.index, self.nest.box(write.loops)):
             return None
         axes = [loop.axis for loop in self.leading]
@@ -116,12 +116,12 @@ class _Check:
             hint=hint,
         )
 
-    def in_index(self, access: Access, axis: str) -> bool:
+    def in_index(self, access: NestAccess, axis: str) -> bool:
         return any(axis in form.names for form in access.index)
 
     # ---- a read of what another iteration writes ----
 
-    def carried(self, read: Access, write: Access) -> Diagnostic | None:
+    def carried(self, read: NestAccess, write: NestAccess) -> Diagnostic | None:
         if not any(conflict(self.nest, loop, read, write) for loop in self.leading):
             return None
         axes = [loop.axis for loop in self.leading]
@@ -141,7 +141,7 @@ class _Check:
         others = (Label(write.op.span, "written here"),) if write.op.span is not None and write.op.span != read.op.span else ()
         return Diagnostic("0405", f"an iteration depends on another one through `{self.mem.name}`", read.op.span, label, others, hint=hint)
 
-    def distance(self, met: Meeting) -> str:
+    def distance(self, met: Collision) -> str:
         for loop in self.leading:
             apart = abs(met.second[loop.axis] - met.first[loop.axis])
             if apart:
@@ -150,7 +150,7 @@ class _Check:
 
     # ---- words ----
 
-    def iteration(self, point: dict[str, int], access: Access, size: int) -> str:
+    def iteration(self, point: dict[str, int], access: NestAccess, size: int) -> str:
         inside = [loop for loop in access.loops if loop in self.leading]
         return ", ".join(f"{loop} = {evaluate(loop.variable, point, size)}" for loop in inside)
 

@@ -24,7 +24,7 @@ from compiler.emulator.segments import SegmentTranslator, kernel_of
 from compiler.emulator.stuck import free
 from compiler.emulator.waits import Turns, at_once, go_on
 from compiler.hir.gpu import ClusterStore, ClusterSync, FenceAsync, GridSync, SyncThreads, WarpSync
-from compiler.hir.instruction import Family, Instruction
+from compiler.hir.instruction import Instruction, InstructionFamily
 from compiler.hir.module import HirFunction, HirKernelInfo, HirModule
 
 LANES = 32
@@ -78,7 +78,11 @@ def interpret_threads(
 
 def _orders(op: Instruction) -> bool:
     """Whether an instruction orders threads in another way than a barrier of their block."""
-    return isinstance(op, _ORDERING) or op.family is Family.HOPPER or (isinstance(op, SyncThreads) and bool(op.id or op.count or op.arrive))
+    return (
+        isinstance(op, _ORDERING)
+        or op.family is InstructionFamily.HOPPER
+        or (isinstance(op, SyncThreads) and bool(op.id or op.count or op.arrive))
+    )
 
 
 def _dims(sizes: Sequence[int]) -> Dims:

@@ -34,7 +34,7 @@ from compiler.hir.core import (
     Unary,
     dtype_of,
 )
-from compiler.hir.instruction import Family, Instruction, Region, Value
+from compiler.hir.instruction import Instruction, InstructionFamily, Region, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, GetSlot, GlobalRef, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.module import HirFunction
@@ -218,7 +218,7 @@ class Translator(Writer):
             case Reduce():
                 self.reduce(op, indent)
             case _:
-                if op.family is Family.HOST and host_statement(self, op, indent):
+                if op.family is InstructionFamily.HOST and host_statement(self, op, indent):
                     return
                 text = self.expression(op)
                 if text is None:

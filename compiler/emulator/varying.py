@@ -7,12 +7,19 @@ from attrs import Factory
 from compiler.hir.control import Break, Condition, Continue, For, If, Return, While, Yield
 from compiler.hir.gpu import DynamicShared, GridIndex, SharedAlloc, WarpIndex
 from compiler.hir.hopper import BarrierMake, WarpgroupMma, WarpgroupWait
-from compiler.hir.instruction import Family, Instruction, Region, Value
+from compiler.hir.instruction import Instruction, InstructionFamily, Region, Value
 from compiler.hir.memory import Alloc, Load, SetSlot
 from compiler.hir.module import HirFunction
 from runtime.records import define
 
-_BY_OPERANDS = (Family.PLAIN, Family.MONOID, Family.AXIS, Family.INDEX, Family.MEMORY, Family.CONTROL)
+_BY_OPERANDS = (
+    InstructionFamily.PLAIN,
+    InstructionFamily.MONOID,
+    InstructionFamily.AXIS,
+    InstructionFamily.INDEX,
+    InstructionFamily.MEMORY,
+    InstructionFamily.CONTROL,
+)
 """Families whose results differ only where operands do."""
 
 _LEAVE = Break | Continue | Return
@@ -87,7 +94,7 @@ class Varying:
             case Load() if self.loads:
                 differs = True
             case _:
-                own = op.family not in _BY_OPERANDS and op.family is not Family.HOST
+                own = op.family not in _BY_OPERANDS and op.family is not InstructionFamily.HOST
                 differs = own or any(value in self for value in op.operand_values) or not self.names.isdisjoint(op.symbols)
         if differs:
             self.names.update(result.name for result in op.results)

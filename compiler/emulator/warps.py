@@ -12,7 +12,7 @@ from compiler.emulator.block import Lanes
 from compiler.emulator.fault import fault
 from compiler.hir import numbers
 from compiler.hir.core import dtype_of
-from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote
+from compiler.hir.gpu import Elect, MatchLanes, Redux, Shuffle, Vote
 from compiler.hir.instruction import Instruction
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma, in_register
 from compiler.hir.types import Fragment, FragmentRole
@@ -88,7 +88,7 @@ def vote(lanes: Lanes, op: Vote, predicate: Any) -> Array:
     return np.repeat(result, np.diff([*starts, len(lanes)]))
 
 
-def match(lanes: Lanes, op: Match, value: Any) -> Array:
+def match(lanes: Lanes, op: MatchLanes, value: Any) -> Array:
     held, dtype = _each(lanes, value), dtype_of(op.value)
     out = np.zeros(len(lanes), np.int32)
     for warp in lanes.by_warp():
@@ -322,7 +322,7 @@ def warp_mma(lanes: Lanes, op: WarpMma, accumulator: Array, *values: Any) -> Arr
 
 
 CALLS: dict[type[Instruction], Callable[..., Any]] = {
-    Shuffle: shuffle, Vote: vote, Match: match, Redux: redux, Elect: elect, MmaLoad: mma_load, Mma: mma, MmaStore: mma_store,
+    Shuffle: shuffle, Vote: vote, MatchLanes: match, Redux: redux, Elect: elect, MmaLoad: mma_load, Mma: mma, MmaStore: mma_store,
     LoadMatrix: load_matrix, StoreMatrix: store_matrix, WarpMma: warp_mma,
 }  # fmt: skip
 """What lanes of warps do at an instruction: given the lanes, the instruction and its operands."""

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 
 from compiler.hir.affine import Affine
 from compiler.hir.gpu import one_of
-from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, optional_operand
+from compiler.hir.instruction import (
+    Effect,
+    Instruction,
+    InstructionFamily,
+    Value,
+    ValueScope,
+    attribute,
+    instruction,
+    operand,
+    optional_operand,
+)
 from compiler.hir.memory import mem_of
 from compiler.hir.types import HirType, Space, bytes_of
 
@@ -17,7 +27,7 @@ def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
     return tuple(Affine.of(form) for form in forms)
 
 
-@instruction("async_copy", Family.ASYNC, Effect.READ | Effect.WRITE)
+@instruction("async_copy", InstructionFamily.ASYNC, Effect.READ | Effect.WRITE)
 class AsyncCopy(Instruction):
     """`async_copy %s[t], %A[i] bytes=16 hint=l2 where=%p`: contiguous elements from global to shared memory; they arrive at the
     latest at the `async_wait` for their group. Where `where` is false the bytes become 0."""
@@ -30,10 +40,10 @@ class AsyncCopy(Instruction):
     hint: str = attribute("default")
     where: Value | None = optional_operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         to, source = mem_of(self.destination), mem_of(self.source)
         yield from one_of(self.hint, CACHE_HINTS, "cache hint")
         if self.bytes not in (4, 8, 16):
@@ -48,25 +58,25 @@ class AsyncCopy(Instruction):
             yield "as many indices as dims are wanted"
 
 
-@instruction("async_commit", Family.ASYNC, Effect.SYNC)
+@instruction("async_commit", InstructionFamily.ASYNC, Effect.SYNC)
 class AsyncCommit(Instruction):
     """`async_commit group=0`: the copies since the last commit become one group; the number is a label for readers."""
 
     group: int = attribute(0)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("async_wait", Family.ASYNC, Effect.SYNC)
+@instruction("async_wait", InstructionFamily.ASYNC, Effect.SYNC)
 class AsyncWait(Instruction):
     """`async_wait count=1`: until at most `count` of the thread's groups are on their way."""
 
     count: int = attribute(0)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.count < 0:
             yield "a count below 0"

@@ -36,7 +36,7 @@ from compiler.hir.core import (
     Unary,
     dtype_of,
 )
-from compiler.hir.instruction import Effect, Instruction, Region, Role, Scope, Value
+from compiler.hir.instruction import Effect, Instruction, Region, Role, Value, ValueScope
 from compiler.hir.memory import Alloc, Check, GetSlot, Load, MakeSlot, SetSlot, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, HirType, Mem, Tile
@@ -51,7 +51,7 @@ class FunctionBuilder:
     def __init__(self, name: str, form: Form = Form.NEST, axes: dict[str, AffineLike] | None = None) -> None:
         self.function = HirFunction(name, form=form)
         self.function.axes = {n: Affine.of(e) for n, e in (axes or {}).items()}
-        self.scope = Scope(self.function.axes, {})
+        self.scope = ValueScope(self.function.axes, {})
         self._taken: set[str] = set(self.function.axes)
         self._counters: dict[str, int] = {}
         self.body = Builder(self, self.function.body)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import (
     Effect,
-    Family,
     Instruction,
+    InstructionFamily,
     Region,
-    Scope,
     Value,
+    ValueScope,
     attribute,
     instruction,
     operand,
@@ -25,7 +25,7 @@ def _pairs(marks: object) -> tuple[tuple[str, object], ...]:
     return tuple(sorted(items))  # type: ignore[call-overload]
 
 
-@instruction("for", Family.CONTROL, Effect.CONTROL)
+@instruction("for", InstructionFamily.CONTROL, Effect.CONTROL)
 class For(Instruction):
     """`%r = for i in lo..hi step s carry(%c = %init) place=thread unroll=4 { ... yield %next }`.
 
@@ -50,10 +50,10 @@ class For(Instruction):
     def mark(self, name: str, default: object = None) -> object:
         return dict(self.marks).get(name, default)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [value.type for value in self.carried]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.step == 0:
             yield "a step of 0"
         if len(self.body.parameters) != 1 + len(self.carried):
@@ -61,7 +61,7 @@ class For(Instruction):
         yield from _ends_with_yield(self.body, [value.type for value in self.carried])
 
 
-@instruction("if", Family.CONTROL, Effect.CONTROL)
+@instruction("if", InstructionFamily.CONTROL, Effect.CONTROL)
 class If(Instruction):
     """`%r = if %condition { ... yield %a } else { ... yield %b }`; `else` may be missing when there are no results."""
 
@@ -70,10 +70,10 @@ class If(Instruction):
     otherwise: Region | None = optional_region()
     types: tuple[HirType, ...] = attribute((), tuple)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return list(self.types)
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.types and self.otherwise is None:
             yield "results without an else"
         for branch in (self.then, self.otherwise):
@@ -81,7 +81,7 @@ class If(Instruction):
                 yield from _ends_with_yield(branch, list(self.types))
 
 
-@instruction("while", Family.CONTROL, Effect.CONTROL)
+@instruction("while", InstructionFamily.CONTROL, Effect.CONTROL)
 class While(Instruction):
     """`%r = while carry(%c = %init) { ... condition %go } do { ... yield %next }`: `before` computes the condition and ends with
     `condition`; `body` runs while it holds. Both regions see the carried values as parameters of `before`; `body` has its own."""
@@ -90,62 +90,62 @@ class While(Instruction):
     before: Region = region()
     body: Region = region()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [value.type for value in self.carried]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if not self.before.body or not isinstance(self.before.body[-1], Condition):
             yield "the first region doesn't end with `condition`"
         yield from _ends_with_yield(self.body, [value.type for value in self.carried])
 
 
-@instruction("condition", Family.CONTROL, Effect.CONTROL)
+@instruction("condition", InstructionFamily.CONTROL, Effect.CONTROL)
 class Condition(Instruction):
     """Ends the first region of a `while`: go on when the value (i1) holds."""
 
     value: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("yield", Family.CONTROL, Effect.CONTROL)
+@instruction("yield", InstructionFamily.CONTROL, Effect.CONTROL)
 class Yield(Instruction):
     """Ends a region and gives the values it carries or results in. A region that gives none may leave it out."""
 
     values: tuple[Value, ...] = operands()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("break", Family.CONTROL, Effect.CONTROL)
+@instruction("break", InstructionFamily.CONTROL, Effect.CONTROL)
 class Break(Instruction):
     """Leaves the innermost `for` or `while`. Form A only, in a loop that carries nothing; last in its region."""
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("continue", Family.CONTROL, Effect.CONTROL)
+@instruction("continue", InstructionFamily.CONTROL, Effect.CONTROL)
 class Continue(Instruction):
     """Goes on with the next iteration of the innermost loop. Form A only, in a loop that carries nothing; last in its region."""
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("return", Family.CONTROL, Effect.CONTROL)
+@instruction("return", InstructionFamily.CONTROL, Effect.CONTROL)
 class Return(Instruction):
     """`return %a, %b`: leaves the function, which gives these values."""
 
     values: tuple[Value, ...] = operands()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("call", Family.CONTROL, Effect.CONTROL)
+@instruction("call", InstructionFamily.CONTROL, Effect.CONTROL)
 class Call(Instruction):
     """`%r = call @f(%a, %b) : f32`: a function of the module, or of the host when it is declared external."""
 
@@ -153,16 +153,16 @@ class Call(Instruction):
     arguments: tuple[Value, ...] = operands()
     types: tuple[HirType, ...] = attribute((), tuple)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return list(self.types)
 
 
-@instruction("attempt", Family.CONTROL, Effect.CONTROL)
+@instruction("attempt", InstructionFamily.CONTROL, Effect.CONTROL)
 class Attempt(Call):
     """`%failed = attempt @f(%a, %b)`: calls a function without results and tells whether it failed. What went wrong stays in the record of
     failures, and this function goes on."""
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [I1]
 
 

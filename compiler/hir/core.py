@@ -11,10 +11,10 @@ from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import (
-    Family,
     Instruction,
-    Scope,
+    InstructionFamily,
     Value,
+    ValueScope,
     attribute,
     instruction,
     instruction_table,
@@ -100,18 +100,18 @@ def _without(axes: tuple[Axis, ...], over: tuple[str, ...]) -> tuple[Axis, ...]:
     return tuple(axis for axis in axes if axis[0] not in over)
 
 
-@instruction("const", Family.PLAIN)
+@instruction("const", InstructionFamily.PLAIN)
 class Const(Instruction):
     """A number of a type: `%z = const 0.0 : f32`. Of a tile type, every element is that number."""
 
     value: int | float | bool = attribute(converter=plain_number)
     type: HirType = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.type]
 
 
-@instruction_table(BINARY, Family.PLAIN)
+@instruction_table(BINARY, InstructionFamily.PLAIN)
 class Binary(Instruction):
     """`%r = add %a, %b`. Both operands have one dtype, the result's. `flags`: of `reassoc contract afn`, the liberties granted
     with floats, and for quotients `ftz`: neither the divisor nor its reciprocal is subnormal, but they may be 0 and infinite."""
@@ -121,10 +121,10 @@ class Binary(Instruction):
     right: Value = operand()
     flags: tuple[str, ...] = attribute((), _strings)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile(dtype_of(self.left), union_axes(self.left, self.right))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _one_dtype(self.left, self.right)
         if self.operator in ("and", "or", "xor", "shl", "shr") and is_float(dtype_of(self.left)):
             yield "bits of a float"
@@ -132,7 +132,7 @@ class Binary(Instruction):
             yield f"`{self.operator}` of {dtype_of(self.left)}; `quotient` divides by 64 bits"
 
 
-@instruction_table(COMPARE, Family.PLAIN)
+@instruction_table(COMPARE, InstructionFamily.PLAIN)
 class Compare(Instruction):
     """`%r = lt %a, %b : i1`. With a NaN all are false but `ne`."""
 
@@ -140,14 +140,14 @@ class Compare(Instruction):
     left: Value = operand()
     right: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile("i1", union_axes(self.left, self.right))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _one_dtype(self.left, self.right)
 
 
-@instruction_table(UNARY, Family.PLAIN)
+@instruction_table(UNARY, InstructionFamily.PLAIN)
 class Unary(Instruction):
     """`%r = exp %a afn : f32`: a function of one number, element by element. `flags` as of `add`, and `ftz`: results below 2^-126 may be
     0."""
@@ -156,10 +156,10 @@ class Unary(Instruction):
     value: Value = operand()
     flags: tuple[str, ...] = attribute((), _strings)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.value.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         floating = is_float(dtype_of(self.value))
         if self.operator == "not" and floating:
             yield "bits of a float"
@@ -167,17 +167,17 @@ class Unary(Instruction):
             yield f"a function of floats on {dtype_of(self.value)}"
 
 
-@instruction("isnan", Family.PLAIN)
+@instruction("isnan", InstructionFamily.PLAIN)
 class IsNan(Instruction):
     """1 where the value is NaN, as `i1`."""
 
     value: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile("i1", union_axes(self.value))]
 
 
-@instruction("fma", Family.PLAIN)
+@instruction("fma", InstructionFamily.PLAIN)
 class Fma(Instruction):
     """`%r = fma %a, %b, %c`: a * b + c, rounded once."""
 
@@ -185,14 +185,14 @@ class Fma(Instruction):
     b: Value = operand()
     c: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile(dtype_of(self.a), union_axes(self.a, self.b, self.c))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _one_dtype(self.a, self.b, self.c)
 
 
-@instruction("select", Family.PLAIN)
+@instruction("select", InstructionFamily.PLAIN)
 class Select(Instruction):
     """`then` where `condition` (i1) holds, else `otherwise`."""
 
@@ -200,69 +200,69 @@ class Select(Instruction):
     then: Value = operand()
     otherwise: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile(dtype_of(self.then), union_axes(self.condition, self.then, self.otherwise))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _one_dtype(self.then, self.otherwise)
         if dtype_of(self.condition) != "i1":
             yield f"a condition of type {self.condition.type}"
 
 
-@instruction("cast", Family.PLAIN)
+@instruction("cast", InstructionFamily.PLAIN)
 class Cast(Instruction):
     """`%r = cast %a to=f32`: the number in another type; float to narrower float rounds to nearest even."""
 
     value: Value = operand()
     to: str = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile(self.to, union_axes(self.value))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.to not in DTYPES:
             yield f"{self.to} is no scalar type"
         elif (is_wide(self.to) and is_float(dtype_of(self.value))) or (is_wide(dtype_of(self.value)) and self.to in NARROW_FLOATS):
             yield f"{dtype_of(self.value)} to {self.to}; go through f64 or 64 bits"
 
 
-@instruction("bitcast", Family.PLAIN)
+@instruction("bitcast", InstructionFamily.PLAIN)
 class Bitcast(Instruction):
     """The same bits as another type of the same width."""
 
     value: Value = operand()
     to: str = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile(self.to, union_axes(self.value))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if DTYPES.get(self.to) != DTYPES[dtype_of(self.value)]:
             yield f"{dtype_of(self.value)} and {self.to} differ in width"
 
 
-@instruction("index", Family.PLAIN)
+@instruction("index", InstructionFamily.PLAIN)
 class Index(Instruction):
     """`%r = index of=2*i+1`: an affine form as a value of type `index`, varying along the axes it names."""
 
     of: Affine = attribute(converter=Affine.of)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile("index", scope.axes_of(self.of))]
 
 
-@instruction("inbounds", Family.PLAIN)
+@instruction("inbounds", InstructionFamily.PLAIN)
 class InBounds(Instruction):
     """`%r = inbounds of=128*i0+i below=M`: whether 0 <= of < below, as `i1`."""
 
     of: Affine = attribute(converter=Affine.of)
     below: Affine = attribute(converter=Affine.of)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile("i1", scope.axes_of(self.of, self.below))]
 
 
-@instruction("combine", Family.MONOID)
+@instruction("combine", InstructionFamily.MONOID)
 class Combine(Instruction):
     """`%v, %i = combine argmin %v0, %i0, %v1, %i1`: two elements of a monoid on pairs made one: the second pair where it beats
     the first."""
@@ -270,12 +270,12 @@ class Combine(Instruction):
     monoid: str = attribute()
     operands_: tuple[Value, ...] = operands()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         half = len(self.operands_) // 2
         axes = union_axes(*self.operands_)
         return [Tile(dtype_of(value), axes) for value in self.operands_[:half]]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         half = len(self.operands_) // 2
         if self.monoid not in MONOIDS:
             yield f"no monoid {self.monoid}"
@@ -285,7 +285,7 @@ class Combine(Instruction):
             yield f"`{self.monoid}` without an index"
 
 
-@instruction("reduce", Family.MONOID)
+@instruction("reduce", InstructionFamily.MONOID)
 class Reduce(Instruction):
     """`%s = reduce add %x over=[j]`: all elements along the axes combined, beginning with the identity. `argmin`/`argmax` take
     (and give) the value and the index. `flags`: `reassoc` lets floats be summed in any order; without it the order is the axes',
@@ -296,18 +296,18 @@ class Reduce(Instruction):
     over: tuple[str, ...] = attribute((), _strings)
     flags: tuple[str, ...] = attribute((), _strings)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         axes = _without(union_axes(*self.values), self.over)
         return [Tile(dtype_of(value), axes) for value in self.values]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.monoid not in MONOIDS:
             yield f"no monoid {self.monoid}"
         have = {name for name, _ in union_axes(*self.values)}
         yield from (f"no operand varies along {axis}" for axis in self.over if axis not in have)
 
 
-@instruction("scan", Family.MONOID)
+@instruction("scan", InstructionFamily.MONOID)
 class Scan(Instruction):
     """`%p = scan add %x over=[j]`: the running combination along one axis; `exclusive` starts with the identity, `reverse` runs
     from the end."""
@@ -319,17 +319,17 @@ class Scan(Instruction):
     reverse: bool = attribute(False)
     flags: tuple[str, ...] = attribute((), _strings)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.value.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.monoid not in MONOIDS[:-2]:
             yield f"no monoid {self.monoid} on one value"
         if len(self.over) != 1 or self.over[0] not in dict(union_axes(self.value)):
             yield f"over {list(self.over)}: one axis of the operand is wanted"
 
 
-@instruction("contract", Family.MONOID)
+@instruction("contract", InstructionFamily.MONOID)
 class Contract(Instruction):
     """`%c = contract %a, %b, %acc over=[k] : tile<i, j, f32>`: acc plus the sum over the axes of a * b, in the accumulator's type
     `to`. Axes of both operands that are not summed are batch axes."""
@@ -341,11 +341,11 @@ class Contract(Instruction):
     to: str = attribute("f32")
     flags: tuple[str, ...] = attribute(("reassoc", "contract"), _strings)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         values = [self.a, self.b] + ([self.accumulator] if self.accumulator else [])
         return [Tile(self.to, _without(union_axes(*values), self.over))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         have = dict(union_axes(self.a, self.b))
         yield from (f"no operand varies along {axis}" for axis in self.over if axis not in have)
         if self.accumulator is not None and dtype_of(self.accumulator) != self.to:
@@ -354,7 +354,7 @@ class Contract(Instruction):
             yield "an accumulator that varies along a summed axis"
 
 
-@instruction("take", Family.AXIS)
+@instruction("take", InstructionFamily.AXIS)
 class Take(Instruction):
     """`%r = take %x axis=j at=3`: one element along an axis, which the result lacks."""
 
@@ -362,22 +362,22 @@ class Take(Instruction):
     axis: str = attribute()
     at: Affine = attribute(converter=Affine.of)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile(dtype_of(self.value), _without(union_axes(self.value), (self.axis,)))]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.axis not in dict(union_axes(self.value)):
             yield f"{self.value} doesn't vary along {self.axis}"
 
 
-@instruction("concat", Family.AXIS)
+@instruction("concat", InstructionFamily.AXIS)
 class Concat(Instruction):
     """Tiles put one behind the other along an axis."""
 
     values: tuple[Value, ...] = operands()
     axis: str = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         types = [value.type for value in self.values]
         total = Affine()
         for type_ in types:
@@ -388,18 +388,18 @@ class Concat(Instruction):
         return [Tile(first.dtype, tuple((n, total if n == self.axis else e) for n, e in first.axes))]
 
 
-@instruction("pack2", Family.AXIS)
+@instruction("pack2", InstructionFamily.AXIS)
 class Pack2(Instruction):
     """Two neighbours along an axis of extent 2, of a 16-bit type, as one `u32`; the first in the low half."""
 
     value: Value = operand()
     over: str = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile("u32", _without(union_axes(self.value), (self.over,)))]
 
 
-@instruction("convert", Family.AXIS)
+@instruction("convert", InstructionFamily.AXIS)
 class Convert(Instruction):
     """The same value in another layout (the order in which its digits lie in lanes and registers) or place."""
 
@@ -407,6 +407,6 @@ class Convert(Instruction):
     layout: str = attribute("")
     place: str = attribute("reg")
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         assert isinstance(self.value.type, Tile)
         return [Tile(self.value.type.dtype, self.value.type.axes, self.place)]

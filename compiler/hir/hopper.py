@@ -9,10 +9,10 @@ from compiler.hir.affine import Affine
 from compiler.hir.gpu import one_of
 from compiler.hir.instruction import (
     Effect,
-    Family,
     Instruction,
-    Scope,
+    InstructionFamily,
     Value,
+    ValueScope,
     attribute,
     instruction,
     operand,
@@ -45,17 +45,17 @@ BARRIER_SCOPES = {"block": "cta", "cluster": "cluster"}
 # ---- barriers ----------------------------------------------------------------------------------------------------
 
 
-@instruction("mbar.make", Family.HOPPER, Effect.WRITE)
+@instruction("mbar.make", InstructionFamily.HOPPER, Effect.WRITE)
 class BarrierMake(Instruction):
     """`%full = mbar.make : barrier<4>`: barriers in shared memory, to be initialised by one thread."""
 
     type: HirType = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.type]
 
 
-@instruction("mbar.init", Family.HOPPER, Effect.SYNC)
+@instruction("mbar.init", InstructionFamily.HOPPER, Effect.SYNC)
 class BarrierInit(Instruction):
     """`mbar.init %full[0] count=1`: each phase ends when `count` arrivals and all expected bytes have come. Bulk copies and other blocks
     know of it from here on; with `known=false` from the thread's next one on that has it true."""
@@ -65,14 +65,14 @@ class BarrierInit(Instruction):
     count: int = attribute(1)
     known: bool = attribute(True)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _barrier_fault(self.barrier, self.barrier_index)
 
 
-@instruction("mbar.arrive", Family.HOPPER, Effect.SYNC)
+@instruction("mbar.arrive", InstructionFamily.HOPPER, Effect.SYNC)
 class BarrierArrive(Instruction):
     """`mbar.arrive %empty[s] rank=%r scope=cluster`: one arrival; with `rank` (i32) at the same barrier of that block of the cluster.
     `scope`: who sees what the thread wrote before, when it waits for the phase in that scope: the block or the cluster."""
@@ -82,17 +82,17 @@ class BarrierArrive(Instruction):
     rank: Value | None = optional_operand()
     scope: str = attribute("block")
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _barrier_fault(self.barrier, self.barrier_index)
         yield from one_of(self.scope, BARRIER_SCOPES, "scope")
         if self.rank is not None and self.rank.type != I32:
             yield f"a rank of type {self.rank.type}: i32 is wanted"
 
 
-@instruction("mbar.expect", Family.HOPPER, Effect.SYNC)
+@instruction("mbar.expect", InstructionFamily.HOPPER, Effect.SYNC)
 class BarrierExpect(Instruction):
     """`mbar.expect %full[s] bytes=16384`: one arrival, and this many bytes to wait for."""
 
@@ -100,14 +100,14 @@ class BarrierExpect(Instruction):
     barrier_index: tuple[Affine, ...] = attribute(converter=_forms)
     bytes: int = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _barrier_fault(self.barrier, self.barrier_index)
 
 
-@instruction("mbar.wait", Family.HOPPER, Effect.SYNC)
+@instruction("mbar.wait", InstructionFamily.HOPPER, Effect.SYNC)
 class BarrierWait(Instruction):
     """`mbar.wait %full[s], %parity scope=cluster`: until the phase of that parity (i32, 0 first) has ended. `scope`: whose writes before
     their arrivals are seen then, the block's or the cluster's. Bytes of bulk copies are seen in either."""
@@ -117,10 +117,10 @@ class BarrierWait(Instruction):
     parity: Value = operand()
     scope: str = attribute("block")
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _barrier_fault(self.barrier, self.barrier_index)
         yield from one_of(self.scope, BARRIER_SCOPES, "scope")
         if self.parity.type != I32:
@@ -183,7 +183,7 @@ def _window_fault(op: "BulkLoad") -> Iterator[str]:
         yield f"a box of {op.box}: the pixels and channels of a window are its last two, the others are 1"
 
 
-@instruction("bulk_copy.g2s", Family.HOPPER, Effect.READ | Effect.WRITE)
+@instruction("bulk_copy.g2s", InstructionFamily.HOPPER, Effect.READ | Effect.WRITE)
 class BulkLoad(Instruction):
     """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory,
     zeros outside; its bytes are counted by the barrier. The last coordinate is a multiple of 16 bytes.
@@ -207,10 +207,10 @@ class BulkLoad(Instruction):
     step: tuple[int, ...] = attribute((), as_tuple)
     rounded: bool = attribute(False)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _box_fault(self.shared, self.tensor, self.tensor_index, self.box)
         yield from _barrier_fault(self.barrier, self.barrier_index)
         if self.step:
@@ -223,7 +223,7 @@ class BulkLoad(Instruction):
             yield f"a multicast mask of {self.multicast}: 16 bits"
 
 
-@instruction("bulk_copy.s2g", Family.HOPPER, Effect.READ | Effect.WRITE)
+@instruction("bulk_copy.s2g", InstructionFamily.HOPPER, Effect.READ | Effect.WRITE)
 class BulkStore(Instruction):
     """`bulk_copy.s2g %s[0, 0], %C[i, j] box=[128, 64]`: from shared memory to the box of the tensor, clipped at its end; complete
     at `bulk_wait`. No coordinate is below 0, and the last is a multiple of 16 bytes."""
@@ -234,22 +234,22 @@ class BulkStore(Instruction):
     tensor_index: tuple[Affine, ...] = attribute(converter=_forms)
     box: tuple[int, ...] = attribute(converter=as_tuple)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _box_fault(self.shared, self.tensor, self.tensor_index, self.box)
 
 
-@instruction("bulk_commit", Family.HOPPER, Effect.SYNC)
+@instruction("bulk_commit", InstructionFamily.HOPPER, Effect.SYNC)
 class BulkCommit(Instruction):
     """`bulk_commit`: the thread's bulk stores since the last commit become a group."""
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("bulk_wait", Family.HOPPER, Effect.SYNC)
+@instruction("bulk_wait", InstructionFamily.HOPPER, Effect.SYNC)
 class BulkWait(Instruction):
     """`bulk_wait count=1 read=true`: until at most `count` groups are on their way; with `read` it is enough that they have read
     their source."""
@@ -257,7 +257,7 @@ class BulkWait(Instruction):
     count: int = attribute(0)
     read: bool = attribute(False)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
@@ -315,15 +315,15 @@ def register_points(axes: tuple[tuple[str, int], ...]) -> list[dict[str, int]] |
     return [{high: group, rows: half, low: pair} for group, half, pair in places]
 
 
-@instruction("wgmma.fence", Family.HOPPER, Effect.SYNC)
+@instruction("wgmma.fence", InstructionFamily.HOPPER, Effect.SYNC)
 class WarpgroupFence(Instruction):
     """`wgmma.fence`: registers written before it are seen by the products after it."""
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("wgmma.mma", Family.HOPPER, Effect.READ | Effect.SYNC)
+@instruction("wgmma.mma", InstructionFamily.HOPPER, Effect.READ | Effect.SYNC)
 class WarpgroupMma(Instruction):
     """`%n = wgmma.mma %acc, %a[0, 0], %b[0, 0], %go shape=[64, 256, 16] : tile<...>`: acc + a * b begun by four warps, or a * b
     where `keep` (i1) is false. `a` is a view of shared memory, or a tile of registers: four of them, or as many more as the index, the
@@ -339,10 +339,10 @@ class WarpgroupMma(Instruction):
     transpose_a: bool = attribute(False)
     transpose_b: bool = attribute(False)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.accumulator.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if len(self.shape) != 3 or self.shape[0] != 64 or self.shape[1] % 8 or not 8 <= self.shape[1] <= 256:
             yield f"a product of shape {self.shape}: 64 rows, 8 to 256 columns by 8"
         elif mem_of(self.b).dtype in ("i8", "u8") and self.shape[1] > 32 and self.shape[1] % 16:
@@ -358,15 +358,15 @@ class WarpgroupMma(Instruction):
             yield f"{self.b} is not in shared memory"
 
 
-@instruction("wgmma.commit", Family.HOPPER, Effect.SYNC)
+@instruction("wgmma.commit", InstructionFamily.HOPPER, Effect.SYNC)
 class WarpgroupCommit(Instruction):
     """`wgmma.commit`: the products since the last commit become a group."""
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
 
-@instruction("wgmma.wait", Family.HOPPER, Effect.SYNC)
+@instruction("wgmma.wait", InstructionFamily.HOPPER, Effect.SYNC)
 class WarpgroupWait(Instruction):
     """`%n = wgmma.wait %m count=1 : tile<...>`: until at most `count` groups are under way. The accumulators pass through, so
     that no reader comes before it."""
@@ -374,21 +374,21 @@ class WarpgroupWait(Instruction):
     values: tuple[Value, ...] = operands()
     count: int = attribute(0)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [value.type for value in self.values]
 
 
-@instruction("setmaxnreg", Family.HOPPER, Effect.SYNC)
+@instruction("setmaxnreg", InstructionFamily.HOPPER, Effect.SYNC)
 class SetMaxRegisters(Instruction):
     """`setmaxnreg inc registers=232`: the warpgroup takes (`inc`) or gives back (`dec`) registers until each thread has this many."""
 
     direction: str = attribute()
     registers: int = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from one_of(self.direction, ("inc", "dec"), "direction")
         if not 24 <= self.registers <= 256 or self.registers % 8:
             yield f"{self.registers} registers: 24 to 256 by 8"

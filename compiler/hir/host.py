@@ -7,7 +7,17 @@ is reported as, and the operands are its values."""
 from collections.abc import Iterator
 
 from compiler.hir.core import dtype_of
-from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, optional_operand
+from compiler.hir.instruction import (
+    Effect,
+    Instruction,
+    InstructionFamily,
+    Value,
+    ValueScope,
+    attribute,
+    instruction,
+    operand,
+    optional_operand,
+)
 from compiler.hir.layout import field_type, in_memory, size_of
 from compiler.hir.types import DTYPES, Array, HirType, Pointer, Struct, Tile, is_float, is_wide
 
@@ -30,36 +40,36 @@ def _is_int(dtype: str) -> bool:
     return not is_float(dtype) and dtype != "i1"
 
 
-@instruction("local", Family.HOST, Effect.WRITE)
+@instruction("local", InstructionFamily.HOST, Effect.WRITE)
 class Local(Instruction):
     """`%p = local : ptr<struct<S; a: i64>>`: memory for the rest of this call; all its bytes are 0, again each time this is reached."""
 
     type: HirType = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if not isinstance(self.type, Pointer) or not in_memory(self.type.pointee):
             yield f"no memory for {self.type}"
         elif size_of(self.type.pointee) > LARGEST_LOCAL:
             yield f"{size_of(self.type.pointee)} bytes on the stack, which has room for {LARGEST_LOCAL} of one value"
 
 
-@instruction("member", Family.HOST)
+@instruction("member", InstructionFamily.HOST)
 class Member(Instruction):
     """`%r = member price %p : ptr<i64>`: the address of a field of the struct at `%p`."""
 
     field_: str = attribute()
     pointer: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         struct = pointee(self.pointer)
         assert isinstance(struct, Struct), f"{self.pointer} points to no struct"
         return [Pointer(field_type(struct, self.field_))]
 
 
-@instruction("element", Family.HOST, Effect.FAULT)
+@instruction("element", InstructionFamily.HOST, Effect.FAULT)
 class Element(Instruction):
     """`%r = element %p, %i site=2 : ptr<i64>`: the address of element `%i`, from 0, of the array at `%p`. An index outside stops; with
     `site=-1` it is known to be inside. An open array has as many elements as `count`, an i64, says."""
@@ -69,12 +79,12 @@ class Element(Instruction):
     count: Value | None = optional_operand()
     site: int = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         array = pointee(self.pointer)
         assert isinstance(array, Array), f"{self.pointer} points to no array"
         return [Pointer(array.element)]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if not _is_int(dtype_of(self.at)) or is_wide(dtype_of(self.at)):
             yield f"an index of type {self.at.type}"
         array = pointee(self.pointer)
@@ -84,73 +94,73 @@ class Element(Instruction):
             yield f"a count of type {self.count.type}"
 
 
-@instruction("read", Family.HOST, Effect.READ)
+@instruction("read", InstructionFamily.HOST, Effect.READ)
 class Read(Instruction):
     """`%v = read %p : i64`: the number at an address."""
 
     pointer: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [pointee(self.pointer)]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if not isinstance(pointee(self.pointer), Tile):
             yield f"{pointee(self.pointer)} is no number; `copy` takes whole structs and arrays"
 
 
-@instruction("write", Family.HOST, Effect.WRITE)
+@instruction("write", InstructionFamily.HOST, Effect.WRITE)
 class Write(Instruction):
     """`write %p, %v`: the number put at an address."""
 
     pointer: Value = operand()
     value: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if pointee(self.pointer) != self.value.type:
             yield f"a {self.value.type} written to {self.pointer.type}"
 
 
-@instruction("copy", Family.HOST, Effect.READ | Effect.WRITE)
+@instruction("copy", InstructionFamily.HOST, Effect.READ | Effect.WRITE)
 class Copy(Instruction):
     """`copy %to, %from`: all bytes of what `%from` points to; the two are of one type, and the same place or apart."""
 
     to: Value = operand()
     from_: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if pointee(self.to) != pointee(self.from_):
             yield f"{self.from_.type} copied to {self.to.type}"
 
 
-@instruction("clear", Family.HOST, Effect.WRITE)
+@instruction("clear", InstructionFamily.HOST, Effect.WRITE)
 class Clear(Instruction):
     """`clear %p`: all bytes of what `%p` points to become 0."""
 
     pointer: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         pointee(self.pointer)
         yield from ()
 
 
-@instruction("cycles", Family.HOST, Effect.READ | Effect.WRITE)
+@instruction("cycles", InstructionFamily.HOST, Effect.READ | Effect.WRITE)
 class Cycles(Instruction):
     """`%c = cycles : i64`: the processor's counter of cycles, which runs on at a steady pace; only differences mean something."""
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile("i64")]
 
 
-@instruction("checked", Family.HOST, Effect.FAULT)
+@instruction("checked", InstructionFamily.HOST, Effect.FAULT)
 class Checked(Instruction):
     """`%r = checked add %a, %b site=1 : i64`: `add sub mul div rem shl shr` of two ints of one type, exactly, or it stops. `div` rounds
     toward zero, `rem` has the dividend's sign; both stop at a zero, `div` also at the lowest number by -1. `shl` is a * 2**b; both shifts
@@ -161,10 +171,10 @@ class Checked(Instruction):
     right: Value = operand()
     site: int = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.left.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         left, right = dtype_of(self.left), dtype_of(self.right)
         if self.operation not in CHECKED:
             yield f"no operation {self.operation}"
@@ -174,7 +184,7 @@ class Checked(Instruction):
             yield f"{self.operation} of {left}; `quotient` divides by 64 bits"
 
 
-@instruction("saturating", Family.HOST)
+@instruction("saturating", InstructionFamily.HOST)
 class Saturating(Instruction):
     """`%r = saturating add %a, %b : i64`: `add sub mul` of two ints of one type; a result outside the type becomes its nearest number."""
 
@@ -182,10 +192,10 @@ class Saturating(Instruction):
     left: Value = operand()
     right: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.left.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         left, right = dtype_of(self.left), dtype_of(self.right)
         if self.operation not in SATURATING:
             yield f"no operation {self.operation}"
@@ -193,7 +203,7 @@ class Saturating(Instruction):
             yield f"operands of {left} and {right}"
 
 
-@instruction("narrow", Family.HOST, Effect.FAULT)
+@instruction("narrow", InstructionFamily.HOST, Effect.FAULT)
 class Narrow(Instruction):
     """`%r = narrow %a to=i32 site=1 : i32`: the number in an int type, or it stops where that can't hold it. A float is cut toward zero;
     NaN stops."""
@@ -202,17 +212,17 @@ class Narrow(Instruction):
     to: str = attribute()
     site: int = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [Tile(self.to)]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         if self.to not in DTYPES or not _is_int(self.to):
             yield f"{self.to} is no int type"
         elif is_float(dtype_of(self.value)) and is_wide(self.to):
             yield f"a float to {self.to}"
 
 
-@instruction("quotient", Family.HOST, Effect.FAULT)
+@instruction("quotient", InstructionFamily.HOST, Effect.FAULT)
 class Quotient(Instruction):
     """`%r = quotient %a, %b rounding=nearest_even site=1 : i128`: a / b made whole as `rounding` says (`toward_zero nearest_even floor ceil
     away`). It stops at a zero and where the type can't hold the result. An int of 128 bits is divided by one of 64 with the same
@@ -223,10 +233,10 @@ class Quotient(Instruction):
     rounding: str = attribute()
     site: int = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.left.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         left, right = dtype_of(self.left), dtype_of(self.right)
         wanted = {"i128": "i64", "u128": "u64"}.get(left, left)
         if not _is_int(left) or right != wanted:

@@ -59,7 +59,7 @@ class Effect(Flag):
     FAULT = auto()
 
 
-class Family(Enum):
+class InstructionFamily(Enum):
     """Families of instructions; the starred ones of the design are the seed's GPU set."""
 
     PLAIN = "plain"
@@ -129,7 +129,7 @@ class Instruction:
     """Base of all instructions. `results` are made by the builder from `result_types`."""
 
     mnemonic: ClassVar[str] = ""
-    family: ClassVar[Family] = Family.PLAIN
+    family: ClassVar[InstructionFamily] = InstructionFamily.PLAIN
     effects: ClassVar[Effect] = Effect.PURE
     operators: ClassVar[dict[str, str]] = {}
     """Of a class declared by a table: operator to meaning."""
@@ -143,11 +143,11 @@ class Instruction:
 
         def __init__(self, **fields: Any) -> None: ...
 
-    def result_types(self, scope: "Scope") -> list[HirType]:
+    def result_types(self, scope: "ValueScope") -> list[HirType]:
         """Types of the results, from the operands. `scope` knows axes and the types of names in affine attributes."""
         raise NotImplementedError(f"{self.mnemonic} declares no result types")
 
-    def check(self, scope: "Scope") -> Iterator[str]:
+    def check(self, scope: "ValueScope") -> Iterator[str]:
         """What is wrong with this instruction, in words, one string each; beyond what the declaration already says."""
         return iter(())
 
@@ -200,7 +200,7 @@ class Instruction:
                 yield from nested.walk()
 
 
-class _Fields:
+class _RoleFields:
     """Names of the fields with certain roles, looked up once a class."""
 
     def __init__(self, *roles: Role) -> None:
@@ -213,12 +213,12 @@ class _Fields:
         return self.known[cls]
 
 
-_VALUES = _Fields(Role.OPERAND, Role.OPTIONAL, Role.OPERANDS)
-_REGIONS = _Fields(Role.REGION, Role.OPTIONAL_REGION)
-_ATTRIBUTES = _Fields(Role.ATTRIBUTE)
+_VALUES = _RoleFields(Role.OPERAND, Role.OPTIONAL, Role.OPERANDS)
+_REGIONS = _RoleFields(Role.REGION, Role.OPTIONAL_REGION)
+_ATTRIBUTES = _RoleFields(Role.ATTRIBUTE)
 
 
-class Scope:
+class ValueScope:
     """What result types and checks may ask: the function's axes, and the type behind a name in an affine form."""
 
     def __init__(self, axes: dict[str, Affine], types: dict[str, HirType]) -> None:
@@ -243,7 +243,7 @@ INSTRUCTIONS: dict[str, type[Instruction]] = {}
 _I = TypeVar("_I", bound=type[Instruction])
 
 
-def instruction(mnemonic: str, family: Family, effects: Effect = Effect.PURE) -> Callable[[_I], _I]:
+def instruction(mnemonic: str, family: InstructionFamily, effects: Effect = Effect.PURE) -> Callable[[_I], _I]:
     """Declare the class below as an instruction."""
 
     def declare(cls: _I) -> _I:
@@ -257,7 +257,7 @@ def instruction(mnemonic: str, family: Family, effects: Effect = Effect.PURE) ->
 
 
 def instruction_table(
-    operators: dict[str, str], family: Family, effects: Effect = Effect.PURE
+    operators: dict[str, str], family: InstructionFamily, effects: Effect = Effect.PURE
 ) -> Callable[[_I], _I]:
     """Declare the class below for every operator of the table (operator to meaning); its attribute `operator` tells which."""
 
@@ -273,12 +273,12 @@ def instruction_table(
 
 
 _GPU_FAMILIES = {
-    Family.INDEX,
-    Family.SYNC,
-    Family.SHARED,
-    Family.ATOMIC,
-    Family.WARP,
-    Family.TENSOR_CORE,
-    Family.ASYNC,
-    Family.HOPPER,
+    InstructionFamily.INDEX,
+    InstructionFamily.SYNC,
+    InstructionFamily.SHARED,
+    InstructionFamily.ATOMIC,
+    InstructionFamily.WARP,
+    InstructionFamily.TENSOR_CORE,
+    InstructionFamily.ASYNC,
+    InstructionFamily.HOPPER,
 }

@@ -5,7 +5,7 @@ from enum import Enum
 from attrs import Factory, field
 
 from compiler.hir.affine import Affine
-from compiler.hir.instruction import Region, Scope, Value
+from compiler.hir.instruction import Region, Value, ValueScope
 from compiler.hir.sites import FaultSite
 from compiler.hir.types import HirType, Space
 from compiler.source import Span
@@ -157,7 +157,7 @@ class HirFunction:
         """Whether it is only declared here."""
         return self.linkage in (Linkage.EXTERNAL, Linkage.IMPORTED)
 
-    def scope(self) -> Scope:
+    def scope(self) -> ValueScope:
         """Axes, and the types of all named values: parameters, loop variables and results."""
         types: dict[str, HirType] = {p.name: p.type for p in self.parameters}
 
@@ -169,7 +169,7 @@ class HirFunction:
                     enter(inner)
 
         enter(self.body)
-        return Scope(self.axes, types)
+        return ValueScope(self.axes, types)
 
 
 @frozen

@@ -10,7 +10,7 @@ from compiler.hir.control import Attempt, Call, For, If, While
 from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.instructions import INSTRUCTIONS
 from compiler.hir.parse_types import Reader
-from compiler.hir.syntax import Named, Syntax, syntax_of
+from compiler.hir.syntax import NamedField, Syntax, syntax_of
 from compiler.hir.types import I1, INDEX, HirType
 
 MAXIMUM_DEPTH = 250
@@ -159,7 +159,7 @@ class InstructionReader(Reader):
             self.fail(f"`{name}` wants `{missing[0]}=`")
         return cls(**fields), types
 
-    def named_field(self, cls: type[Instruction], syntax: Syntax, named: dict[str, Named], fields: dict[str, Any]) -> None:
+    def named_field(self, cls: type[Instruction], syntax: Syntax, named: dict[str, NamedField], fields: dict[str, Any]) -> None:
         token = self.at
         name = self.setting()
         if name in named:

@@ -8,27 +8,30 @@ from pathlib import Path
 import attrs
 
 from compiler.hir.control import Attempt, Call, For, If, While
-from compiler.hir.instruction import Effect, Family, Instruction, Role
+from compiler.hir.instruction import Effect, Instruction, InstructionFamily, Role
 from compiler.hir.instructions import INSTRUCTIONS
-from compiler.hir.syntax import Named, syntax_of
+from compiler.hir.syntax import NamedField, syntax_of
 
-FAMILIES: dict[Family, tuple[str, str]] = {
-    Family.PLAIN: ("Plain arithmetic", "One number at a time; of tiles, element by element, along the union of the operands' axes."),
-    Family.MONOID: ("Reductions", "Whole axes combined."),
-    Family.AXIS: ("Axes and layout", "The same numbers, arranged otherwise."),
-    Family.MEMORY: ("Memory", "Loads, stores, mutable cells, scratch, and the checks before them."),
-    Family.CONTROL: ("Control flow", "Structured: regions, and values that loops carry."),
-    Family.LIBRARY: ("Library", "What has no loop nest."),
-    Family.HOST: ("Host functions", "Memory by address, and ints that stop at what they can't hold. Not in kernels."),
-    Family.INDEX: ("Where a thread stands", "Thread form."),
-    Family.SYNC: ("Order between threads", "Thread form."),
-    Family.SHARED: ("Shared memory", "Thread form."),
-    Family.ATOMIC: ("Atomics", "Thread form."),
-    Family.WARP: ("Warps", "Thread form: 32 lanes in step."),
-    Family.TENSOR_CORE: ("Tensor cores", "Thread form, of GPUs only."),
-    Family.ASYNC: ("Asynchronous copies", "Thread form, of GPUs only."),
-    Family.HOPPER: ("Hopper", "Thread form, of GPUs only: barriers in shared memory, bulk copies, wgmma."),
-    Family.RING: ("Rings", "Role form: bounded queues between those that copy and those that compute."),
+FAMILIES: dict[InstructionFamily, tuple[str, str]] = {
+    InstructionFamily.PLAIN: (
+        "Plain arithmetic",
+        "One number at a time; of tiles, element by element, along the union of the operands' axes.",
+    ),
+    InstructionFamily.MONOID: ("Reductions", "Whole axes combined."),
+    InstructionFamily.AXIS: ("Axes and layout", "The same numbers, arranged otherwise."),
+    InstructionFamily.MEMORY: ("Memory", "Loads, stores, mutable cells, scratch, and the checks before them."),
+    InstructionFamily.CONTROL: ("Control flow", "Structured: regions, and values that loops carry."),
+    InstructionFamily.LIBRARY: ("Library", "What has no loop nest."),
+    InstructionFamily.HOST: ("Host functions", "Memory by address, and ints that stop at what they can't hold. Not in kernels."),
+    InstructionFamily.INDEX: ("Where a thread stands", "Thread form."),
+    InstructionFamily.SYNC: ("Order between threads", "Thread form."),
+    InstructionFamily.SHARED: ("Shared memory", "Thread form."),
+    InstructionFamily.ATOMIC: ("Atomics", "Thread form."),
+    InstructionFamily.WARP: ("Warps", "Thread form: 32 lanes in step."),
+    InstructionFamily.TENSOR_CORE: ("Tensor cores", "Thread form, of GPUs only."),
+    InstructionFamily.ASYNC: ("Asynchronous copies", "Thread form, of GPUs only."),
+    InstructionFamily.HOPPER: ("Hopper", "Thread form, of GPUs only: barriers in shared memory, bulk copies, wgmma."),
+    InstructionFamily.RING: ("Rings", "Role form: bounded queues between those that copy and those that compute."),
 }
 
 EFFECTS = {
@@ -97,7 +100,7 @@ def form(cls: type[Instruction]) -> str:
     return " ".join(parts)
 
 
-def _named(named: Named) -> str:
+def _named(named: NamedField) -> str:
     text = f"{named.name}={named.kind}"
     return text if named.default is attrs.NOTHING else f"({text})"
 

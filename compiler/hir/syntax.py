@@ -19,7 +19,7 @@ BARE = re.compile(rf"(?:{NAME}|\d+)\Z")
 
 
 @frozen
-class Named:
+class NamedField:
     """A field written `name=value`; left out while it has its default. `kind` is how the value is written."""
 
     name: str
@@ -28,7 +28,7 @@ class Named:
 
 
 @frozen
-class Operand:
+class OperandField:
     """A field written as `%value`, or `%value[index]` when `index` names the attribute that holds affine indices."""
 
     name: str
@@ -41,10 +41,10 @@ class Syntax:
     """How an instruction class is written: bare words, operands in order, named fields, flags; `typed` is the field that the type after the
     colon fills (`type`, `types`), None when the types follow from the operands; `tabled`: the mnemonic is the `operator`."""
 
-    words: tuple[Named, ...]
-    operands: tuple[Operand, ...]
+    words: tuple[NamedField, ...]
+    operands: tuple[OperandField, ...]
     keywords: tuple[str, ...]
-    named: tuple[Named, ...]
+    named: tuple[NamedField, ...]
     flags: tuple[str, ...] | None
     typed: str | None
     tabled: bool
@@ -81,10 +81,10 @@ def syntax_of(cls: type[Instruction]) -> Syntax:
 
 
 def _derive(cls: type[Instruction]) -> Syntax:
-    words: list[Named] = []
-    found: list[Operand] = []
+    words: list[NamedField] = []
+    found: list[OperandField] = []
     keywords: list[str] = []
-    named: list[Named] = []
+    named: list[NamedField] = []
     flags: tuple[str, ...] | None = None
     typed: str | None = None
     indices = {"mem": "index"}
@@ -98,12 +98,12 @@ def _derive(cls: type[Instruction]) -> Syntax:
         match f.metadata["role"]:
             case Role.OPERAND | Role.OPERANDS as role:
                 index = indices.get(f.name)
-                found.append(Operand(f.name, role, index if index in names else None))
+                found.append(OperandField(f.name, role, index if index in names else None))
             case Role.OPTIONAL:
                 if plain_attribute_seen:
                     keywords.append(f.name)
                 else:
-                    found.append(Operand(f.name, Role.OPTIONAL))
+                    found.append(OperandField(f.name, Role.OPTIONAL))
             case Role.ATTRIBUTE if f.name == "operator":
                 pass
             case Role.ATTRIBUTE if f.name in ("type", "types"):
@@ -113,7 +113,7 @@ def _derive(cls: type[Instruction]) -> Syntax:
             case Role.ATTRIBUTE if f.name in indices.values():
                 plain_attribute_seen = True
             case Role.ATTRIBUTE:
-                field = Named(f.name, KINDS.get(f.type, "text"), f.default)
+                field = NamedField(f.name, KINDS.get(f.type, "text"), f.default)
                 if not found and field.kind in ("text", "number") and f.default is attrs.NOTHING:
                     words.append(field)
                 else:

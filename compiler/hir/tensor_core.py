@@ -7,10 +7,10 @@ from compiler.hir.affine import Affine
 from compiler.hir.gpu import one_of
 from compiler.hir.instruction import (
     Effect,
-    Family,
     Instruction,
-    Scope,
+    InstructionFamily,
     Value,
+    ValueScope,
     attribute,
     instruction,
     operand,
@@ -49,7 +49,7 @@ def fragment_of(value: Value) -> Fragment | None:
     return value.type if isinstance(value.type, Fragment) else None
 
 
-@instruction("mma_load", Family.TENSOR_CORE, Effect.READ | Effect.SYNC)
+@instruction("mma_load", InstructionFamily.TENSOR_CORE, Effect.READ | Effect.SYNC)
 class MmaLoad(Instruction):
     """`%a = mma_load row %A[i, k] : fragment<a, 16x16x16, f16>`: the matrix whose first element is there, in the given order,
     spread over the warp's lanes. The last two dims of the memory are the matrix's."""
@@ -59,10 +59,10 @@ class MmaLoad(Instruction):
     index: tuple[Affine, ...] = attribute(converter=_forms)
     type: HirType = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from one_of(self.layout, LAYOUTS, "layout")
         yield from _matrix_fault(self.mem, self.index)
         if not isinstance(self.type, Fragment):
@@ -71,7 +71,7 @@ class MmaLoad(Instruction):
             yield f"a fragment of {self.type.dtype} from {mem_of(self.mem)}"
 
 
-@instruction("mma", Family.TENSOR_CORE, Effect.SYNC)
+@instruction("mma", InstructionFamily.TENSOR_CORE, Effect.SYNC)
 class Mma(Instruction):
     """`%d = mma %a, %b, %c layout=row : fragment<accumulator, 16x16x16, f32>`: a * b + c; `layout` is the order in which `a` and
     `b` were loaded, "row", "col", or one for each ("row.col")."""
@@ -81,10 +81,10 @@ class Mma(Instruction):
     c: Value = operand()
     layout: str = attribute("row")
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.c.type]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from one_of(self.layout, (*LAYOUTS, "row.row", "row.col", "col.row", "col.col"), "layout")
         roles = (FragmentRole.A, FragmentRole.B, FragmentRole.ACCUMULATOR)
         shapes = set()
@@ -98,7 +98,7 @@ class Mma(Instruction):
             yield "fragments of different shapes"
 
 
-@instruction("mma_store", Family.TENSOR_CORE, Effect.WRITE | Effect.SYNC)
+@instruction("mma_store", InstructionFamily.TENSOR_CORE, Effect.WRITE | Effect.SYNC)
 class MmaStore(Instruction):
     """`mma_store row %C[i, j], %d`: the fragment's matrix written back."""
 
@@ -107,10 +107,10 @@ class MmaStore(Instruction):
     index: tuple[Affine, ...] = attribute(converter=_forms)
     fragment: Value = operand()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from one_of(self.layout, LAYOUTS, "layout")
         yield from _matrix_fault(self.mem, self.index)
         fragment = fragment_of(self.fragment)
@@ -120,7 +120,7 @@ class MmaStore(Instruction):
             yield f"a fragment of {fragment.dtype} to {mem_of(self.mem)}"
 
 
-@instruction("ldmatrix", Family.TENSOR_CORE, Effect.READ | Effect.SYNC)
+@instruction("ldmatrix", InstructionFamily.TENSOR_CORE, Effect.READ | Effect.SYNC)
 class LoadMatrix(Instruction):
     """`%r0, %r1 = ldmatrix %s[row, col] count=2 transpose=true : u32, u32`: `count` matrices of 8 rows of 16 bytes; lane 8*n + r
     gives the place of row r of matrix n, and gets four neighbouring bytes of row lane/4 of each: two elements of 16 bits, which
@@ -131,15 +131,15 @@ class LoadMatrix(Instruction):
     count: int = attribute(4)
     transpose: bool = attribute(False)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [U32] * self.count
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         sizes = (2,) if self.transpose else (1, 2, 4)
         yield from _shared_matrices(self.mem, self.index, self.count, sizes)
 
 
-@instruction("stmatrix", Family.TENSOR_CORE, Effect.WRITE | Effect.SYNC)
+@instruction("stmatrix", InstructionFamily.TENSOR_CORE, Effect.WRITE | Effect.SYNC)
 class StoreMatrix(Instruction):
     """`stmatrix %s[row, col], %r0, %r1`: the reverse of `ldmatrix`."""
 
@@ -148,10 +148,10 @@ class StoreMatrix(Instruction):
     values: tuple[Value, ...] = operands()
     transpose: bool = attribute(False)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _shared_matrices(self.mem, self.index, len(self.values), (2,))
         yield from (f"{value} is {value.type}, not u32" for value in self.values if value.type != U32)
 
@@ -199,7 +199,7 @@ def in_register(dtype: str) -> int:
     return max(1, 4 // bytes_of(dtype))
 
 
-@instruction("warp_mma", Family.TENSOR_CORE, Effect.SYNC)
+@instruction("warp_mma", InstructionFamily.TENSOR_CORE, Effect.SYNC)
 class WarpMma(Instruction):
     """`%d = warp_mma %c, %a0, %a1, %a2, %a3, %b0, %b1 shape=[16, 8, 16] dtype=bf16 : tile<c:1, h:2, r:1, simd:2, f32>`: c + a * b by a
     warp, all in registers. Lane l has rows l/4 + 8*h + 16*r and columns 2*(l%4) + simd + 8*c of the sums, whose axes are told apart by
@@ -212,7 +212,7 @@ class WarpMma(Instruction):
     shape: tuple[int, ...] = attribute(converter=as_tuple)
     dtype: str = attribute()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.accumulator.type]
 
     @property
@@ -228,7 +228,7 @@ class WarpMma(Instruction):
     def b(self) -> tuple[Value, ...]:
         return self.values[self.shape[0] // 16 * self.registers :]
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         kind = WARP_KINDS.get(self.dtype)
         if kind is None:
             yield f"a product of {self.dtype}: {', '.join(WARP_KINDS)}"

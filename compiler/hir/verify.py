@@ -7,13 +7,13 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.control import Attempt, Break, Call, Condition, Continue, For, If, Return, While, Yield
 from compiler.hir.host import Element, Member
-from compiler.hir.instruction import Family, Instruction, Region, Scope, Value
+from compiler.hir.instruction import Instruction, InstructionFamily, Region, Value, ValueScope
 from compiler.hir.memory import GetSlot, GlobalRef, MakeSlot, SetSlot
 from compiler.hir.module import Form, HirFunction, HirModule
 from compiler.hir.types import I1, INDEX, HirType, Mem, Pointer, Ring, Slot, Tile
 
 TERMINATORS = (Yield, Condition, Break, Continue, Return)
-NUMBERS = (Family.PLAIN, Family.MONOID, Family.AXIS)
+NUMBERS = (InstructionFamily.PLAIN, InstructionFamily.MONOID, InstructionFamily.AXIS)
 """Families whose operands are numbers and tiles."""
 
 SLOTS = (MakeSlot, GetSlot, SetSlot)
@@ -47,7 +47,7 @@ class _Verifier:
     def __init__(self, function: HirFunction, module: HirModule | None) -> None:
         self.function = function
         self.module = module
-        self.scope: Scope = function.scope()
+        self.scope: ValueScope = function.scope()
         self.visible: dict[str, Value] = {}
         self.taken: set[str] = set()
 
@@ -234,7 +234,7 @@ class _Verifier:
             yield op, f"`{op.name}` has an operand of a wrong kind ({error})"
             return
         yield from ((op, f"`{op.name}`: {text}") for text in words)
-        number = getattr(op, "site", -1) if op.family is Family.HOST else -1
+        number = getattr(op, "site", -1) if op.family is InstructionFamily.HOST else -1
         if number < -1 or number >= len(self.function.sites):
             yield op, f"`{op.name}` names site {number}, and the function has {len(self.function.sites)}"
         if not same_types([r.type for r in op.results], wanted):
@@ -256,9 +256,9 @@ class _Verifier:
                 yield op, f"`{op.name}` in a loop that carries values"
         if op.family.is_gpu and form not in (Form.THREAD, Form.ROLES):
             yield op, f"`{op.name}` in form {form.value}; it needs threads"
-        if op.family is Family.RING and form in (Form.NEST, Form.FIELD):
+        if op.family is InstructionFamily.RING and form in (Form.NEST, Form.FIELD):
             yield op, f"`{op.name}` in form {form.value}; rings are for tiles"
-        if op.family is Family.HOST and (form is not Form.NEST or not host):
+        if op.family is InstructionFamily.HOST and (form is not Form.NEST or not host):
             yield op, f"`{op.name}` is for host functions, which have form A"
         if isinstance(op, For | While | If | Return | Yield):
             given = [*(getattr(op, "carried", ())), *op.results, *(getattr(op, "values", ()))]

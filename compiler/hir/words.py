@@ -4,7 +4,18 @@ keeps its bits, and may begin anywhere. Form C."""
 from collections.abc import Iterator
 
 from compiler.hir.affine import Affine
-from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, operands, optional_operand
+from compiler.hir.instruction import (
+    Effect,
+    Instruction,
+    InstructionFamily,
+    Value,
+    ValueScope,
+    attribute,
+    instruction,
+    operand,
+    operands,
+    optional_operand,
+)
 from compiler.hir.memory import mem_of
 from compiler.hir.types import INDEX, U32, HirType, Space, bytes_of
 
@@ -16,7 +27,7 @@ def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
     return tuple(Affine.of(form) for form in forms)
 
 
-@instruction("load_words", Family.ASYNC, Effect.READ)
+@instruction("load_words", InstructionFamily.ASYNC, Effect.READ)
 class LoadWords(Instruction):
     """`%w0, %w1, %w2, %w3 = load_words %A[i, k] valid=%n count=4 : u32, u32, u32, u32`: 4 * count bytes from an element on, which may lie
     anywhere. With `valid` so many elements at most are read, and the bytes behind them are 0."""
@@ -26,16 +37,16 @@ class LoadWords(Instruction):
     valid: Value | None = optional_operand()
     count: int = attribute(4)
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return [U32] * self.count
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _fault(self.mem, self.index, self.count)
         if self.valid is not None and self.valid.type != INDEX:
             yield f"`valid` of type {self.valid.type}: index is wanted"
 
 
-@instruction("store_words", Family.ASYNC, Effect.WRITE)
+@instruction("store_words", InstructionFamily.ASYNC, Effect.WRITE)
 class StoreWords(Instruction):
     """`store_words %s[t], %w0, %w1, %w2, %w3`: the bytes to shared memory, at a multiple of as many."""
 
@@ -43,10 +54,10 @@ class StoreWords(Instruction):
     index: tuple[Affine, ...] = attribute(converter=_forms)
     values: tuple[Value, ...] = operands()
 
-    def result_types(self, scope: Scope) -> list[HirType]:
+    def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
-    def check(self, scope: Scope) -> Iterator[str]:
+    def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _fault(self.mem, self.index, len(self.values))
         if mem_of(self.mem).space is not Space.SHARED:
             yield f"{self.mem} is not in shared memory"

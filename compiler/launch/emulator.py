@@ -18,7 +18,7 @@ from compiler.emulator.interpret import interpret
 from compiler.emulator.sanitize import Watch
 from compiler.hir.gpu import WARP, WarpIndex
 from compiler.hir.hopper import WarpgroupMma
-from compiler.hir.instruction import Family, Value
+from compiler.hir.instruction import InstructionFamily, Value
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.shared_memory import over_limit
 from compiler.hir.tensor_core import Mma, WarpMma
@@ -35,7 +35,7 @@ from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.passes.known_divisors import number_of
-from compiler.schedule.gpu.choose import Choice, choices, launches_for
+from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.tensor_cores import refusal
@@ -95,7 +95,7 @@ def _runs_as_written(built: BuiltKernel, machine: GpuMachine) -> bool:
     function = built.lowered.function
     if function.form is not Form.THREAD or machine.lanes == WARP:
         return function.form is Form.THREAD
-    return not any(isinstance(op, WarpIndex) or op.family is Family.WARP for top in function.body.body for op in top.walk())
+    return not any(isinstance(op, WarpIndex) or op.family is InstructionFamily.WARP for top in function.body.body for op in top.walk())
 
 
 def _field_where(built: BuiltKernel, facts: Facts) -> HirFunction | None:
@@ -115,7 +115,7 @@ def launch_facts(
 
 def launch_choices(
     built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132
-) -> tuple[Choice, ...]:
+) -> tuple[LaunchChoice, ...]:
     """The same, and others that may be as fast."""
     inside = built.analysed.assuming is not None and built.analysed.assuming.holds(sizes)
     divisors = () if inside else _divisors(built, sizes)
@@ -129,7 +129,7 @@ def launch_choices(
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
             return choices(field, facts, sizes)
-    return (Choice(facts),)
+    return (LaunchChoice(facts),)
 
 
 def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from math import prod
 
 from compiler.hir.affine import Affine
-from compiler.hir.gpu import WARP, Atomic, Fence, GridIndex, Match, SharedAlloc, Shuffle, SyncThreads, Vote, WarpIndex
+from compiler.hir.gpu import WARP, Atomic, Fence, GridIndex, MatchLanes, SharedAlloc, Shuffle, SyncThreads, Vote, WarpIndex
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space
 from compiler.lowering.arithmetic import form_of
@@ -236,7 +236,7 @@ def _vote(body: Body, node: nodes.Call, into: DType | None) -> Operand:
 def _match(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 1)
     value = number(body, node.arguments[0].value, into)
-    return typed(body.build.emit(Match(mode="any", value=value_of(body.build, value))).result, DType.I32, DType.I32)
+    return typed(body.build.emit(MatchLanes(mode="any", value=value_of(body.build, value))).result, DType.I32, DType.I32)
 
 
 def _warp_sum(body: Body, node: nodes.Call, into: DType | None) -> Operand:

@@ -24,7 +24,7 @@ Replacement = Callable[[Instruction, Builder], Value | None]
 
 
 @frozen
-class Rule:
+class RewriteRule:
     """Tried on instructions of these classes; gives the value that stands for the instruction's result."""
 
     name: str
@@ -32,11 +32,11 @@ class Rule:
     replace: Replacement
 
 
-def rule(*classes: type[Instruction]) -> Callable[[Callable[..., Value | None]], Rule]:
+def rule(*classes: type[Instruction]) -> Callable[[Callable[..., Value | None]], RewriteRule]:
     """Make a rule of the function below; its docstring is the identity it uses."""
 
-    def made(function: Callable[..., Value | None]) -> Rule:
-        return Rule(function.__name__, classes, function)
+    def made(function: Callable[..., Value | None]) -> RewriteRule:
+        return RewriteRule(function.__name__, classes, function)
 
     return made
 
@@ -112,14 +112,14 @@ def with_facts_of(source: HirFunction, made: HirFunction) -> HirFunction:
     return made
 
 
-def rewrite(function: HirFunction, rules: Sequence[Rule]) -> HirFunction:
+def rewrite(function: HirFunction, rules: Sequence[RewriteRule]) -> HirFunction:
     """The function with every rule applied where it fits, operands before their users."""
     return Rewriting(function, rules).run()
 
 
 @define(eq=False)
 class Rewriting(Rebuild):
-    rules: Sequence[Rule] = field(factory=tuple)
+    rules: Sequence[RewriteRule] = field(factory=tuple)
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         if len(op.results) != 1 or op.regions:

@@ -4,11 +4,11 @@ another. Facts only; `threads_to_loops` builds from them."""
 from collections.abc import Iterator
 
 from compiler.hir.control import Break, Continue, For, Return, While
-from compiler.hir.gpu import Elect, GridIndex, Match, Redux, Shuffle, SyncThreads, Vote, WarpIndex, WarpSync
+from compiler.hir.gpu import Elect, GridIndex, MatchLanes, Redux, Shuffle, SyncThreads, Vote, WarpIndex, WarpSync
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.module import HirFunction
 
-CUTS = (SyncThreads, WarpSync, Shuffle, Vote, Match, Redux, Elect)
+CUTS = (SyncThreads, WarpSync, Shuffle, Vote, MatchLanes, Redux, Elect)
 UNIFORM = ("block_idx", "block_dim", "grid_dim")
 
 

@@ -17,7 +17,7 @@ from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import Condition, For, If, Return, While, Yield
 from compiler.hir.core import dtype_of
-from compiler.hir.gpu import Elect, Match, Redux, SharedAlloc, Shuffle, SyncThreads, Vote, WarpSync
+from compiler.hir.gpu import Elect, MatchLanes, Redux, SharedAlloc, Shuffle, SyncThreads, Vote, WarpSync
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import Alloc
 from compiler.hir.module import CallingConvention, FaultSite, HirFunction
@@ -115,7 +115,7 @@ class _Fission(ThreadCode):
                 self.cut_for(op, b, masks)
             case While():
                 self.cut_while(op, b, masks)
-            case Shuffle() | Vote() | Match() | Redux() | Elect():
+            case Shuffle() | Vote() | MatchLanes() | Redux() | Elect():
                 self.warp_operation(op, b, masks)
             case _:
                 raise unsupported(f"`{op.name}`", op)

@@ -3,7 +3,7 @@
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import dtype_of
-from compiler.hir.gpu import WARP, Elect, Match, Redux, Shuffle, Vote
+from compiler.hir.gpu import WARP, Elect, MatchLanes, Redux, Shuffle, Vote
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import mem_of
@@ -29,7 +29,7 @@ class WarpLoops:
                 self.fold(b, result, monoid, "i1", lambda i, t: i.load(operands[0], [t]))
             case Redux(operation=operation):
                 self.fold(b, result, operation, mem_of(operands[0]).dtype, lambda i, t: i.load(operands[0], [t]))
-            case Match():
+            case MatchLanes():
                 self.match(op, operands[0], result, b)
             case Elect():
                 self.elect(result, b)
@@ -83,7 +83,7 @@ class WarpLoops:
                         else:
                             g.store(result, g.get(total), [t.name])
 
-    def match(self, op: Match, values: Value, result: Value, b: Builder) -> None:
+    def match(self, op: MatchLanes, values: Value, result: Value, b: Builder) -> None:
         """`any`: the lanes that hold this lane's bits. `all`: all lanes of the warp that take part, when they hold the same."""
         dtype = mem_of(values).dtype
         bits = f"u{DTYPES[dtype]}" if dtype[0] in "fb" and dtype != "bool" else dtype

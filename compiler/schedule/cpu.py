@@ -4,7 +4,7 @@ its loops marked. What was chosen is kept in words for `--emit schedule`."""
 import attrs
 
 from compiler.hir.core import Contract, Reduce, Scan
-from compiler.hir.instruction import Family, Value
+from compiler.hir.instruction import InstructionFamily, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
@@ -47,7 +47,7 @@ def _require_placeable(field: HirFunction) -> None:
     for op in field.body.body:
         if isinstance(op, Load) and op.mem in stored and op.mem.source is None and not _updates_in_place(field, op.mem):
             raise NotPlaceable(f"`{op.mem.name}` is read and written")
-        if op.family is Family.LIBRARY:
+        if op.family is InstructionFamily.LIBRARY:
             raise NotPlaceable(f"`{op.name}` has no nest")
     if reason := refusal(field):
         raise NotPlaceable(reason)

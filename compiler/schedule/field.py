@@ -36,7 +36,7 @@ SQUARE = 16
 
 
 @frozen
-class _Facts:
+class _TableFacts:
     """What the choice of a table looks at."""
 
     common: tuple[str, ...]
@@ -70,7 +70,7 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
     return Table(plans, reasons)
 
 
-def _threaded(field: HirFunction, facts: _Facts, order: list[str]) -> list[str]:
+def _threaded(field: HirFunction, facts: _TableFacts, order: list[str]) -> list[str]:
     """Axes that are shared out to threads, as one loop over all their iterations: the leading ones that every result varies along, so
     that a batch of one doesn't leave the other cores idle. A map keeps its last axis for itself: its iterations are too
     short for the arithmetic that finds their place."""
@@ -80,7 +80,7 @@ def _threaded(field: HirFunction, facts: _Facts, order: list[str]) -> list[str]:
     return order[:1] if order and order[0] not in facts.ordered else []
 
 
-def _look(field: HirFunction) -> _Facts:
+def _look(field: HirFunction) -> _TableFacts:
     common = common_axes(field)
     reduced: set[str] = set()
     scanned: set[str] = set()
@@ -91,7 +91,7 @@ def _look(field: HirFunction) -> _Facts:
             scanned.update(op.over)
     # A loop over an axis that is reduced can't stand around the reduction: such an axis is walked again for each pass.
     common = tuple(axis for axis in common if axis not in reduced)
-    return _Facts(common, frozenset(reduced), frozenset(scanned), axes_in_written_order(field), _computed_dtype(field))
+    return _TableFacts(common, frozenset(reduced), frozenset(scanned), axes_in_written_order(field), _computed_dtype(field))
 
 
 def _computed_dtype(field: HirFunction) -> str:
@@ -140,7 +140,7 @@ def _registers(field: HirFunction, axis: str, registers: int, lanes: int) -> int
     return registers
 
 
-def _order(field: HirFunction, facts: _Facts, tiles: dict[str, tuple[int, int]]) -> list[str]:
+def _order(field: HirFunction, facts: _TableFacts, tiles: dict[str, tuple[int, int]]) -> list[str]:
     """Loop order: axes common to everything first, those without tiles outermost, vectors before rows of registers (a panel as
     wide as the vectors is then reused from the cache by all rows); then the rest in the same manner."""
 
@@ -166,7 +166,7 @@ def _order(field: HirFunction, facts: _Facts, tiles: dict[str, tuple[int, int]])
 
 
 def _choose_vector(
-    field: HirFunction, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
+    field: HirFunction, facts: _TableFacts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
 ) -> None:
     """Vectors for what isn't a contraction: the axis with the most contiguous traffic, if no target then has two vector axes."""
     contracted = {a for op in field.body.body if (p := product_sum(op)) is not None and p.m and p.n for a in p.k}
@@ -201,14 +201,14 @@ def _choose_vector(
     reasons.append(f"{best} is the vector: memory is contiguous along it")
 
 
-def _slides(field: HirFunction, axis: str, facts: _Facts) -> bool:
+def _slides(field: HirFunction, axis: str, facts: _TableFacts) -> bool:
     """Whether a reduction moves a window along the axis: then rows are short stretches read again and again, from the cache."""
     loads = [op for op in field.body.body if isinstance(op, Load)]
     return any(form.coefficient(axis) and facts.reduced.intersection(form.names) for op in loads for form in op.index)
 
 
 def _turn_squares(
-    field: HirFunction, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
+    field: HirFunction, facts: _TableFacts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
 ) -> None:
     """A map that writes along one axis and reads along another: squares of both, which the backend turns in registers."""
     if tiles or facts.reduced or facts.scanned:
@@ -228,7 +228,7 @@ def _turn_squares(
 
 
 def _block_product(
-    field: HirFunction, product: ProductSum, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
+    field: HirFunction, product: ProductSum, facts: _TableFacts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
 ) -> None:
     """Register blocking of one sum of products. Columns are vectors of the operand that is contiguous along them, rows are
     broadcast from the other; when both operands are contiguous along the sum instead, vectors run along it and both sides give rows."""

@@ -19,7 +19,7 @@ SHARED_ALIGN = SharedUse("", 0).align
 
 
 @frozen
-class SharedVariable:
+class LaunchSizedShared:
     """A shared memory whose extents only the launch knows; `width` is the bytes of an element."""
 
     name: str
@@ -40,7 +40,7 @@ class Launch:
     """Pure instructions on the kernel's parameters that the counts may name."""
     share: int = 1
     """Iterations of a block: the number of its threads where each does one, 1 where a block does one together."""
-    shared: tuple[SharedVariable, ...] = ()
+    shared: tuple[LaunchSizedShared, ...] = ()
     """Memories that lie one behind the other in the block's dynamic shared memory."""
 
     def iterations(self, sizes: Mapping[str, int]) -> int:

@@ -22,7 +22,7 @@ from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule import running
-from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
 
@@ -46,7 +46,7 @@ class Placing(TileValues):
     """The place that top-level loops are shared out to."""
 
     def run(self) -> HirFunction:
-        root = Region(self.out.body)
+        root = TileRegion(self.out.body)
         for parameter in self.field.parameters:
             root.made[parameter] = self.out.parameter(parameter.name, parameter.type)
         function = self.out.function
@@ -70,7 +70,7 @@ class Placing(TileValues):
 
     # ---- targets ----
 
-    def produce(self, targets: Sequence[Target], region: Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+    def produce(self, targets: Sequence[Target], region: TileRegion, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
         """Computes all targets inside `region`. A reduction in `state` has begun: its accumulators come in and go out; one that isn't
         begins here, and its results are noted in the region."""
         result = dict(state)
@@ -96,7 +96,7 @@ class Placing(TileValues):
             self.loop_over(axis, group, region, result, state)
         return {t: result[t] for t in state}
 
-    def prerequisites(self, target: Target, region: Region) -> list[Target]:
+    def prerequisites(self, target: Target, region: TileRegion) -> list[Target]:
         """Reductions and local buffers that the target reads, that don't vary along a loop still to come, and aren't there yet."""
         found: dict[Target, None] = {}
         seen: set[Value] = set()
@@ -119,12 +119,12 @@ class Placing(TileValues):
             waiting += self.reads(op)
         return [t for t in found if t is not target]
 
-    def next_axis(self, target: Target, region: Region) -> str | None:
+    def next_axis(self, target: Target, region: TileRegion) -> str | None:
         missing = self.target_axes(target) - region.looped
         return min(missing, key=self.table.order) if missing else None
 
     def loop_over(
-        self, axis: str, group: Sequence[Target], region: Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+        self, axis: str, group: Sequence[Target], region: TileRegion, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
     ) -> None:
         """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
         plan = self.table[axis]
@@ -157,7 +157,7 @@ class Placing(TileValues):
             for value, final in zip(one.results, self.combine_digits(one, result.pop(one), region), strict=True):
                 region.made[value] = final
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop: first the whole tiles,
         then every combination of axes at the end that their tile doesn't divide."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
@@ -168,7 +168,7 @@ class Placing(TileValues):
             for ends in combinations(ragged, count):
                 self.thread_loop(plans, frozenset(ends), group, region)
 
-    def thread_loop(self, plans: Sequence[AxisPlan], ends: frozenset[str], group: Sequence[Target], region: Region) -> None:
+    def thread_loop(self, plans: Sequence[AxisPlan], ends: frozenset[str], group: Sequence[Target], region: TileRegion) -> None:
         """One loop over the product of the axes' tiles: narrow, masked ones at the end of axes in `ends`, whole ones of the others."""
         b = region.builder
         extents = [self.field.axes[plan.axis] for plan in plans]
@@ -200,7 +200,7 @@ class Placing(TileValues):
         """What is noted at the loop of an axis."""
         return {}
 
-    def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
+    def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         """How the axis is written in the body of its loop."""
         region.forms[plan.axis] = plan.form(loop)
         region.starts[plan.axis] = loop * plan.tile
@@ -213,7 +213,7 @@ class Placing(TileValues):
         ragged: bool,
         group: Sequence[Target],
         carrying: Sequence[Target],
-        region: Region,
+        region: TileRegion,
         result: dict[Target, list[Value]],
         scans: Sequence[Scan] = (),
         before: Sequence[Value] = (),
@@ -244,7 +244,7 @@ class Placing(TileValues):
             position += count
         return loop.results[position:]
 
-    def scan_step(self, scan: Scan, before: Value, region: Region) -> Value:
+    def scan_step(self, scan: Scan, before: Value, region: TileRegion) -> Value:
         """The scan's tile, noted in the region, and the running value behind it, where `before` stands before it."""
         return running.step(self, scan, before, region)
 
@@ -254,7 +254,7 @@ class Placing(TileValues):
         whole: Affine,
         group: Sequence[Target],
         carrying: Sequence[Target],
-        region: Region,
+        region: TileRegion,
         result: dict[Target, list[Value]],
     ) -> None:
         """Threads that reduce: a fixed number of chunks, a partial result for each, combined in order. The chunks depend on the extent
@@ -289,7 +289,7 @@ class Placing(TileValues):
             position += count
 
     def chunked_scans(
-        self, plan: AxisPlan, whole: Affine, group: Sequence[Target], scans: Sequence[Scan], region: Region
+        self, plan: AxisPlan, whole: Affine, group: Sequence[Target], scans: Sequence[Scan], region: TileRegion
     ) -> list[Value]:
         """Threads that scan all whole tiles of an axis, when the scan is alone with it: the totals of chunks, the running totals of these,
         then the chunks themselves. Gives the running values behind the last. Chunks depend on the extent alone, as above."""
@@ -327,7 +327,7 @@ class Placing(TileValues):
             self.one_loop(plan, low, high, False, group, [], inner, {}, scans, lead)
         return behind
 
-    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         """All loops stand: store the value, or combine it into the accumulator."""
         if isinstance(target, Store):
             if target.mem in self.sources and region.find(target.mem) is None:

@@ -20,11 +20,11 @@ class NotPlaceable(Exception):
 
 
 @define(eq=False)
-class Region:
+class TileRegion:
     """The body of one loop (or of the function): which axes have loops here, how they are written, which are ragged."""
 
     builder: Builder
-    parent: "Region | None" = None
+    parent: "TileRegion | None" = None
     axes: frozenset[str] = frozenset()
     """Axes whose loop this is the body of."""
     forms: dict[str, Affine] = Factory(dict)
@@ -39,12 +39,12 @@ class Region:
     def looped(self) -> set[str]:
         return set(self.forms)
 
-    def inside(self, builder: Builder, axes: Iterable[str]) -> "Region":
+    def inside(self, builder: Builder, axes: Iterable[str]) -> "TileRegion":
         """The body of a loop in this region, over these axes."""
-        return Region(builder, self, frozenset(axes), dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow))
+        return TileRegion(builder, self, frozenset(axes), dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow))
 
     def find(self, value: Value) -> Value | None:
-        region: Region | None = self
+        region: TileRegion | None = self
         while region is not None:
             if value in region.made:
                 return region.made[value]

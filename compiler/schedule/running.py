@@ -9,7 +9,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, is_float
-from compiler.schedule.region import Region, Target
+from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD
 from compiler.schedule.tile_values import TileValues
 
@@ -42,7 +42,7 @@ def _axes(scan: Scan) -> set[str]:
     return {name for name, _ in union_axes(scan.value)}
 
 
-def start(placing: TileValues, scans: Sequence[Scan], region: Region) -> list[Value]:
+def start(placing: TileValues, scans: Sequence[Scan], region: TileRegion) -> list[Value]:
     """What the running values are before anything."""
     values = []
     for scan in scans:
@@ -51,12 +51,12 @@ def start(placing: TileValues, scans: Sequence[Scan], region: Region) -> list[Va
     return values
 
 
-def _carried_axes(placing: TileValues, scan: Scan, region: Region) -> tuple[tuple[str, int], ...]:
+def _carried_axes(placing: TileValues, scan: Scan, region: TileRegion) -> tuple[tuple[str, int], ...]:
     others = sorted(placing.axes([scan.value]) - set(scan.over), key=placing.table.order)
     return placing.tile_axes(others, region)
 
 
-def step(placing: TileValues, scan: Scan, before: Value, region: Region) -> Value:
+def step(placing: TileValues, scan: Scan, before: Value, region: TileRegion) -> Value:
     """The scan's tile in the body of its loop, noted there, and the running value behind it."""
     b = region.builder
     (axis,) = scan.over

@@ -20,7 +20,7 @@ from compiler.hir.memory import Alloc, Load, mem_of
 from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile
 from compiler.schedule.gpu.sorting import counts_memory
-from compiler.schedule.launches import Launch, SharedVariable
+from compiler.schedule.launches import Launch, LaunchSizedShared
 from compiler.schedule.region import NotPlaceable
 from runtime.records import define
 
@@ -164,7 +164,7 @@ class Start:
         self.workspaces = [self.out.parameter(name, mem) for name, mem in zip(names, around.memories, strict=True)]
         self.values.update(zip((op.result for op in around.shared), self.workspaces, strict=False))
         self.boxes = dict(zip(around.handed, self.workspaces[len(around.shared) :], strict=False))
-        self.copy = Copy(self.out, self.values)
+        self.copy = InstructionCopy(self.out, self.values)
         self.copy.all(around.pure, self.out.body)
         self.thread = self._thread()
         self.number = self.out.body.emit(GridIndex(operator="block_idx", dim="x")).result
@@ -200,7 +200,7 @@ class Start:
             if value in own:
                 b.store(box, self.values[value], [0], where)
 
-    def finish(self, counts: tuple[Affine, ...], share: int, shared: Sequence[SharedVariable] = ()) -> Launch:
+    def finish(self, counts: tuple[Affine, ...], share: int, shared: Sequence[LaunchSizedShared] = ()) -> Launch:
         """The launch; `share`: how many iterations of those that the counts say a block does; the counts, and the extents of `shared`
         memories, may name what the function's beginning computes from its parameters."""
         function, made = self.around.function, self.out.finish()
@@ -217,7 +217,7 @@ class Start:
         return Launch(made, counts, tuple(before), share, tuple(shared))
 
 
-class Copy:
+class InstructionCopy:
     """Instructions put into another function, names kept where they are free."""
 
     def __init__(self, out: FunctionBuilder, values: dict[Value, Value]) -> None:

@@ -89,7 +89,7 @@ class AxisPlan:
 
 
 @frozen
-class Split:
+class LoopSplit:
     """Blocks of a GPU that share the loop over an axis, at most `parts` for each result."""
 
     axis: str
@@ -109,7 +109,7 @@ class Table:
     """Whether sums of products go to the tensor cores."""
     resident: int | None = None
     """Blocks that a multiprocessor of a GPU shall have at a time: registers are kept to that."""
-    split: Split | None = None
+    split: LoopSplit | None = None
     machine: GpuMachine = PORTABLE
     """Whose blocks these are, where they are those of a GPU."""
     cluster: int = 1

@@ -13,7 +13,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.kept_order import breach
-from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
 
@@ -34,7 +34,7 @@ class TileValues:
         self.scans = [op for op in field.body.body if isinstance(op, Scan)]
         self.once = {plan.axis for plan in table.plans if plan.place == "once"}
 
-    def produce(self, targets: Sequence[Target], region: Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+    def produce(self, targets: Sequence[Target], region: TileRegion, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
         """Computes all targets inside `region`: the loops that they need."""
         raise NotImplementedError
 
@@ -61,13 +61,13 @@ class TileValues:
 
     # ---- reductions ----
 
-    def plan(self, axis: str, region: Region) -> AxisPlan:
+    def plan(self, axis: str, region: TileRegion) -> AxisPlan:
         return region.narrow.get(axis) or self.table[axis]
 
-    def tile_axes(self, axes: Iterable[str], region: Region) -> tuple[tuple[str, int], ...]:
+    def tile_axes(self, axes: Iterable[str], region: TileRegion) -> tuple[tuple[str, int], ...]:
         return tuple((name, extent) for axis in axes for name, extent, _ in self.plan(axis, region).digits())
 
-    def identity(self, target: Reduce | Contract, region: Region) -> list[Value]:
+    def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
         if isinstance(target, Contract):
             if target.accumulator is not None:
                 raise NotPlaceable("a contraction with an accumulator in a field")
@@ -79,7 +79,7 @@ class TileValues:
             for value, number in zip(target.values, identity_of(target.monoid, [dtype_of(v) for v in target.values]), strict=True)
         ]
 
-    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
         b = region.builder
         if isinstance(target, Contract):
             left, right = self.value(target.a, region), self.value(target.b, region)
@@ -98,7 +98,7 @@ class TileValues:
             return [b.select(condition, b.op(target.monoid, accumulators[0], value, flags=flags), accumulators[0])]
         return self.combined(target, accumulators, self.brought(target, region), b)
 
-    def brought(self, target: Reduce, region: Region) -> list[Value]:
+    def brought(self, target: Reduce, region: TileRegion) -> list[Value]:
         """What this tile brings to a reduction: outside, the element that changes nothing."""
         numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
         axes = [axis for axis in target.over if axis in region.masks]
@@ -122,7 +122,7 @@ class TileValues:
             return b.emit(Combine(monoid=monoid, operands_=(*left, *right))).results
         return [b.op(monoid, left[0], right[0], flags=target.flags if is_float(dtype_of(left[0])) else ())]
 
-    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
         """After the last loop: the static digits of the reduced axes combined."""
         over = [name for name, _ in self.tile_axes((a for a in target.over if a in self.table), region)]
         if not over:
@@ -133,7 +133,7 @@ class TileValues:
 
     # ---- values ----
 
-    def value(self, value: Value, region: Region) -> Value:
+    def value(self, value: Value, region: TileRegion) -> Value:
         """The value's tile, computed in the outermost body in which all its axes have loops."""
         found = region.find(value)
         if found is not None:
@@ -154,10 +154,10 @@ class TileValues:
         home.made[value] = made
         return made
 
-    def reads_local(self, op: Instruction, region: Region) -> bool:
+    def reads_local(self, op: Instruction, region: TileRegion) -> bool:
         return isinstance(op, Load) and op.mem in region.made
 
-    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         b = region.builder
         if isinstance(op, Const):
             axes = [name for name, _ in union_axes(value) if name in self.table]
@@ -174,15 +174,15 @@ class TileValues:
             region.made[old] = new
         return region.made[value]
 
-    def symbol(self, name: str, region: Region) -> str:
+    def symbol(self, name: str, region: TileRegion) -> str:
         """The name under which a symbol of an affine form is known in the new function."""
         return self.value(self.named[name], region).name if name in self.named else name
 
-    def form(self, form: Affine, region: Region) -> Affine:
+    def form(self, form: Affine, region: TileRegion) -> Affine:
         names: dict[str, Affine | str] = {name: self.symbol(name, region) for name in form.names if name not in region.forms}
         return form.substitute({**names, **{n: f for n, f in region.forms.items() if n in form.names}})
 
-    def index(self, index: tuple[Affine, ...], mem: Value, region: Region) -> list[Affine]:
+    def index(self, index: tuple[Affine, ...], mem: Value, region: TileRegion) -> list[Affine]:
         if mem not in self.sources:
             return [self.form(form, region) for form in index]
         kept = [self.form(form, region) for form in index]
@@ -191,7 +191,7 @@ class TileValues:
 
     # ---- masks ----
 
-    def mask(self, region: Region, axes: Iterable[str], where: Value | None) -> Value | None:
+    def mask(self, region: TileRegion, axes: Iterable[str], where: Value | None) -> Value | None:
         """The condition under which an access along these axes is inside: ragged ends and the access's own condition."""
         b = region.builder
         conditions = [] if where is None else [self.value(where, region)]
@@ -203,11 +203,11 @@ class TileValues:
             result = b.both(result, condition)
         return result
 
-    def inside(self, axis: str, region: Region) -> Value:
+    def inside(self, axis: str, region: TileRegion) -> Value:
         """The condition under which a place along a ragged axis exists."""
         return region.builder.inbounds(region.forms[axis], region.masks[axis])
 
-    def masked(self, value: Value, number: float, axes: Iterable[str], region: Region) -> Value:
+    def masked(self, value: Value, number: float, axes: Iterable[str], region: TileRegion) -> Value:
         where = self.mask(region, [a for a in axes if a in region.masks], None)
         if where is None:
             return value
@@ -215,12 +215,12 @@ class TileValues:
 
     # ---- local buffers ----
 
-    def shared_axes(self, mem: Value, region: Region) -> list[str]:
+    def shared_axes(self, mem: Value, region: TileRegion) -> list[str]:
         """Axes whose loops stand outside the buffer but whose tile digits it must keep apart."""
         outside = self.target_axes(self.sources[mem]) - self.private_axes(mem)
         return [a for a in sorted(outside, key=self.table.order) if self.plan(a, region).digits()]
 
-    def make_buffer(self, store: Store, region: Region) -> None:
+    def make_buffer(self, store: Store, region: TileRegion) -> None:
         type = store.mem.type
         assert isinstance(type, Mem)
         extra = [Affine.of(self.plan(axis, region).tile) for axis in self.shared_axes(store.mem, region)]

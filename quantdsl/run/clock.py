@@ -45,7 +45,7 @@ def clock() -> CycleClock:
     return CycleClock((end - begin) / max(last - first, 1), cost, step)
 
 
-def _code() -> kept.Kept:
+def _code() -> kept.StoredModule:
     """From the cache, so that what compiles isn't even loaded."""
     cache, key = store(), kept.key("clock")
     found = kept.found(cache, key)

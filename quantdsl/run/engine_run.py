@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import field
 
-from compiler.backends.native.link import Outcome
+from compiler.backends.native.link import RunOutcome
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.crossed import Crossed
 from quantdsl.run.desk import Desk
@@ -100,7 +100,7 @@ class EngineRun:
             yield
         self.events += events.size
 
-    def call(self, name: str, *arguments: Any, around: Callable[[bool], Any] = lambda inside: None) -> Outcome:
+    def call(self, name: str, *arguments: Any, around: Callable[[bool], Any] = lambda inside: None) -> RunOutcome:
         function = self.strategy.linked[name]
         started = perf_counter()
         around(True)

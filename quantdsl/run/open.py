@@ -119,7 +119,7 @@ def _compiled(
     cache: CacheStore | None,
     key: str,
     seconds: dict[str, float],
-) -> kept.Kept:
+) -> kept.StoredModule:
     """Through all stages. A program with warnings isn't kept, so that every run tells them."""
     warned: list[Diagnostic] = []
 
@@ -153,7 +153,7 @@ def _load_compiler() -> None:
     load.machine(load.target(None, None, None, 3))
 
 
-def _engine(cache: CacheStore | None, doing: Doing) -> kept.Kept:
+def _engine(cache: CacheStore | None, doing: Doing) -> kept.StoredModule:
     """Compiled once a machine."""
     key = kept.key("engine", LEVEL)
     found = kept.found(cache, key)
@@ -165,7 +165,7 @@ def _engine(cache: CacheStore | None, doing: Doing) -> kept.Kept:
     return found
 
 
-def _kept(cache: CacheStore | None, key: str, module: "HirModule", level: str, more: dict[str, Any]) -> kept.Kept:
+def _kept(cache: CacheStore | None, key: str, module: "HirModule", level: str, more: dict[str, Any]) -> kept.StoredModule:
     from compiler.backends.native.compile import ALLOWED, compile_module
     from compiler.hir.module import OptimizationLevel
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from compiler.backends.native.link import Compiled, Linked
+from compiler.backends.native.link import Linked, ObjectModule
 from quantdsl.facts import StrategyFacts
 from runtime.records import frozen
 
@@ -15,7 +15,7 @@ class LinkedStrategy:
     path: str
     facts: StrategyFacts
     linked: Linked
-    modules: Sequence[Compiled]
+    modules: Sequence[ObjectModule]
     outside: tuple[str, ...]
     unknown: tuple[str, ...]
     seconds: dict[str, float]

@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from compiler.analysis.affine_sets import Outcome, Places, collision, injective, lower, meeting, solve, upper
+from compiler.analysis.affine_sets import IndexPoints, SolveOutcome, collision, injective, lower, meeting, solve, upper
 from compiler.hir.affine import Affine
 
 
@@ -45,29 +45,29 @@ def test_injectivity_agrees_with_enumeration_where_it_is_claimed() -> None:
 
 def test_equations_are_solved_refuted_or_left() -> None:
     found = solve([(form(("a", 2), constant=1), form(("x", 2), constant=3))], {"a": Affine.of("N")}, {"x": Affine.of("N")})
-    assert (found.outcome, str(found.values["a"])) == (Outcome.SOLVED, "x+1")
-    assert solve([(form(("a", 2)), form(("x", 2), constant=1))], {"a": Affine.of("N")}, {"x": Affine.of("N")}).outcome is Outcome.NEVER
-    assert solve([(form(("a", 1), ("b", 1)), form(("x", 1)))], {"a": Affine.of("N"), "b": Affine.of("N")}, {}).outcome is Outcome.UNKNOWN
-    assert solve([(Affine.of("x"), Affine.of("y"))], {}, {}).outcome is Outcome.UNKNOWN
+    assert (found.outcome, str(found.values["a"])) == (SolveOutcome.SOLVED, "x+1")
+    assert solve([(form(("a", 2)), form(("x", 2), constant=1))], {"a": Affine.of("N")}, {"x": Affine.of("N")}).outcome is SolveOutcome.NEVER
+    assert solve([(form(("a", 1), ("b", 1)), form(("x", 1)))], {"a": Affine.of("N"), "b": Affine.of("N")}, {}).outcome is SolveOutcome.UNKNOWN
+    assert solve([(Affine.of("x"), Affine.of("y"))], {}, {}).outcome is SolveOutcome.UNKNOWN
 
 
 def test_collisions_are_real_and_the_first_comes_first() -> None:
-    places = Places((form(("i", 1), ("j", 1)),), {"i": Affine.of("N"), "j": Affine.of("M")})
+    places = IndexPoints((form(("i", 1), ("j", 1)),), {"i": Affine.of("N"), "j": Affine.of("M")})
     met = collision(places, ["i", "j"])
     assert met is not None
     assert (met.first, met.second, met.element) == ({"i": 0, "j": 1}, {"i": 1, "j": 0}, (1,))
-    assert collision(Places((Affine.of("i"),), {"i": Affine.of("N")}), ["i"]) is None
+    assert collision(IndexPoints((Affine.of("i"),), {"i": Affine.of("N")}), ["i"]) is None
 
 
 def test_guards_and_dependent_extents_limit_the_points() -> None:
     box = {"i": Affine.of("N"), "j": Affine.of("i")}
-    assert all(p["j"] < p["i"] for p in Places((Affine.of("j"),), box).points(5))
-    places = Places((Affine.of("i"),), {"i": Affine.of("N"), "j": Affine.of("N")}, (Affine.of("i") - "j", Affine.of("j") - "i"))
+    assert all(p["j"] < p["i"] for p in IndexPoints((Affine.of("j"),), box).points(5))
+    places = IndexPoints((Affine.of("i"),), {"i": Affine.of("N"), "j": Affine.of("N")}, (Affine.of("i") - "j", Affine.of("j") - "i"))
     assert collision(places, ["i", "j"]) is None
 
 
 def test_a_meeting_prefers_the_order_in_which_the_write_comes_first() -> None:
     box = {"i": Affine.of("N")}
-    met = meeting(Places((Affine.of("i"),), box), Places((Affine.of("i") - 1,), box), ["i"])
+    met = meeting(IndexPoints((Affine.of("i"),), box), IndexPoints((Affine.of("i") - 1,), box), ["i"])
     assert met is not None
     assert (met.first, met.second) == ({"i": 0}, {"i": 1})

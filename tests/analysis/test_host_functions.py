@@ -3,7 +3,7 @@
 import pytest
 
 from compiler.analysis.host_costs import stack_bytes, worst_case
-from compiler.analysis.host_effects import Finding, Kind, findings
+from compiler.analysis.host_effects import EffectFinding, EffectKind, findings
 from compiler.analysis.ranges import MOST_TURNS, Ranges
 from compiler.hir.control import For, While
 from compiler.hir.instruction import Value
@@ -122,7 +122,7 @@ def program() -> ModuleBuilder:
     return made
 
 
-def spans(finding: Finding) -> list[tuple[str, int | None]]:
+def spans(finding: EffectFinding) -> list[tuple[str, int | None]]:
     return [(step.function, step.span.start if step.span else None) for step in finding.chain]
 
 
@@ -148,11 +148,11 @@ def test_calls_lead_to_what_is_found() -> None:
             b.call("middle", 2)
     found = findings(p.module, "handler")
     assert [(f.kind, f.what, spans(f)) for f in found] == [
-        (Kind.UNKNOWN, "mystery", [("handler", 6), ("other", 5)]),
-        (Kind.SYSTEM, "puts", [("handler", 7), ("middle", 3), ("inner", 1)]),
-        (Kind.ALLOCATION, "malloc", [("handler", 7), ("middle", 3), ("inner", 2)]),
+        (EffectKind.UNKNOWN, "mystery", [("handler", 6), ("other", 5)]),
+        (EffectKind.SYSTEM, "puts", [("handler", 7), ("middle", 3), ("inner", 1)]),
+        (EffectKind.ALLOCATION, "malloc", [("handler", 7), ("middle", 3), ("inner", 2)]),
     ]
-    assert [f.kind for f in findings(p.module, "inner")] == [Kind.SYSTEM, Kind.ALLOCATION]
+    assert [f.kind for f in findings(p.module, "inner")] == [EffectKind.SYSTEM, EffectKind.ALLOCATION]
 
 
 def test_a_pure_function_of_c_is_no_finding() -> None:
@@ -172,7 +172,7 @@ def test_a_circle_of_calls_is_found_once() -> None:
     with p.function("start", {"n": I64}, [I64], span=at(9)) as b:
         b.give(*b.call("even", b.parameters[0]))
     (found,) = findings(p.module, "start")
-    assert (found.kind, found.what) == (Kind.RECURSION, "even")
+    assert (found.kind, found.what) == (EffectKind.RECURSION, "even")
     assert spans(found) == [("start", 9), ("even", 0), ("odd", 1)]
     assert worst_case(p.module, "start") is None
 
@@ -188,10 +188,10 @@ def test_loops_without_a_bound_and_memory_of_the_heap() -> None:
     }"""
     found = findings(parse_module(text), "f")
     assert [(f.kind, f.what) for f in found] == [
-        (Kind.UNBOUNDED, "for"),
-        (Kind.UNBOUNDED, "while"),
-        (Kind.ALLOCATION, "alloc"),
-        (Kind.UNKNOWN, "gone"),
+        (EffectKind.UNBOUNDED, "for"),
+        (EffectKind.UNBOUNDED, "while"),
+        (EffectKind.ALLOCATION, "alloc"),
+        (EffectKind.UNKNOWN, "gone"),
     ]
 
 

@@ -12,14 +12,14 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_module
 from compiler.schedule.gpu.choose import settled
-from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Impossible, Tiling, Wishes, Work, best, nanoseconds, tilings
+from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Impossible, ProductWork, TileRequests, Tiling, best, nanoseconds, tilings
 from tests.schedule.test_gpu_warpgroups import facts, product
 
 RANDOM = np.random.default_rng(11)
 
 
-def work(m: int, n: int, k: int, **more: object) -> Work:
-    return Work(("i",), 1, (m,), n, -(-k // 64), 132, **more)  # type: ignore[arg-type]
+def work(m: int, n: int, k: int, **more: object) -> ProductWork:
+    return ProductWork(("i",), 1, (m,), n, -(-k // 64), 132, **more)  # type: ignore[arg-type]
 
 
 def lying(rows: int) -> tuple[int, ...]:
@@ -47,20 +47,20 @@ def test_every_tile_fits_a_processor(apart: bool, twice: bool, boxed: bool) -> N
 
 def test_tf32_takes_the_tiles_that_fill_the_last_round() -> None:
     """21 rounds of 128 by 192 have fewer places than 16 of 128 by 256."""
-    assert best(work(8192, 8192, 16384, hot=True, across=False, boxed=False), lying, Wishes()).columns == 192
+    assert best(work(8192, 8192, 16384, hot=True, across=False, boxed=False), lying, TileRequests()).columns == 192
 
 
 def test_the_least_estimate_is_taken() -> None:
     for _ in range(20):
         m, n, k = (int(2**size) for size in RANDOM.uniform(4, 14, 3))
         one = work(m, n, k)
-        assert nanoseconds(best(one, lying, Wishes()), one) == min(nanoseconds(tiling, one) for tiling in tilings(one, lying))
+        assert nanoseconds(best(one, lying, TileRequests()), one) == min(nanoseconds(tiling, one) for tiling in tilings(one, lying))
 
 
 def test_long_sums_of_few_tiles_are_cut_in_pieces() -> None:
-    found = best(work(64, 64, 1 << 16), lying, Wishes())
+    found = best(work(64, 64, 1 << 16), lying, TileRequests())
     assert found.pieces > 1 or found.cut
-    assert best(work(8192, 8192, 1 << 16), lying, Wishes()).pieces == 1
+    assert best(work(8192, 8192, 1 << 16), lying, TileRequests()).pieces == 1
 
 
 def test_many_sizes_make_few_kernels() -> None:
@@ -73,36 +73,36 @@ def test_many_sizes_make_few_kernels() -> None:
 
 
 WISHES = [
-    (Wishes(stages=3), lambda t: t.stages == 3),
-    (Wishes(warps=4), lambda t: t.warpgroups == 1),
-    (Wishes(warps=8), lambda t: t.warpgroups == 2),
-    (Wishes(cluster=2), lambda t: t.cluster == 2),
-    (Wishes(cluster=1), lambda t: t.cluster == 1),
-    (Wishes(registers=128), lambda t: t.blocks * t.columns // 2 <= 88),
-    (Wishes(stages=2, warps=8, cluster=2), lambda t: (t.stages, t.warpgroups, t.cluster) == (2, 2, 2)),
+    (TileRequests(stages=3), lambda t: t.stages == 3),
+    (TileRequests(warps=4), lambda t: t.warpgroups == 1),
+    (TileRequests(warps=8), lambda t: t.warpgroups == 2),
+    (TileRequests(cluster=2), lambda t: t.cluster == 2),
+    (TileRequests(cluster=1), lambda t: t.cluster == 1),
+    (TileRequests(registers=128), lambda t: t.blocks * t.columns // 2 <= 88),
+    (TileRequests(stages=2, warps=8, cluster=2), lambda t: (t.stages, t.warpgroups, t.cluster) == (2, 2, 2)),
 ]
 
 
 @pytest.mark.parametrize(("wishes", "kept"), WISHES, ids=[str(wishes) for wishes, _ in WISHES])
 @pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (100, 72, 4096)], ids=str)
-def test_what_a_program_says_is_kept(wishes: Wishes, kept: object, sizes: tuple[int, int, int]) -> None:
+def test_what_a_program_says_is_kept(wishes: TileRequests, kept: object, sizes: tuple[int, int, int]) -> None:
     assert callable(kept) and kept(best(work(*sizes), lying, wishes))
 
 
 IMPOSSIBLE = [
-    (Wishes(warps=6), "0502", "4 or 8 warps can"),
-    (Wishes(warps=32), "0502", "4 or 8 warps can"),
-    (Wishes(cluster=3), "0502", "1 or 2 blocks can"),
-    (Wishes(stages=1), "0502", "2 stages are the fewest"),
-    (Wishes(registers=100), "0502", "64 to 232 a thread can be taken"),
-    (Wishes(registers=240), "0502", "64 to 232 a thread can be taken"),
-    (Wishes(stages=64), "0503", "leave one of them out"),
-    (Wishes(registers=96, warps=8), "0503", "leave one of them out"),
+    (TileRequests(warps=6), "0502", "4 or 8 warps can"),
+    (TileRequests(warps=32), "0502", "4 or 8 warps can"),
+    (TileRequests(cluster=3), "0502", "1 or 2 blocks can"),
+    (TileRequests(stages=1), "0502", "2 stages are the fewest"),
+    (TileRequests(registers=100), "0502", "64 to 232 a thread can be taken"),
+    (TileRequests(registers=240), "0502", "64 to 232 a thread can be taken"),
+    (TileRequests(stages=64), "0503", "leave one of them out"),
+    (TileRequests(registers=96, warps=8), "0503", "leave one of them out"),
 ]
 
 
 @pytest.mark.parametrize(("wishes", "code", "hint"), IMPOSSIBLE, ids=str)
-def test_what_can_not_be_is_told(wishes: Wishes, code: str, hint: str) -> None:
+def test_what_can_not_be_is_told(wishes: TileRequests, code: str, hint: str) -> None:
     with pytest.raises(Impossible) as told:
         best(work(4096, 4096, 4096), lying, wishes)
     assert (told.value.code, told.value.hint) == (code, hint)

@@ -3,22 +3,22 @@ axis is contiguous, gathers and scatters where it isn't; and local memory."""
 
 from collections.abc import Sequence
 
-from compiler.backends.cpu.frame import Frame
+from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.transpose import load_turned, store_turned, turned_axis
 from compiler.backends.llvm.arithmetic import from_memory, to_memory
 from compiler.backends.llvm.bundle import Bundle, build, points, static_axes, unsupported
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.indexing import Address, Indexing
 from compiler.backends.llvm.masked import guards_of, is_guarded, load_where
 from compiler.backends.llvm.types import I8, I64, PTR, memory_type, register_type
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.affine import Affine
-from compiler.hir.instruction import Value as HirValue
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.types import Tile, bytes_of
 
 
-def _at(frame: Frame, bundle: Bundle, point: dict[str, int], lanes: int) -> Value:
+def _at(frame: CpuFrame, bundle: Bundle, point: dict[str, int], lanes: int) -> LlvmValue:
     """A condition at a point of an access; along axes that the access lacks, all must hold."""
     w = frame.w
     missing = [name for name in bundle.names if name not in point]
@@ -31,9 +31,9 @@ def _at(frame: Frame, bundle: Bundle, point: dict[str, int], lanes: int) -> Valu
     return result
 
 
-def _mask(frame: Frame, indexing: Indexing, point: dict[str, int], where: HirValue | None, padded: bool) -> Value | None:
+def _mask(frame: CpuFrame, indexing: Indexing, point: dict[str, int], where: Value | None, padded: bool) -> LlvmValue | None:
     w = frame.w
-    found: Value | None = None
+    found: LlvmValue | None = None
     if where is not None:
         found = _at(frame, frame.values[where.name], point, indexing.lanes)
     for guard in guards_of(frame, indexing.index):
@@ -43,7 +43,7 @@ def _mask(frame: Frame, indexing: Indexing, point: dict[str, int], where: HirVal
     return found
 
 
-def load(frame: Frame, op: Load) -> None:
+def load(frame: CpuFrame, op: Load) -> None:
     w = frame.w
     memory = frame.memories[op.mem.name]
     type = op.result.type
@@ -55,7 +55,7 @@ def load(frame: Frame, op: Load) -> None:
     align = bytes_of(dtype)
     pad = constant(register_type(dtype), _number(op.pad or 0, dtype))
 
-    def one(point: dict[str, int]) -> Value:
+    def one(point: dict[str, int]) -> LlvmValue:
         mask = _mask(frame, indexing, point, op.where, op.pad is not None)
         address = indexing.at(point)
         scalar = not address.pointer.type.lanes and (address.step is None or address.step.number == 0)
@@ -89,7 +89,7 @@ def _number(value: float | int | bool, dtype: str) -> float | int:
     return int(value) if register_type(dtype).element.startswith("i") else float(value)
 
 
-def store(frame: Frame, op: Store) -> None:
+def store(frame: CpuFrame, op: Store) -> None:
     w = frame.w
     memory = frame.memories[op.mem.name]
     type = op.value.type
@@ -135,7 +135,7 @@ def store(frame: Frame, op: Store) -> None:
             w.line(f"call void @{kind}({value}, {pointers.type} align {align} {pointers.text}, {every}){notes}")
 
 
-def _index_axes(frame: Frame, index: Sequence[Affine]) -> list[tuple[str, int]]:
+def _index_axes(frame: CpuFrame, index: Sequence[Affine]) -> list[tuple[str, int]]:
     """Axes that an index names directly, with their extents."""
     found: list[tuple[str, int]] = []
     for form in index:
@@ -152,11 +152,11 @@ STACK_LIMIT = 16384
 """Bytes of a local memory that may lie on the stack."""
 
 
-def alloc(frame: Frame, op: Alloc) -> None:
+def alloc(frame: CpuFrame, op: Alloc) -> None:
     """Scratch memory: on the stack when small and of fixed size, else one heap block a function, freed where it ends."""
     w, mem = frame.w, op.type
     size = constant(I64, bytes_of(mem.dtype))
-    extent: Value = constant(I64, 1)
+    extent: LlvmValue = constant(I64, 1)
     for position, dim in enumerate(mem.dims):
         if mem.strides is not None:
             reach = w.mul(w.sub(frame.affine(dim), constant(I64, 1)), frame.affine(mem.strides[position]))
@@ -168,21 +168,21 @@ def alloc(frame: Frame, op: Alloc) -> None:
         pointer = w.alloca(I8, max(size.number, 1), 64)
     else:
         pointer = heap_block(frame, size)
-    frame.memories[op.result.name] = Memory(pointer, mem, frame.kernel.aliases.get(op.result.name, ""))
+    frame.memories[op.result.name] = AddressedMemory(pointer, mem, frame.kernel.aliases.get(op.result.name, ""))
 
 
-def heap_block(frame: Frame, size: Value) -> Value:
+def heap_block(frame: CpuFrame, size: LlvmValue) -> LlvmValue:
     """A block of `size` bytes at a multiple of 64; made the first time that control comes here."""
     w = frame.w
     cell = w.alloca(PTR)
     w.at_entry(f"store ptr null, {cell}")
     frame.heap.append(cell)
     w.module.declare("malloc", "ptr (i64)")
-    fresh = w.compare("eq", w.load(PTR, cell), Value(PTR, "null"))
+    fresh = w.compare("eq", w.load(PTR, cell), LlvmValue(PTR, "null"))
     with w.when(fresh):
         got = w.call("malloc", PTR, w.add(size, constant(I64, 64)))
         failed, good = w.label("failed"), w.label("good")
-        w.branch_if(w.compare("eq", got, Value(PTR, "null")), failed, good)
+        w.branch_if(w.compare("eq", got, LlvmValue(PTR, "null")), failed, good)
         w.start(failed)
         w.store(constant(I64, 2), frame.flag)
         w.branch(frame.finish)

@@ -4,11 +4,11 @@ The entry is `i64 name(ptr slots)`: eight bytes a parameter (addresses; integers
 the number of threads, then the address of the fault record. It returns 0, 1 after a failed check, 2 when memory ran out."""
 
 from compiler.backends.cpu import access, faults, sort, threads
-from compiler.backends.cpu.frame import Frame, Kernel, Mode, alias_notes, close_frame, new_frame
+from compiler.backends.cpu.frame import CpuFrame, CpuKernel, Mode, alias_notes, close_frame, new_frame
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.checks import CheckSite
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I8, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
@@ -29,7 +29,7 @@ def emit_function(
     """The module of a kernel, and in REPORT mode the checks by the numbers that its records use."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
-    kernel = Kernel(function, module, mode, parallel, emit)
+    kernel = CpuKernel(function, module, mode, parallel, emit)
     kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
     kernel.aliases = _aliases(function, module)
     slots = w.parameters[0]
@@ -45,7 +45,7 @@ def emit_function(
             align = parameter.type.align
             known = f", !align {module.node([f'i64 {align}'])}" if align else ""
             pointer = w.load(PTR, place, 8, known)
-            frame.memories[parameter.name] = Memory(pointer, parameter.type, kernel.aliases.get(parameter.name, ""))
+            frame.memories[parameter.name] = AddressedMemory(pointer, parameter.type, kernel.aliases.get(parameter.name, ""))
         else:
             assert isinstance(parameter.type, Tile)
             dtype = parameter.type.dtype
@@ -75,7 +75,7 @@ def _aliases(function: HirFunction, module: ModuleWriter) -> dict[str, str]:
     return alias_notes(names, module)
 
 
-def emit(frame: Frame, op: Instruction) -> None:
+def emit(frame: CpuFrame, op: Instruction) -> None:
     """One instruction."""
     match op:
         case Load():

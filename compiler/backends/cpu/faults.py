@@ -1,7 +1,7 @@
 """Run-time checks. The fast kernel only raises a flag, which the vectoriser can keep in a register, and masks what the check
 guards; the report kernel writes down the first fault and leaves."""
 
-from compiler.backends.cpu.frame import Frame, Mode
+from compiler.backends.cpu.frame import CpuFrame, Mode
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, pass_check
 from compiler.backends.llvm.types import I8, I64
@@ -19,7 +19,7 @@ class NativeFault:
     values: tuple[int | float | bool, ...] = ()
 
 
-def check(frame: Frame, op: Check) -> None:
+def check(frame: CpuFrame, op: Check) -> None:
     condition = frame.values[op.condition.name]
     if frame.kernel.mode is Mode.REPORT:
         _report(frame, op, condition)
@@ -31,7 +31,7 @@ def check(frame: Frame, op: Check) -> None:
     pass_check(frame, op)
 
 
-def _report(frame: Frame, op: Check, condition: Bundle) -> None:
+def _report(frame: CpuFrame, op: Check, condition: Bundle) -> None:
     """Leave with a record at the first point, first lane, where the condition fails."""
     w, kernel = frame.w, frame.kernel
     kernel.checks.append(check_site(frame, op))

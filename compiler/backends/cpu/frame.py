@@ -8,10 +8,9 @@ from attrs import Factory, field
 
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.checks import CheckSite
-from compiler.backends.llvm.frame import Frame as BaseFrame
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.frame import AddressedMemory, FunctionFrame
 from compiler.backends.llvm.types import I64, PTR
-from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
@@ -26,7 +25,7 @@ class Mode(Enum):
 
 
 @define
-class Kernel:
+class CpuKernel:
     """The whole compilation of one HIR function into one LLVM module."""
 
     function: HirFunction
@@ -34,7 +33,7 @@ class Kernel:
     mode: Mode
     parallel: str
     """How thread loops run: "gomp", "pool" or "serial"."""
-    emit: "Callable[[Frame, Instruction], None]"
+    emit: "Callable[[CpuFrame, Instruction], None]"
     has_checks: bool = False
     checks: list[CheckSite] = Factory(list)
     aliases: dict[str, str] = Factory(dict)
@@ -42,16 +41,16 @@ class Kernel:
 
 
 @define(kw_only=True)
-class Frame(BaseFrame):
+class CpuFrame(FunctionFrame):
     """One LLVM function under construction. Its flag is 1 after a failed check, 2 when memory ran out; its exit frees and returns."""
 
-    kernel: Kernel
-    threads: Value
-    record: Value
+    kernel: CpuKernel
+    threads: LlvmValue
+    record: LlvmValue
     """Address of the fault record."""
     groups: list[tuple[str, frozenset[str]]] = Factory(list)
     """Access groups of the parallel loops around, each with the memories that its promise covers."""
-    heap: list[Value] = Factory(list)
+    heap: list[LlvmValue] = Factory(list)
     in_threads: bool = False
     nontemporal: bool = field(default=False)
 
@@ -61,12 +60,12 @@ class Frame(BaseFrame):
     def refused(self, op: Instruction) -> ZyntaxError:
         return unsupported(f"the instruction `{op.name}`", "GPU and host instructions run on other targets")
 
-    def still_good(self) -> Value | None:
+    def still_good(self) -> LlvmValue | None:
         if not (self.kernel.has_checks and self.kernel.mode is Mode.FAST):
             return None
         return self.w.compare("eq", self.w.load(I64, self.flag), constant(I64, 0))
 
-    def notes(self, memory: Memory, name: str) -> str:
+    def notes(self, memory: AddressedMemory, name: str) -> str:
         """Metadata of an access: aliases, and the parallel loops that it belongs to."""
         groups = [group for group, members in self.groups if name in members]
         if not groups:
@@ -75,15 +74,15 @@ class Frame(BaseFrame):
         return f"{memory.notes}, !llvm.access.group {node}"
 
 
-def new_frame(kernel: Kernel, w: FunctionWriter, threads: Value, record: Value) -> Frame:
+def new_frame(kernel: CpuKernel, w: FunctionWriter, threads: LlvmValue, record: LlvmValue) -> CpuFrame:
     flag = w.alloca(I64)
     w.store(constant(I64, 0), flag)
-    return Frame(
+    return CpuFrame(
         function=kernel.function, kernel=kernel, w=w, flag=flag, finish=w.label("finish"), threads=threads, record=record
     )
 
 
-def close_frame(frame: Frame) -> None:
+def close_frame(frame: CpuFrame) -> None:
     """The exit block: gives back the heap; the caller writes the return."""
     w = frame.w
     w.start(frame.finish)

@@ -1,8 +1,8 @@
 """Loops of one thread on the CPU, with the marks that LLVM's vectoriser reads."""
 
-from compiler.backends.cpu.frame import Frame
+from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.llvm import structured
-from compiler.backends.llvm.writer import Value
+from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.control import For
 from compiler.hir.core import Binary, dtype_of
 from compiler.hir.instruction import Instruction
@@ -10,14 +10,14 @@ from compiler.hir.memory import Load, SetSlot, Store
 from compiler.hir.types import is_float
 
 
-def counted_loop(frame: Frame, op: For, low: Value, high: Value) -> None:
+def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
     """The loop from `low` to `high`, with its marks as metadata."""
     structured.counted_loop(frame, op, low, high, _marks(frame, op))
     if op.place == "simd":
         frame.groups.pop()
 
 
-def _marks(frame: Frame, op: For) -> str:
+def _marks(frame: CpuFrame, op: For) -> str:
     """Loop metadata; a simd loop opens its access group here."""
     module = frame.kernel.module
     notes: list[str] = []

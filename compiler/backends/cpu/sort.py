@@ -7,8 +7,8 @@ and 0.0 are equal and every NaN is the largest. Payloads move along as bits."""
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from compiler.backends.cpu.frame import Frame, alias_notes
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.cpu.frame import CpuFrame, alias_notes
+from compiler.backends.llvm.frame import AddressedMemory
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Value
@@ -21,7 +21,7 @@ SHORT = 40
 _MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e4m3": 3, "f8e5m2": 2}
 
 
-def emit_sort(frame: Frame, op: Sort) -> None:
+def emit_sort(frame: CpuFrame, op: Sort) -> None:
     owner = FunctionBuilder("sort")
     for name in (*frame.values, *frame.memories, *frame.slots, *frame.kernel.function.axes):
         owner.fresh(name)
@@ -38,19 +38,19 @@ def emit_sort(frame: Frame, op: Sort) -> None:
     notes = alias_notes([*[view.name for view in views], *made], frame.kernel.module)
     for view in views:
         memory = frame.memories[view.name]
-        frame.memories[view.name] = Memory(memory.pointer, memory.type, notes[view.name])
+        frame.memories[view.name] = AddressedMemory(memory.pointer, memory.type, notes[view.name])
     frame.kernel.aliases.update({name: notes[name] for name in made})
     frame.region(region)
     frame.values, frame.memories, frame.slots, frame.definitions = outer
 
 
-def _as_bits(frame: Frame, owner: FunctionBuilder, value: Value) -> Value:
+def _as_bits(frame: CpuFrame, owner: FunctionBuilder, value: Value) -> Value:
     """The memory seen as unsigned integers."""
     memory = frame.memories[value.name]
     type = memory.type
     bits = Mem(f"u{8 * bytes_of(type.dtype)}", type.dims, type.strides, type.space, type.align)
     view = owner.value(f"{value.name}_bits", bits)
-    frame.memories[view.name] = Memory(memory.pointer, bits)
+    frame.memories[view.name] = AddressedMemory(memory.pointer, bits)
     return view
 
 

@@ -1,12 +1,12 @@
 """Loops over threads: the body becomes a function of a context and a range of iterations; a team (libgomp's, or the run time's
 pool) runs it in equal chunks, or the caller alone where there is too little work to pay for a team."""
 
-from compiler.backends.cpu.frame import Frame, Mode, close_frame, new_frame
+from compiler.backends.cpu.frame import CpuFrame, Mode, close_frame, new_frame
 from compiler.backends.cpu.marked_loops import counted_loop
 from compiler.backends.llvm.bundle import Bundle
-from compiler.backends.llvm.frame import Memory, index_bundle
+from compiler.backends.llvm.frame import AddressedMemory, index_bundle
 from compiler.backends.llvm.types import I8, I32, I64, PTR
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.core import Binary, Cast, Index
@@ -20,7 +20,7 @@ UNKNOWN_TRIPS = 16
 """What a loop inside is taken to run when its bounds aren't known outside."""
 
 
-def loop(frame: Frame, op: For) -> None:
+def loop(frame: CpuFrame, op: For) -> None:
     """A loop, on threads where it is marked so and this is the fast kernel outside of another such loop."""
     if op.place == "thread" and not frame.in_threads and frame.kernel.mode is Mode.FAST and frame.kernel.parallel != "serial":
         thread_loop(frame, op)
@@ -28,12 +28,12 @@ def loop(frame: Frame, op: For) -> None:
         counted_loop(frame, op, frame.affine(op.low), frame.affine(op.high))
 
 
-def thread_loop(frame: Frame, op: For) -> None:
+def thread_loop(frame: CpuFrame, op: For) -> None:
     w, kernel = frame.w, frame.kernel
     assert not op.carried, "a thread loop carries nothing"
     low, high = frame.affine(op.low), frame.affine(op.high)
     trips = trip_count(w, low, high, op.step)
-    context = Context(frame, op)
+    context = ThreadContext(frame, op)
     context.fill(w, low)
     body = _body(frame, op, context)
     chunk = _chunk(frame, body, context)
@@ -49,10 +49,10 @@ def thread_loop(frame: Frame, op: For) -> None:
     if kernel.parallel == "gomp":
         entry = _gomp_entry(frame, chunk)
         kernel.module.declare("GOMP_parallel", "void (ptr, ptr, i32, i32)")
-        w.call_void("GOMP_parallel", Value(PTR, f"@{entry}"), context.block, w.convert("trunc", count, "i32"), constant(I32, 0))
+        w.call_void("GOMP_parallel", LlvmValue(PTR, f"@{entry}"), context.block, w.convert("trunc", count, "i32"), constant(I32, 0))
     else:
         kernel.module.declare("zyntax_pool_run", "void (ptr, ptr, i64)")
-        w.call_void("zyntax_pool_run", Value(PTR, f"@{chunk}"), context.block, count)
+        w.call_void("zyntax_pool_run", LlvmValue(PTR, f"@{chunk}"), context.block, count)
     w.branch(after)
     w.start(after)
     if kernel.has_checks or context.allocates:
@@ -63,7 +63,7 @@ def thread_loop(frame: Frame, op: For) -> None:
             w.start(going)
 
 
-def trip_count(w: FunctionWriter, low: Value, high: Value, step: int) -> Value:
+def trip_count(w: FunctionWriter, low: LlvmValue, high: LlvmValue, step: int) -> LlvmValue:
     """Iterations of a loop, 0 when it runs backwards."""
     distance = w.sub(high, low) if step > 0 else w.sub(low, high)
     if abs(step) != 1:
@@ -78,13 +78,13 @@ def trip_count(w: FunctionWriter, low: Value, high: Value, step: int) -> Value:
     return w.intrinsic("smax", distance, constant(I64, 0))
 
 
-class Context:
+class ThreadContext:
     """What a thread body needs from outside, laid out in one block: flag, trip count, low bound, then captured values.
     Word 0 is the fault flag that all threads raise."""
 
     trips_at, low_at = 8, 16
 
-    def __init__(self, frame: Frame, op: For) -> None:
+    def __init__(self, frame: CpuFrame, op: For) -> None:
         self.frame = frame
         self.names = _free_names(frame, op)
         self.allocates = any(isinstance(inner, Alloc) for inner in op.walk())
@@ -102,14 +102,14 @@ class Context:
         self.threads_at = (size + 7) // 8 * 8
         self.block = frame.w.alloca(I8, self.threads_at + 8, 64)
 
-    def fill(self, w: FunctionWriter, low: Value) -> None:
+    def fill(self, w: FunctionWriter, low: LlvmValue) -> None:
         w.store(constant(I64, 0), self.block)
         w.store(low, w.offset(self.block, constant(I64, self.low_at), I8))
         w.store(self.frame.threads, w.offset(self.block, constant(I64, self.threads_at), I8))
         for name, number, place in self.places:
             w.store(_parts(self.frame, name)[number], w.offset(self.block, constant(I64, place), I8))
 
-    def restore(self, inner: Frame, block: Value) -> None:
+    def restore(self, inner: CpuFrame, block: LlvmValue) -> None:
         """The captured names in the frame of the body."""
         outer, w = self.frame, inner.w
         got = {name: list(_parts(outer, name)) for name in self.names}
@@ -118,7 +118,7 @@ class Context:
         for name, items in got.items():
             if name in outer.memories:
                 memory = outer.memories[name]
-                inner.memories[name] = Memory(items[0], memory.type, memory.notes)
+                inner.memories[name] = AddressedMemory(items[0], memory.type, memory.notes)
             elif name in outer.slots:
                 inner.slots[name] = (items[0], outer.slots[name][1])
             else:
@@ -126,7 +126,7 @@ class Context:
                 inner.values[name] = Bundle(b.dtype, b.axes, b.simd, b.lanes, tuple(items))
 
 
-def _parts(frame: Frame, name: str) -> tuple[Value, ...]:
+def _parts(frame: CpuFrame, name: str) -> tuple[LlvmValue, ...]:
     if name in frame.memories:
         return (frame.memories[name].pointer,)
     if name in frame.slots:
@@ -134,12 +134,12 @@ def _parts(frame: Frame, name: str) -> tuple[Value, ...]:
     return frame.values[name].items
 
 
-def _is_constant(item: Value) -> bool:
+def _is_constant(item: LlvmValue) -> bool:
     """Whether the value is known in every function: it need not travel, and its users are simplified with it."""
     return not item.text.startswith("%")
 
 
-def _free_names(frame: Frame, op: For) -> list[str]:
+def _free_names(frame: CpuFrame, op: For) -> list[str]:
     """Names that the body uses and that are known outside, and what the types of its memories speak of."""
     used: dict[str, None] = {}
 
@@ -167,13 +167,13 @@ def _free_names(frame: Frame, op: For) -> list[str]:
     return list(used)
 
 
-def _body(frame: Frame, op: For, context: Context) -> str:
+def _body(frame: CpuFrame, op: For, context: ThreadContext) -> str:
     """`void body(context, begin, end)`: those iterations, one after the other."""
     kernel = frame.kernel
     name = kernel.module.unique(f"{frame.w.name}.body")
     w = kernel.module.function(name, None, [(PTR, "context"), (I64, "begin"), (I64, "end")], "internal", "noinline")
     block, begin, end = w.parameters
-    inner = new_frame(kernel, w, Value(I64, "1", 1), Value(PTR, "null"))
+    inner = new_frame(kernel, w, LlvmValue(I64, "1", 1), LlvmValue(PTR, "null"))
     inner.in_threads = True
     inner.definitions = dict(frame.definitions)
     inner.guards = list(frame.guards)
@@ -191,7 +191,7 @@ def _body(frame: Frame, op: For, context: Context) -> str:
     return name
 
 
-def _chunk(frame: Frame, body: str, context: Context) -> str:
+def _chunk(frame: CpuFrame, body: str, context: ThreadContext) -> str:
     """`void chunk(context, number, count)`: an equal share of the iterations."""
     name = f"{body}.chunk"
     w = frame.kernel.module.function(name, None, [(PTR, "context"), (I64, "number"), (I64, "count")], "internal")
@@ -207,7 +207,7 @@ def _chunk(frame: Frame, body: str, context: Context) -> str:
     return name
 
 
-def _gomp_entry(frame: Frame, chunk: str) -> str:
+def _gomp_entry(frame: CpuFrame, chunk: str) -> str:
     module = frame.kernel.module
     name = f"{chunk}.gomp"
     w = module.function(name, None, [(PTR, "context")], "internal")
@@ -220,7 +220,7 @@ def _gomp_entry(frame: Frame, chunk: str) -> str:
     return name
 
 
-def _too_small(frame: Frame, op: For, trips: Value) -> Value:
+def _too_small(frame: CpuFrame, op: For, trips: LlvmValue) -> LlvmValue:
     """Whether one thread should do it: only one is wanted, one iteration, or little work in all."""
     w = frame.w
     few = w.compare("sle", w.intrinsic("smin", frame.threads, trips), constant(I64, 1))
@@ -239,7 +239,7 @@ def _too_small(frame: Frame, op: For, trips: Value) -> Value:
     return w.binary("or", few, w.compare("olt", total, constant(total.type, float(SERIAL_WORK))))
 
 
-def _work_of_first(frame: Frame, op: For) -> Value:
+def _work_of_first(frame: CpuFrame, op: For) -> LlvmValue:
     """The work of the first iteration, its variable taken as the low bound: bounds of loops inside that are computed in the body
     are computed here too."""
     outer = dict(frame.values)
@@ -253,7 +253,7 @@ def _work_of_first(frame: Frame, op: For) -> Value:
 _COMPUTED = (Binary, Cast, Index)
 
 
-def _bound(frame: Frame, form: Affine, region: Region) -> Value | None:
+def _bound(frame: CpuFrame, form: Affine, region: Region) -> LlvmValue | None:
     """A loop bound's value here, None when it depends on what only the body knows."""
 
     def known(name: str) -> bool:
@@ -270,7 +270,7 @@ def _bound(frame: Frame, form: Affine, region: Region) -> Value | None:
     return frame.affine(form) if all(known(name) for name in form.names) else None
 
 
-def _work(frame: Frame, region: Region) -> Value:
+def _work(frame: CpuFrame, region: Region) -> LlvmValue:
     """Inner steps of a region: a step an instruction at most, and for each loop its trips times its body's."""
     w = frame.w
     total = constant(I64, 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from compiler.backends.llvm.bundle import points
 from compiler.backends.llvm.indexing import Indexing
 from compiler.backends.llvm.types import memory_type
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.types import bytes_of
 
 Point = dict[str, int]
@@ -25,7 +25,7 @@ def turned_axis(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str | No
     return None
 
 
-def turn(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
+def turn(w: FunctionWriter, rows: Sequence[LlvmValue]) -> list[LlvmValue]:
     """The transposed square: log2(n) rounds that exchange blocks of halving size between pairs of rows."""
     result, count = list(rows), len(rows)
     step = count // 2
@@ -47,10 +47,10 @@ def _squares(axes: Sequence[tuple[str, int]], axis: str, lanes: int) -> Iterator
 
 
 def load_turned(
-    w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, convert: Callable[[Value], Value]
-) -> dict[tuple[int, ...], Value]:
+    w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, convert: Callable[[LlvmValue], LlvmValue]
+) -> dict[tuple[int, ...], LlvmValue]:
     """The value at every point of the axes."""
-    found: dict[tuple[int, ...], Value] = {}
+    found: dict[tuple[int, ...], LlvmValue] = {}
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
     for first in _squares(axes, axis, lanes):
         rows = [w.load(memory_type(dtype, lanes), row, bytes_of(dtype), notes) for row in _rows(w, indexing, first)]
@@ -61,7 +61,7 @@ def load_turned(
 
 
 def store_turned(
-    w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, value_at: Callable[[Point], Value]
+    w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, value_at: Callable[[Point], LlvmValue]
 ) -> None:
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
     for first in _squares(axes, axis, lanes):
@@ -70,7 +70,7 @@ def store_turned(
             w.store(value, row, bytes_of(dtype), notes)
 
 
-def _rows(w: FunctionWriter, indexing: Indexing, first: Point) -> Iterator[Value]:
+def _rows(w: FunctionWriter, indexing: Indexing, first: Point) -> Iterator[LlvmValue]:
     """The address of each lane's row."""
     address = indexing.at(first)
     assert address.step is not None

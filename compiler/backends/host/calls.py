@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from compiler.backends.host.emit import is_stable, load
 from compiler.backends.host.expressions import Expressions
-from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, Module
+from compiler.backends.host.naming import MARK, DeclaredFunction, ImportedModule, LibraryName
 from compiler.backends.host.operators import has_weak
 from compiler.backends.host.support import bind_arguments, count_text
 from compiler.backends.host.values import kind_of_type
@@ -43,7 +43,7 @@ class Calls(Expressions):
                 in_library = self.library_member(receiver, name)
                 if in_library is not None:
                     return self._library_call(node, in_library)
-                if not (isinstance(receiver, nodes.Name) and isinstance(self.scope.find(receiver.name), Module)):
+                if not (isinstance(receiver, nodes.Name) and isinstance(self.scope.find(receiver.name), ImportedModule)):
                     return self._method_call(node, receiver, name)
         return self._value_call(node)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from compiler.backends.host.naming import MARK, Binding, Frame, Scope, Variable
+from compiler.backends.host.naming import MARK, Binding, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.positions import Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
@@ -34,8 +34,8 @@ class Emitter:
         self.library = library
         self.positions = positions
         self.body: list[ast.stmt] = []
-        self.frame = Frame(is_module=True)
-        self.scope = Scope()
+        self.frame = PythonFrame(is_module=True)
+        self.scope = PythonScope()
         self.constants: dict[str, Any] = {}
         self._constant_names: dict[int, str] = {}
         aliases = {s.name: s.target for s in program.statements if isinstance(s, nodes.TypeAlias)}
@@ -58,7 +58,7 @@ class Emitter:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        self.scope = Scope(self.scope)
+        self.scope = PythonScope(self.scope)
         try:
             yield
         finally:
@@ -125,9 +125,9 @@ class Emitter:
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
-    def declare(self, name: str, type_: Type = UNKNOWN, mutable: bool = False, boxed: bool = False) -> Variable:
+    def declare(self, name: str, type_: Type = UNKNOWN, mutable: bool = False, boxed: bool = False) -> PythonVariable:
         """A new variable of the current block."""
-        variable = Variable(name, self.frame.python_name(name), self.frame, type_, mutable, self.frame.loop, boxed)
+        variable = PythonVariable(name, self.frame.python_name(name), self.frame, type_, mutable, self.frame.loop, boxed)
         self.scope.names[name] = variable
         return variable
 

@@ -10,11 +10,11 @@ from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import (
     MARK,
     DeclaredFunction,
+    ImportedModule,
     LibraryModule,
     LibraryName,
-    Module,
     ModuleMember,
-    Variable,
+    PythonVariable,
 )
 from compiler.backends.host.operators import inferred
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -112,7 +112,7 @@ class Expressions(Awaiting):
 
     def name(self, name: str, span: Span) -> ast.expr:
         match self.scope.find(name):
-            case Variable() as variable:
+            case PythonVariable() as variable:
                 return self.variable(variable, span)
             case DeclaredFunction(python=python) as function:
                 self.note_use(function)
@@ -121,7 +121,7 @@ class Expressions(Awaiting):
                 return self.member(member, span)
             case LibraryName(function=function):
                 return self.library_value(function)
-            case Module() | LibraryModule():
+            case ImportedModule() | LibraryModule():
                 raise ZyntaxError(Diagnostic("0203", f"`{name}` is a module, not a value", span, hint=f"name a part of it: `{name}.f`"))
         if name in self.library.constants:
             return self.constant(self.library.constants[name][1])
@@ -131,7 +131,7 @@ class Expressions(Awaiting):
             return self.constant(_only_in_kernels(name, span))
         raise ZyntaxError(Diagnostic("0201", f"there is no `{name}` here", span))
 
-    def variable(self, variable: Variable, span: Span) -> ast.expr:
+    def variable(self, variable: PythonVariable, span: Span) -> ast.expr:
         """A read. A variable of an enclosing function's loop is noted: the closure has to bind this iteration's."""
         self.note_use(variable)
         value = self.at(load(variable.python), span)
@@ -139,7 +139,7 @@ class Expressions(Awaiting):
             return ast.Call(load(f"{MARK}settled"), [value], [])
         return ast.Subscript(value, ast.Constant(0), ast.Load()) if variable.boxed else value
 
-    def note_use(self, binding: Variable | DeclaredFunction) -> None:
+    def note_use(self, binding: PythonVariable | DeclaredFunction) -> None:
         frame = self.frame
         while frame is not binding.frame and frame.parent is not None:
             if binding.loop > 0 and not binding.is_global:
@@ -173,7 +173,7 @@ class Expressions(Awaiting):
     def module_member(self, segments: tuple[str, ...]) -> ModuleMember | None:
         if len(segments) == 2:
             module = self.scope.find(segments[0])
-            if isinstance(module, Module) and segments[1] in module.names:
+            if isinstance(module, ImportedModule) and segments[1] in module.names:
                 return ModuleMember(segments[1], module)
         return None
 
@@ -196,7 +196,7 @@ class Expressions(Awaiting):
     def field(self, node: nodes.Field) -> ast.expr:
         if isinstance(node.value, nodes.Name):
             module = self.scope.find(node.value.name)
-            if isinstance(module, Module):
+            if isinstance(module, ImportedModule):
                 if node.name not in module.names:
                     raise ZyntaxError(Diagnostic("0202", f"module `{module.name}` has no `{node.name}`", node.span))
                 return self.member(ModuleMember(node.name, module), node.span)

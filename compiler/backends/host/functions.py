@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from compiler.backends.host.emit import load, not_supported
-from compiler.backends.host.naming import MARK, DeclaredFunction, Frame, LibraryName, Scope, Variable
+from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.operators import needs_no_check
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.statements import DISCARD, Destination, Statements
@@ -78,8 +78,8 @@ class Functions(Statements):
     ) -> None:
         defaults = [self._default(p, python) for p in parameters]
         outer_frame, outer_scope = self.frame, self.scope
-        self.frame = Frame(parent=outer_frame, result=result)
-        self.scope = Scope(outer_scope)
+        self.frame = PythonFrame(parent=outer_frame, result=result)
+        self.scope = PythonScope(outer_scope)
         try:
             with self.collected() as body:
                 names = self._parameters(parameters, defaults)
@@ -96,7 +96,7 @@ class Functions(Statements):
         definition = function_definition(python, names, [*head, *body] or [ast.Pass()], _optional(defaults))
         self._write_closure(self.at(definition, span), frame, declared)
 
-    def _write_closure(self, definition: ast.FunctionDef, frame: Frame, declared: DeclaredFunction | None) -> None:
+    def _write_closure(self, definition: ast.FunctionDef, frame: PythonFrame, declared: DeclaredFunction | None) -> None:
         """A closure over variables of a loop is made by a factory, so that each iteration has its own. What is captured from
         further out than this frame's parent is already bound there."""
         captured = sorted(n for n, b in frame.captured.items() if b is not declared and n not in frame.nonlocals)
@@ -128,7 +128,7 @@ class Functions(Statements):
         for parameter, default in zip(parameters, defaults, strict=True):
             type_ = self.resolve(parameter.annotation)
             python = self.frame.parameter_name(parameter.name)
-            self.scope.names[parameter.name] = Variable(parameter.name, python, self.frame, type_, parameter.mutable)
+            self.scope.names[parameter.name] = PythonVariable(parameter.name, python, self.frame, type_, parameter.mutable)
             names.append(python)
             if default is not None:
                 self._note_default(default)
@@ -198,14 +198,14 @@ class Functions(Statements):
 
     def _variable(self, parameter: nodes.Parameter) -> str:
         variable = self.scope.names[parameter.name]
-        assert isinstance(variable, Variable)
+        assert isinstance(variable, PythonVariable)
         return variable.python
 
     def _note_default(self, default: str) -> None:
         """The function of a default, made in a loop, is that iteration's too."""
         outer = self.frame.parent
         if outer is not None and outer.loop > 0:
-            self.frame.captured[default] = Variable(default, default, outer, loop=outer.loop)
+            self.frame.captured[default] = PythonVariable(default, default, outer, loop=outer.loop)
 
 
 def function_definition(name: str, parameters: list[str], body: list[ast.stmt], optional: int = 0) -> ast.FunctionDef:

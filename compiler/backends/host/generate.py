@@ -9,13 +9,13 @@ from compiler.backends.host.functions import Functions, function_definition
 from compiler.backends.host.naming import (
     MARK,
     DeclaredFunction,
-    Frame,
+    ImportedModule,
     LibraryModule,
     LibraryName,
-    Module,
     ModuleMember,
-    Scope,
-    Variable,
+    PythonFrame,
+    PythonScope,
+    PythonVariable,
 )
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
@@ -46,7 +46,7 @@ class Generator(Functions):
         self.tests: list[tuple[str, str]] = []
         self.compute_sites: list[nodes.Compute] = []
         self._module_frame = self.frame
-        self._top = Frame(parent=self.frame, is_top=True)
+        self._top = PythonFrame(parent=self.frame, is_top=True)
         self._ahead = self.scope
         self._globals: set[str] = set()
         self._waiting, self._readers = deferred_blocks(program)
@@ -61,7 +61,7 @@ class Generator(Functions):
         for name, type_ in _top_level_names(self.program):
             if name not in self._ahead.names:
                 self._ahead.names[name] = self._global(name, type_)
-        self.scope = Scope(self._ahead)
+        self.scope = PythonScope(self._ahead)
         definitions: list[ast.stmt] = []
         with self.collected() as statements:
             for statement in self.program.statements:
@@ -87,26 +87,26 @@ class Generator(Functions):
                 self.statement(statement)
                 self.frame = self._module_frame
 
-    def declare(self, name: str, type_: Type = UNKNOWN, mutable: bool = False, boxed: bool = False) -> Variable:
+    def declare(self, name: str, type_: Type = UNKNOWN, mutable: bool = False, boxed: bool = False) -> PythonVariable:
         """Variables of the top level itself are globals of the module; the first of a name is the one that was announced."""
         if self.frame is not self._top or self.scope.parent is not self._ahead:
             return super().declare(name, type_, mutable, boxed)
         announced = self._ahead.names.get(name)
         first = name not in self.scope.names
-        variable = announced if first and isinstance(announced, Variable) else self._global(name, type_)
+        variable = announced if first and isinstance(announced, PythonVariable) else self._global(name, type_)
         variable.type, variable.mutable = type_, mutable
         self.scope.names[name] = variable
         return variable
 
-    def _global(self, name: str, type_: Type) -> Variable:
-        variable = Variable(name, self._module_frame.python_name(name), self._module_frame, type_, is_global=True)
+    def _global(self, name: str, type_: Type) -> PythonVariable:
+        variable = PythonVariable(name, self._module_frame.python_name(name), self._module_frame, type_, is_global=True)
         self._globals.add(variable.python)
         return variable
 
     def exports(self) -> dict[str, str]:
         """Names that importers see, and their keys among the globals."""
-        found = {n: b.python for n, b in self._ahead.names.items() if isinstance(b, (Variable, DeclaredFunction))}
-        return found | {n: b.python for n, b in self.scope.names.items() if isinstance(b, Variable)}
+        found = {n: b.python for n, b in self._ahead.names.items() if isinstance(b, (PythonVariable, DeclaredFunction))}
+        return found | {n: b.python for n, b in self.scope.names.items() if isinstance(b, PythonVariable)}
 
     def runtime_functions(self) -> dict[str, Callable[..., object]]:
         return dict(self.runtime.functions)
@@ -120,7 +120,7 @@ class Generator(Functions):
         values = self.in_order([self._taken(i.value, node) for i in node.inputs], node.span)
         names = [i.name for i in node.inputs]
         for name in free_names(node):
-            if name not in names and isinstance(self.scope.find(name), (Variable, ModuleMember)):
+            if name not in names and isinstance(self.scope.find(name), (PythonVariable, ModuleMember)):
                 names.append(name)
                 values.append(self._waiting_for(name, node) or self.name(name, node.span))
         table = ast.Dict([ast.Constant(name) for name in names], list(values))
@@ -139,7 +139,7 @@ class Generator(Functions):
     def _waiting_for(self, name: str, reader: nodes.Compute) -> ast.expr | None:
         """The block that waits, under this name, for one that takes it as it is; None for other values and readers."""
         variable = self.scope.find(name)
-        if reader.span not in self._readers or not isinstance(variable, Variable) or not variable.waits:
+        if reader.span not in self._readers or not isinstance(variable, PythonVariable) or not variable.waits:
             return None
         self.note_use(variable)
         return self.at(load(variable.python), reader.span)
@@ -148,7 +148,7 @@ class Generator(Functions):
         super().let(node)
         if isinstance(node.value, nodes.Compute) and node.value.span in self._waiting and isinstance(node.pattern, nodes.BindingPattern):
             variable = self.scope.find(node.pattern.name)
-            assert isinstance(variable, Variable)
+            assert isinstance(variable, PythonVariable)
             variable.waits = True
 
     # ---- declarations ----------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Generator(Functions):
         self.constants[python] = program.namespace
         self.constants[f"{MARK}start·{dotted}"] = program.start
         self.write(ast.Expr(ast.Call(load(f"{MARK}start·{dotted}"), [], [])), node.span)
-        module = Module(dotted, python, program.names)
+        module = ImportedModule(dotted, python, program.names)
         match node.form:
             case nodes.ImportForm.MODULE:
                 self.enter(node.alias or node.module[-1], module)

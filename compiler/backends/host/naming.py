@@ -17,14 +17,14 @@ _FORBIDDEN = frozenset({"None", "True", "False", "__debug__"})
 
 
 @define(eq=False)
-class Variable:
+class PythonVariable:
     """A variable of the program. `loop` is the depth of loops at its declaration within its frame: a variable of a loop's body is
     a new one in each iteration. `boxed`: it lives in a one-element list, since closures capture it and it changes. `waits`: it holds a
     block that waits for those that read its value."""
 
     name: str
     python: str
-    frame: "Frame"
+    frame: "PythonFrame"
     type: Type = UNKNOWN
     mutable: bool = False
     loop: int = 0
@@ -39,14 +39,14 @@ class DeclaredFunction:
 
     name: str
     python: str
-    frame: "Frame"
+    frame: "PythonFrame"
     node: nodes.Function
     loop: int = 0
     is_global: bool = False
 
 
 @define(eq=False)
-class Module:
+class ImportedModule:
     """An imported module: `python` is the generated name of its namespace, `names` what it offers."""
 
     name: str
@@ -59,7 +59,7 @@ class ModuleMember:
     """One name out of an imported module."""
 
     name: str
-    module: Module
+    module: ImportedModule
 
     @property
     def key(self) -> str:
@@ -81,21 +81,21 @@ class LibraryModule:
     name: str
 
 
-Binding = Variable | DeclaredFunction | Module | ModuleMember | LibraryName | LibraryModule
+Binding = PythonVariable | DeclaredFunction | ImportedModule | ModuleMember | LibraryName | LibraryModule
 
 
 @define(eq=False)
-class Frame:
+class PythonFrame:
     """One Python function being generated. `captured` are variables of enclosing frames' loops that it reads and that a factory
     has to bind per iteration; `globals` and `nonlocals` are names that it assigns and does not own."""
 
-    parent: "Frame | None" = None
+    parent: "PythonFrame | None" = None
     result: Type = UNKNOWN
     is_module: bool = False
     is_top: bool = False
     loop: int = 0
     taken: set[str] = Factory(set)
-    captured: dict[str, Variable | DeclaredFunction] = Factory(dict)
+    captured: dict[str, PythonVariable | DeclaredFunction] = Factory(dict)
     globals: set[str] = Factory(set)
     nonlocals: set[str] = Factory(set)
     _temporaries: int = 0
@@ -120,7 +120,7 @@ class Frame:
         return python
 
     def _is_taken(self, name: str) -> bool:
-        frame: Frame | None = self
+        frame: PythonFrame | None = self
         while frame is not None:
             if name in frame.taken:
                 return True
@@ -129,14 +129,14 @@ class Frame:
 
 
 @define(eq=False)
-class Scope:
+class PythonScope:
     """The names of one block; lookups go outwards."""
 
-    parent: "Scope | None" = None
+    parent: "PythonScope | None" = None
     names: dict[str, Binding] = field(factory=dict)
 
     def find(self, name: str) -> Binding | None:
-        scope: Scope | None = self
+        scope: PythonScope | None = self
         while scope is not None:
             found = scope.names.get(name)
             if found is not None:

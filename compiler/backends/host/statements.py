@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from compiler.backends.host.calls import Calls
 from compiler.backends.host.emit import load, not_supported
-from compiler.backends.host.naming import MARK, Variable
+from compiler.backends.host.naming import MARK, PythonVariable
 from compiler.backends.host.operators import inferred
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
@@ -241,14 +241,14 @@ class Statements(Calls):
             case _:
                 raise ZyntaxError(Diagnostic("0205", "this can't be assigned to", target.span))
 
-    def assigned_variable(self, name: str, span: Span) -> Variable:
+    def assigned_variable(self, name: str, span: Span) -> PythonVariable:
         found = self.scope.find(name)
-        if not isinstance(found, Variable):
+        if not isinstance(found, PythonVariable):
             what = f"there is no `{name}` here" if found is None else f"`{name}` is no variable"
             raise ZyntaxError(Diagnostic("0201" if found is None else "0205", what, span))
         return found
 
-    def store(self, variable: Variable, value: ast.expr, span: Span) -> None:
+    def store(self, variable: PythonVariable, value: ast.expr, span: Span) -> None:
         if variable.boxed:
             self.note_use(variable)
             target: ast.expr = ast.Subscript(load(variable.python), ast.Constant(0), ast.Store())
@@ -262,7 +262,7 @@ class Statements(Calls):
             self.frame.nonlocals.add(variable.python)
         self.assign(variable.python, value, span)
 
-    def _updated(self, node: nodes.Assign, variable: Variable) -> ast.expr:
+    def _updated(self, node: nodes.Assign, variable: PythonVariable) -> ast.expr:
         """`x += e` as `x + e`, in the variable's type."""
         assert node.operator is not None
         type_ = variable.type if isinstance(variable.type, Scalar) else node.target.type

@@ -8,7 +8,7 @@ from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.narrow import double_to_odd_float, from_bits, round_narrow, to_bits
 from compiler.backends.llvm.remainder import remainder
 from compiler.backends.llvm.types import is_narrow_float, memory_type, register_type
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.types import DTYPES, UNSIGNED, is_float
 
 _INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
@@ -20,12 +20,12 @@ def is_unsigned(dtype: str) -> bool:
     return dtype in UNSIGNED
 
 
-def rounded(w: FunctionWriter, value: Value, dtype: str) -> Value:
+def rounded(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     """An f32 result rounded to the dtype where that is narrower."""
     return round_narrow(w, value, dtype) if is_narrow_float(dtype) else value
 
 
-def binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value, flags: Sequence[str] = ()) -> Value:
+def binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b: LlvmValue, flags: Sequence[str] = ()) -> LlvmValue:
     """`add sub mul div rem min max and or xor shl shr pow atan2`."""
     a, b = w.same_lanes(a, b)
     if is_float(dtype):
@@ -46,7 +46,7 @@ def binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value, fla
     return w.binary(f"{'u' if unsigned else 's'}{operator}", a, _safe_divisor(w, a, b, unsigned))
 
 
-def _safe_divisor(w: FunctionWriter, a: Value, b: Value, unsigned: bool) -> Value:
+def _safe_divisor(w: FunctionWriter, a: LlvmValue, b: LlvmValue, unsigned: bool) -> LlvmValue:
     """1 in place of a divisor that would trap: 0 (a `check` has seen it), and -1 under the most negative number (which gives
     that number itself, and the remainder 0)."""
     if b.number is not None and b.number not in (0, -1):
@@ -58,7 +58,7 @@ def _safe_divisor(w: FunctionWriter, a: Value, b: Value, unsigned: bool) -> Valu
     return w.select(bad, constant(b.type, 1), b)
 
 
-def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value, flags: Sequence[str]) -> Value:
+def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b: LlvmValue, flags: Sequence[str]) -> LlvmValue:
     if operator in ("min", "max"):
         return w.intrinsic("minimum" if operator == "min" else "maximum", a, b)
     if operator == "rem" and not w.module.c_library:
@@ -73,7 +73,7 @@ def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Val
     return rounded(w, call_math(w, operator, a, b), dtype)
 
 
-def compare(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value) -> Value:
+def compare(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     if is_float(dtype):
         return w.compare({"eq": "oeq", "ne": "une"}.get(operator) or "o" + operator, a, b)
     if operator in ("eq", "ne"):
@@ -84,7 +84,7 @@ def compare(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value) ->
 _ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "trunc": "trunc"}
 
 
-def unary(w: FunctionWriter, operator: str, dtype: str, a: Value) -> Value:
+def unary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue) -> LlvmValue:
     if is_float(dtype):
         return _float_unary(w, operator, dtype, a)
     zero = constant(a.type, 0)
@@ -103,7 +103,7 @@ def unary(w: FunctionWriter, operator: str, dtype: str, a: Value) -> Value:
             return a
 
 
-def _float_unary(w: FunctionWriter, operator: str, dtype: str, a: Value) -> Value:
+def _float_unary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue) -> LlvmValue:
     match operator:
         case "neg":
             return w.value(a.type, f"fneg {a}")
@@ -124,11 +124,11 @@ def _float_unary(w: FunctionWriter, operator: str, dtype: str, a: Value) -> Valu
             return rounded(w, call_math(w, operator, a), dtype)
 
 
-def is_nan(w: FunctionWriter, dtype: str, a: Value) -> Value:
+def is_nan(w: FunctionWriter, dtype: str, a: LlvmValue) -> LlvmValue:
     return w.compare("uno", a, a) if is_float(dtype) else constant(a.type.of("i1"), 0)
 
 
-def fma(w: FunctionWriter, dtype: str, a: Value, b: Value, c: Value) -> Value:
+def fma(w: FunctionWriter, dtype: str, a: LlvmValue, b: LlvmValue, c: LlvmValue) -> LlvmValue:
     if not is_float(dtype):
         return w.binary("add", w.binary("mul", a, b), c)
     if not is_narrow_float(dtype):
@@ -138,7 +138,7 @@ def fma(w: FunctionWriter, dtype: str, a: Value, b: Value, c: Value) -> Value:
     return rounded(w, double_to_odd_float(w, _odd_sum(w, w.binary("fmul", x, y), z)), dtype)
 
 
-def _odd_sum(w: FunctionWriter, a: Value, b: Value) -> Value:
+def _odd_sum(w: FunctionWriter, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     """a + b in f64; when it isn't exact, the neighbour whose last bit is 1."""
     total = w.binary("fadd", a, b)
     moved = w.binary("fsub", total, a)
@@ -153,7 +153,7 @@ def _odd_sum(w: FunctionWriter, a: Value, b: Value) -> Value:
     return w.convert("bitcast", w.select(inexact, w.binary("add", bits, step), bits), "double")
 
 
-def cast(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
+def cast(w: FunctionWriter, value: LlvmValue, source: str, target: str) -> LlvmValue:
     """As the HIR defines it: saturating from float to int, wrapping between ints, nearest even between floats."""
     if source == target:
         return value
@@ -175,7 +175,7 @@ def cast(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
     return w.convert("trunc" if have > want else "zext" if is_unsigned(source) else "sext", value, element)
 
 
-def _sticky(w: FunctionWriter, value: Value, unsigned: bool) -> Value:
+def _sticky(w: FunctionWriter, value: LlvmValue, unsigned: bool) -> LlvmValue:
     """A 64-bit int that f64 holds exactly and that rounds to fewer bits as `value` does: past 2**52 the last 12 bits become one."""
     low = w.binary("and", value, constant(value.type, 0xFFF))
     rest = w.convert("zext", w.compare("ne", low, constant(value.type, 0)), "i64")
@@ -188,7 +188,7 @@ def _sticky(w: FunctionWriter, value: Value, unsigned: bool) -> Value:
     return w.select(small, value, short)
 
 
-def _float_to_float(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
+def _float_to_float(w: FunctionWriter, value: LlvmValue, source: str, target: str) -> LlvmValue:
     if source == "f64":
         if target == "f32":
             return w.convert("fptrunc", value, "float")
@@ -198,7 +198,7 @@ def _float_to_float(w: FunctionWriter, value: Value, source: str, target: str) -
     return rounded(w, value, target)
 
 
-def _float_to_int(w: FunctionWriter, value: Value, target: str) -> Value:
+def _float_to_int(w: FunctionWriter, value: LlvmValue, target: str) -> LlvmValue:
     """Not `llvm.fptosi.sat`, which x86 does lane by lane. The bounds are powers of two, exact in any float."""
     bits = DTYPES[target]
     unsigned = is_unsigned(target)
@@ -216,20 +216,20 @@ def _float_to_int(w: FunctionWriter, value: Value, target: str) -> Value:
     return w.select(below, constant(made.type, low), made)
 
 
-def bitcast(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
+def bitcast(w: FunctionWriter, value: LlvmValue, source: str, target: str) -> LlvmValue:
     """The bits of one type as another's of the same width."""
     bits = to_memory(w, value, source)
     return from_memory(w, w.convert("bitcast", bits, memory_type(target).element), target)
 
 
-def to_memory(w: FunctionWriter, value: Value, dtype: str) -> Value:
+def to_memory(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     """A register value as it is stored."""
     if dtype == "i1":
         return w.convert("zext", value, "i8")
     return to_bits(w, value, dtype) if is_narrow_float(dtype) else value
 
 
-def from_memory(w: FunctionWriter, value: Value, dtype: str) -> Value:
+def from_memory(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     """A stored value as it is computed with."""
     if dtype == "i1":
         return w.compare("ne", value, constant(value.type, 0))

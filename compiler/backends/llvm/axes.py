@@ -2,14 +2,14 @@
 
 from compiler.backends.llvm.arithmetic import to_memory
 from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes, unsupported
-from compiler.backends.llvm.frame import Frame
+from compiler.backends.llvm.frame import FunctionFrame
 from compiler.backends.llvm.types import I32, I64
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.core import Concat, Pack2, Take
 from compiler.hir.types import Tile
 
 
-def take(frame: Frame, op: Take) -> None:
+def take(frame: FunctionFrame, op: Take) -> None:
     w = frame.w
     source = frame.values[op.value.name]
     at = frame.affine(op.at)
@@ -37,7 +37,7 @@ def take(frame: Frame, op: Take) -> None:
     frame.define(op, Bundle(source.dtype, rest, source.simd, source.lanes, tuple(found)))
 
 
-def concat(frame: Frame, op: Concat) -> None:
+def concat(frame: FunctionFrame, op: Concat) -> None:
     if is_simd(op.axis):
         raise unsupported("concat along a vector axis", "place the axis in registers", frame.w.module.backend)
     type = op.result.type
@@ -56,7 +56,7 @@ def concat(frame: Frame, op: Concat) -> None:
     frame.define(op, Bundle(type.dtype, axes, simd, lanes, tuple(items)))
 
 
-def pack2(frame: Frame, op: Pack2) -> None:
+def pack2(frame: FunctionFrame, op: Pack2) -> None:
     """As memory holds them, the first in the low half."""
     w, source = frame.w, frame.values[op.value.name]
     if op.over == source.simd and source.lanes == 2:
@@ -66,7 +66,7 @@ def pack2(frame: Frame, op: Pack2) -> None:
     if is_simd(op.over) or source.simd is not None:
         raise unsupported("pairs of vector lanes", "place the axis in registers", w.module.backend)
 
-    def half(point: dict[str, int], number: int) -> Value:
+    def half(point: dict[str, int], number: int) -> LlvmValue:
         held = to_memory(w, source.at({**point, op.over: number}), source.dtype)
         return w.convert("zext", w.convert("bitcast", held, "i16") if held.type.is_float else held, "i32")
 

@@ -5,7 +5,7 @@ Where a value with a simd axis is the same in all lanes it still is a vector, so
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from compiler.backends.llvm.writer import FunctionWriter, Value
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.types import HirType, Tile
 from runtime.records import frozen
@@ -49,10 +49,10 @@ class Bundle:
     axes: tuple[tuple[str, int], ...]
     simd: str | None
     lanes: int
-    items: tuple[Value, ...]
+    items: tuple[LlvmValue, ...]
 
     @property
-    def scalar(self) -> Value:
+    def scalar(self) -> LlvmValue:
         """The one value of a bundle without register axes."""
         assert len(self.items) == 1
         return self.items[0]
@@ -61,7 +61,7 @@ class Bundle:
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.axes)
 
-    def at(self, point: dict[str, int]) -> Value:
+    def at(self, point: dict[str, int]) -> LlvmValue:
         """The value at a point that names at least our axes."""
         position = 0
         for name, size in self.axes:
@@ -76,11 +76,11 @@ def points(axes: Sequence[tuple[str, int]]) -> Iterator[dict[str, int]]:
         yield dict(zip(names, numbers, strict=True))
 
 
-def scalar_bundle(dtype: str, value: Value) -> Bundle:
+def scalar_bundle(dtype: str, value: LlvmValue) -> Bundle:
     return Bundle(dtype, (), None, 0, (value,))
 
 
-def build(w: FunctionWriter, type: Tile, make: Callable[[dict[str, int]], Value]) -> Bundle:
+def build(w: FunctionWriter, type: Tile, make: Callable[[dict[str, int]], LlvmValue]) -> Bundle:
     """A bundle of this type; scalars that `make` gives are spread over the lanes."""
     if not type.axes:
         return Bundle(type.dtype, (), None, 0, (make({}),))

@@ -2,11 +2,11 @@
 
 from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.bundle import Bundle
-from compiler.backends.llvm.frame import Frame, Guard
-from compiler.backends.llvm.writer import Value
+from compiler.backends.llvm.frame import FunctionFrame, Guard
+from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, InBounds, Index
-from compiler.hir.instruction import Value as HirValue
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Check
 from compiler.hir.types import is_float
 from runtime.records import frozen
@@ -24,11 +24,11 @@ class CheckSite:
     dtypes: tuple[str, ...]
 
 
-def check_site(frame: Frame, op: Check) -> CheckSite:
+def check_site(frame: FunctionFrame, op: Check) -> CheckSite:
     return CheckSite(op.code, op.site, tuple(frame.values[v.name].dtype for v in op.values))
 
 
-def all_hold(frame: Frame, bundle: Bundle) -> Value:
+def all_hold(frame: FunctionFrame, bundle: Bundle) -> LlvmValue:
     """Whether a condition holds at all its points."""
     w = frame.w
     result = bundle.items[0]
@@ -39,17 +39,17 @@ def all_hold(frame: Frame, bundle: Bundle) -> Value:
     return result
 
 
-def pass_check(frame: Frame, op: Check) -> None:
+def pass_check(frame: FunctionFrame, op: Check) -> None:
     """From here on, accesses that the check speaks of are masked by it."""
     if op.code == "0801":
         frame.guards.append(Guard(op.condition.name, frozenset(guarded_forms(frame, op))))
 
 
-def guarded_forms(frame: Frame, op: Check) -> set[Affine]:
+def guarded_forms(frame: FunctionFrame, op: Check) -> set[Affine]:
     """Index forms that the check speaks of: those of its condition, and its values."""
     found: set[Affine] = set()
 
-    def condition(value: HirValue) -> None:
+    def condition(value: Value) -> None:
         match frame.definitions.get(value.name):
             case InBounds(of=of):
                 found.add(of)
@@ -71,7 +71,7 @@ def guarded_forms(frame: Frame, op: Check) -> set[Affine]:
     return found
 
 
-def as_slot(frame: Frame, value: HirValue, position: int, lane: int) -> Value:
+def as_slot(frame: FunctionFrame, value: Value, position: int, lane: int) -> LlvmValue:
     """A value of a check in the 8 bytes of a record: floats as f64."""
     w = frame.w
     bundle = frame.values[value.name]

@@ -8,10 +8,10 @@ import math
 
 from compiler.backends.llvm import coefficients
 from compiler.backends.llvm.maths import Maths
-from compiler.backends.llvm.writer import Value
+from compiler.backends.llvm.writer import LlvmValue
 
 
-def _reduce_exp(m: Maths, x: Value, tail: Value | None = None) -> tuple[Value, Value, Value]:
+def _reduce_exp(m: Maths, x: LlvmValue, tail: LlvmValue | None = None) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
     """r and r**2 * P(r) with e**r = 1 + r + r**2 * P(r), and the int n. `tail` is added to x exactly enough."""
     n, number = m.nearest((x, m.number(1 / math.log(2))))
     high, low = coefficients.LN2 if m.double else coefficients.LN2_F32
@@ -22,34 +22,34 @@ def _reduce_exp(m: Maths, x: Value, tail: Value | None = None) -> tuple[Value, V
     return r, m.mul(m.mul(r, r), m.polynomial("exp", r)), number
 
 
-def exp(m: Maths, x: Value, tail: Value | None = None) -> Value:
+def exp(m: Maths, x: LlvmValue, tail: LlvmValue | None = None) -> LlvmValue:
     x = m.clamp(x, *((-800.0, 800.0) if m.double else (-120.0, 120.0)))
     r, rest, n = _reduce_exp(m, x, tail)
     return m.scale(m.add(m.add(rest, r), m.number(1.0)), n)
 
 
-def exp2(m: Maths, x: Value) -> Value:
+def exp2(m: Maths, x: LlvmValue) -> LlvmValue:
     x = m.clamp(x, *((-1200.0, 1200.0) if m.double else (-200.0, 200.0)))
     n, number = m.nearest((x, m.number(1.0)))
     r = m.sub(x, n)
     return m.scale(m.fma(r, m.polynomial("exp2", r), m.number(1.0)), number)
 
 
-def expm1_positive(m: Maths, x: Value) -> Value:
+def expm1_positive(m: Maths, x: LlvmValue) -> LlvmValue:
     """e**x - 1 for 0 <= x, below the overflow of e**x."""
     r, rest, n = _reduce_exp(m, x)
     power = m.power_of_two(n)
     return m.fma(power, m.add(rest, r), m.sub(power, m.number(1.0)))
 
 
-def half_exp(m: Maths, x: Value) -> Value:
+def half_exp(m: Maths, x: LlvmValue) -> LlvmValue:
     """e**x / 2, which overflows no sooner than it must."""
     x = m.clamp(x, *((-800.0, 800.0) if m.double else (-120.0, 120.0)))
     r, rest, n = _reduce_exp(m, x)
     return m.scale(m.add(m.add(rest, r), m.number(1.0)), m.w.binary("sub", n, m.int(1)))
 
 
-def _split(m: Maths, x: Value) -> tuple[Value, Value]:
+def _split(m: Maths, x: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """A positive x as m * 2**e, m from sqrt(1/2) to sqrt(2): m and e, a float. Subnormals are scaled up first."""
     w = m.w
     smallest = 2.0 ** (1 - m.bias)
@@ -66,19 +66,19 @@ def _split(m: Maths, x: Value) -> tuple[Value, Value]:
     return m.from_bits(fraction), _int_to_float(m, e)
 
 
-def _int_to_float(m: Maths, e: Value) -> Value:
+def _int_to_float(m: Maths, e: LlvmValue) -> LlvmValue:
     """A small int, by way of the magic number's last places: cheaper than a conversion of i64."""
     magic = m.number(1.5 * 2.0**m.mantissa)
     return m.sub(m.from_bits(m.w.binary("add", e, m.bits(magic))), magic)
 
 
-def _log_special(m: Maths, x: Value, result: Value) -> Value:
+def _log_special(m: Maths, x: LlvmValue, result: LlvmValue) -> LlvmValue:
     result = m.select(m.is_("oeq", x, math.inf), x, result)
     result = m.select(m.is_("oeq", x, 0.0), m.number(-math.inf), result)
     return m.select(m.is_("ult", x, 0.0), m.number(math.nan), result)
 
 
-def _log_kernel(m: Maths, fraction: Value) -> tuple[Value, Value]:
+def _log_kernel(m: Maths, fraction: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """log of m about 1, as f and what is to be taken from it: log m = f - (f*f/2 - s*(f*f/2 + R))."""
     f = m.sub(fraction, m.number(1.0))
     s = m.div(f, m.add(f, m.number(2.0)))
@@ -88,7 +88,7 @@ def _log_kernel(m: Maths, fraction: Value) -> tuple[Value, Value]:
     return f, m.sub(half_square, m.mul(s, m.add(half_square, rest)))
 
 
-def log(m: Maths, x: Value) -> Value:
+def log(m: Maths, x: LlvmValue) -> LlvmValue:
     fraction, e = _split(m, x)
     f, less = _log_kernel(m, fraction)
     high, low = coefficients.LN2 if m.double else coefficients.LN2_F32
@@ -96,7 +96,7 @@ def log(m: Maths, x: Value) -> Value:
     return _log_special(m, x, m.add(m.mul(e, m.number(high)), m.sub(f, less)))
 
 
-def log2(m: Maths, x: Value) -> Value:
+def log2(m: Maths, x: LlvmValue) -> LlvmValue:
     """The natural logarithm's two parts times log2(e), in two parts itself."""
     fraction, e = _split(m, x)
     f, less = _log_kernel(m, fraction)
@@ -119,7 +119,7 @@ def _single(x: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", x))[0])
 
 
-def sinh(m: Maths, x: Value) -> Value:
+def sinh(m: Maths, x: LlvmValue) -> LlvmValue:
     """(E + E/(E+1)) / 2 with E = e**|x| - 1; for large |x| half of e**|x|."""
     size = m.abs(x)
     border = 22.0 if m.double else 10.0
@@ -129,13 +129,13 @@ def sinh(m: Maths, x: Value) -> Value:
     return m.sign_of(result, x)
 
 
-def cosh(m: Maths, x: Value) -> Value:
+def cosh(m: Maths, x: LlvmValue) -> LlvmValue:
     """t + 1/(4t) with t = e**|x| / 2."""
     t = half_exp(m, m.abs(x))
     return m.add(t, m.div(m.number(0.25), t))
 
 
-def tanh(m: Maths, x: Value) -> Value:
+def tanh(m: Maths, x: LlvmValue) -> LlvmValue:
     """E / (E + 2) with E = e**(2|x|) - 1."""
     size = m.abs(x)
     doubled = m.clamp(m.add(size, size), 0.0, 44.0 if m.double else 22.0)
@@ -143,7 +143,7 @@ def tanh(m: Maths, x: Value) -> Value:
     return m.sign_of(m.quotient(e, m.add(e, m.number(2.0))), x)
 
 
-def pow(m: Maths, x: Value, y: Value) -> Value:
+def pow(m: Maths, x: LlvmValue, y: LlvmValue) -> LlvmValue:
     """e**(y * log|x|), the logarithm and the product in two parts; f32 does it in f64, where one part is enough."""
     size = m.abs(x)
     if not m.double:
@@ -160,7 +160,7 @@ def pow(m: Maths, x: Value, y: Value) -> Value:
     return _pow_special(m, x, y, size, result)
 
 
-def _log_pair(m: Maths, x: Value) -> tuple[Value, Value]:
+def _log_pair(m: Maths, x: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """log x in two parts, right to about 2**-62 of it, of a positive finite x."""
     fraction, e = _split(m, x)
     one = m.number(1.0)
@@ -195,7 +195,7 @@ def _log_pair(m: Maths, x: Value) -> tuple[Value, Value]:
     return m.two_sum(total, low)
 
 
-def _pow_special(m: Maths, x: Value, y: Value, size: Value, result: Value) -> Value:
+def _pow_special(m: Maths, x: LlvmValue, y: LlvmValue, size: LlvmValue, result: LlvmValue) -> LlvmValue:
     """The corner cases of C's pow."""
     infinite = m.number(math.inf)
     zero, one = m.number(0.0), m.number(1.0)

@@ -7,7 +7,7 @@ from attrs import Factory
 
 from compiler.backends.llvm.bundle import Bundle, build, scalar_bundle
 from compiler.backends.llvm.types import I64, register_type
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant, poison
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant, poison
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.instruction import Instruction, Region
@@ -17,10 +17,10 @@ from runtime.records import define, frozen
 
 
 @frozen
-class Memory:
+class AddressedMemory:
     """A memory in scope. `notes`: alias metadata that each access carries."""
 
-    pointer: Value
+    pointer: LlvmValue
     type: Mem
     notes: str = ""
 
@@ -34,7 +34,7 @@ class Guard:
 
 
 @frozen
-class Target:
+class LoopExits:
     """Where `break` and `continue` of the innermost loop go."""
 
     following: str
@@ -42,22 +42,22 @@ class Target:
 
 
 @define(kw_only=True)
-class Frame:
+class FunctionFrame:
     """One LLVM function under construction. Back ends derive theirs, which says how an instruction is emitted."""
 
     function: HirFunction
     w: FunctionWriter
-    flag: Value
+    flag: LlvmValue
     """Cell (i64): 0, or what has gone wrong."""
     finish: str
     """Label of the exit."""
     values: dict[str, Bundle] = Factory(dict)
-    memories: dict[str, Memory] = Factory(dict)
-    slots: dict[str, tuple[Value, str]] = Factory(dict)
+    memories: dict[str, AddressedMemory] = Factory(dict)
+    slots: dict[str, tuple[LlvmValue, str]] = Factory(dict)
     definitions: dict[str, Instruction] = Factory(dict)
     guards: list[Guard] = Factory(list)
-    targets: list[Target] = Factory(list)
-    yields: list[list[list[Value]]] = Factory(list)
+    targets: list[LoopExits] = Factory(list)
+    yields: list[list[list[LlvmValue]]] = Factory(list)
 
     def emit(self, op: Instruction) -> None:
         raise AssertionError("a back end says how")
@@ -71,7 +71,7 @@ class Frame:
         assert isinstance(type, Tile)
         return build(self.w, type, lambda point: poison(register_type(type.dtype)))
 
-    def still_good(self) -> Value | None:
+    def still_good(self) -> LlvmValue | None:
         """Whether no check has failed so far, where loops that data ends have to ask; None: they need not."""
         return None
 
@@ -87,7 +87,7 @@ class Frame:
     def is_axis(self, name: str) -> bool:
         return name in self.function.axes
 
-    def affine(self, form: Affine, point: dict[str, int] | None = None, simd: Callable[[str], Value] | None = None) -> Value:
+    def affine(self, form: Affine, point: dict[str, int] | None = None, simd: Callable[[str], LlvmValue] | None = None) -> LlvmValue:
         """The form's value, at a point of the register axes; `simd` gives the lane numbers of a vector axis."""
         w = self.w
         if any(name in self.definitions for name in form.names):
@@ -101,7 +101,7 @@ class Frame:
             total = w.add(total, w.mul(part, constant(I64, coefficient))) if coefficient != -1 else w.sub(total, part)
         return total
 
-    def _wrapping(self, form: Affine, point: dict[str, int] | None, simd: Callable[[str], Value] | None) -> Value:
+    def _wrapping(self, form: Affine, point: dict[str, int] | None, simd: Callable[[str], LlvmValue] | None) -> LlvmValue:
         """A form of computed values, which may come from data and be anything: its arithmetic wraps, so that a check of it holds."""
         w = self.w
         total = constant(I64, form.constant)
@@ -115,7 +115,7 @@ class Frame:
             total = part if total.number == 0 else w.binary("add", total, part)
         return total
 
-    def symbol(self, name: str, point: dict[str, int], simd: Callable[[str], Value] | None) -> Value:
+    def symbol(self, name: str, point: dict[str, int], simd: Callable[[str], LlvmValue] | None) -> LlvmValue:
         if name in point:
             return constant(I64, point[name])
         if self.is_axis(name):
@@ -125,7 +125,7 @@ class Frame:
         item = bundle.at(point)
         return self.w.extract(item, point[bundle.simd]) if bundle.simd in point and item.type.lanes else item
 
-    def floor(self, value: Value, divisor: int) -> Value:
+    def floor(self, value: LlvmValue, divisor: int) -> LlvmValue:
         """floor(value / divisor), divisor > 0."""
         w = self.w
         if value.number is not None:
@@ -143,18 +143,18 @@ class Frame:
             self.values[value.name] = bundle
             self.definitions[value.name] = op
 
-    def cells(self, bundle: Bundle) -> list[Value]:
+    def cells(self, bundle: Bundle) -> list[LlvmValue]:
         """Stack cells that hold a bundle."""
         return [self.w.alloca(item.type) for item in bundle.items]
 
-    def put(self, bundle: Bundle, cells: list[Value]) -> None:
+    def put(self, bundle: Bundle, cells: list[LlvmValue]) -> None:
         for item, cell in zip(bundle.items, cells, strict=True):
             self.w.store(item, cell)
 
-    def fetch(self, like: Bundle, cells: list[Value]) -> Bundle:
+    def fetch(self, like: Bundle, cells: list[LlvmValue]) -> Bundle:
         items = tuple(self.w.load(item.type, cell) for item, cell in zip(like.items, cells, strict=True))
         return Bundle(like.dtype, like.axes, like.simd, like.lanes, items)
 
 
-def index_bundle(value: Value) -> Bundle:
+def index_bundle(value: LlvmValue) -> Bundle:
     return scalar_bundle("index", value)

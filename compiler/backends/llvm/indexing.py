@@ -3,15 +3,15 @@ step apart, or scattered where an index is a value with axes of its own."""
 
 from collections.abc import Sequence
 
-from compiler.backends.llvm.frame import Frame, Memory
+from compiler.backends.llvm.frame import AddressedMemory, FunctionFrame
 from compiler.backends.llvm.types import I64, memory_type
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.affine import Affine
 from compiler.hir.types import Mem
 from runtime.records import define
 
 
-def strides_of(frame: Frame, mem: Mem) -> list[Value]:
+def strides_of(frame: FunctionFrame, mem: Mem) -> list[LlvmValue]:
     """Elements between neighbours along each dimension."""
     if mem.strides is not None:
         return [frame.affine(stride) for stride in mem.strides]
@@ -26,20 +26,20 @@ class Address:
     """Where an access goes at one point: a scalar address with the lanes `step` elements apart (None: all at the same place),
     or a vector of addresses."""
 
-    pointer: Value
-    step: Value | None
+    pointer: LlvmValue
+    step: LlvmValue | None
 
 
 class Indexing:
     """The indices of one load or store, taken apart: what is the same everywhere is computed once."""
 
-    def __init__(self, frame: Frame, memory: Memory, index: Sequence[Affine], simd: str | None, lanes: int) -> None:
+    def __init__(self, frame: FunctionFrame, memory: AddressedMemory, index: Sequence[Affine], simd: str | None, lanes: int) -> None:
         self.frame, self.memory, self.index, self.simd, self.lanes = frame, memory, index, simd, lanes
         self.element = memory_type(memory.type.dtype)
         self.strides = strides_of(frame, memory.type)
         w = frame.w
-        self.steps: dict[str, Value] = {}
-        self.varying: list[tuple[Affine, Value]] = []
+        self.steps: dict[str, LlvmValue] = {}
+        self.varying: list[tuple[Affine, LlvmValue]] = []
         base = constant(I64, 0)
         for form, stride in zip(index, self.strides, strict=True):
             direct = [symbol for symbol, _ in form.terms if isinstance(symbol, str) and frame.is_axis(symbol)]
@@ -62,11 +62,11 @@ class Indexing:
                 return True
         return False
 
-    def lane_numbers(self, axis: str) -> Value:
+    def lane_numbers(self, axis: str) -> LlvmValue:
         assert axis == self.simd, f"{axis} isn't the vector axis of this access"
         return self.frame.w.lane_numbers(self.lanes)
 
-    def form_at(self, number: int, point: dict[str, int]) -> Value:
+    def form_at(self, number: int, point: dict[str, int]) -> LlvmValue:
         """Index number `number` at a point, a vector where it differs between lanes."""
         return self.frame.affine(self.index[number], point, self.lane_numbers)
 
@@ -85,7 +85,7 @@ class Indexing:
             return Address(w.offset(self.base, offset, self.element), None)
         return Address(w.offset(self.base, offset, self.element), apart)
 
-    def scattered(self, address: Address) -> Value:
+    def scattered(self, address: Address) -> LlvmValue:
         """The address of each lane."""
         if address.pointer.type.lanes:
             return address.pointer
@@ -93,10 +93,10 @@ class Indexing:
         assert address.step is not None
         return w.offset(address.pointer, w.mul(w.lane_numbers(self.lanes), address.step), self.element)
 
-    def inside(self, point: dict[str, int]) -> Value | None:
+    def inside(self, point: dict[str, int]) -> LlvmValue | None:
         """Whether all indices are in bounds; None when that is plain."""
         w = self.frame.w
-        found: Value | None = None
+        found: LlvmValue | None = None
         for number, dim in enumerate(self.memory.type.dims):
             index = self.form_at(number, point)
             extent = self.frame.affine(dim)

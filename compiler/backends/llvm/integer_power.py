@@ -2,13 +2,13 @@
 truncates to: 0, but 1 for the base 1 and 1 or -1 for the base -1."""
 
 from compiler.backends.llvm.types import I1
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 
 
-def integer_power(w: FunctionWriter, base: Value, exponent: Value, unsigned: bool) -> Value:
+def integer_power(w: FunctionWriter, base: LlvmValue, exponent: LlvmValue, unsigned: bool) -> LlvmValue:
     """base ** exponent; lane by lane, for the loop's length depends on the exponent."""
     if base.type.lanes:
-        result = Value(base.type, "poison")
+        result = LlvmValue(base.type, "poison")
         for lane in range(base.type.lanes):
             one = integer_power(w, w.extract(base, lane), w.extract(exponent, lane), unsigned)
             result = w.insert(result, one, lane)

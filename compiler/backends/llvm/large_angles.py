@@ -6,13 +6,13 @@ from functools import cache
 
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.types import I64, pointer, vector
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 
 _WORDS = 20
 _I128 = vector("i128")
 
 
-def reduced(m: Maths, x: Value) -> tuple[Value, Value, Value]:
+def reduced(m: Maths, x: LlvmValue) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
     """x = n*pi/2 + high + low for an f64 of 2**51 or more, and n as an int. (Of infinities and NaN, anything.)"""
     w = m.w
     bits = m.bits(m.abs(x))
@@ -53,16 +53,16 @@ def reduced(m: Maths, x: Value) -> tuple[Value, Value, Value]:
     return turn, tail, number
 
 
-def _upper(w: FunctionWriter, value: Value) -> Value:
+def _upper(w: FunctionWriter, value: LlvmValue) -> LlvmValue:
     return w.convert("trunc", w.binary("lshr", value, constant(_I128, 64)), "i64")
 
 
-def _joined(w: FunctionWriter, first: Value, second: Value, shift: int) -> Value:
+def _joined(w: FunctionWriter, first: LlvmValue, second: LlvmValue, shift: int) -> LlvmValue:
     """The 64 bits that begin `shift` bits into the first word."""
     return w.binary("or", w.binary("shl", first, constant(I64, shift)), w.binary("lshr", second, constant(I64, 64 - shift)))
 
 
-def _window(w: FunctionWriter, start: Value) -> list[Value]:
+def _window(w: FunctionWriter, start: LlvmValue) -> list[LlvmValue]:
     """192 bits of the table, from bit `start` on, as three words."""
     words = two_over_pi()
     name = "zyn_two_over_pi"
@@ -73,7 +73,7 @@ def _window(w: FunctionWriter, start: Value) -> list[Value]:
         w.module.globals.append(text)
     first = w.binary("lshr", start, constant(I64, 6))
     shift = w.binary("and", start, constant(I64, 63))
-    table = Value(pointer(space), f"@{name}")
+    table = LlvmValue(pointer(space), f"@{name}")
     held = [w.load(I64, w.offset(table, w.binary("add", first, constant(I64, number)), I64), 8) for number in range(4)]
     found = []
     for number in range(3):

@@ -3,25 +3,27 @@
 from collections.abc import Iterator, Sequence
 
 from compiler.backends.llvm.arithmetic import from_memory
-from compiler.backends.llvm.frame import Frame, Guard
+from compiler.backends.llvm.frame import FunctionFrame, Guard
 from compiler.backends.llvm.types import memory_type
-from compiler.backends.llvm.writer import FunctionWriter, Value
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue
 from compiler.hir.affine import Affine
 from compiler.hir.types import bytes_of
 
 
-def guards_of(frame: Frame, index: Sequence[Affine]) -> Iterator[Guard]:
+def guards_of(frame: FunctionFrame, index: Sequence[Affine]) -> Iterator[Guard]:
     """The passed checks that speak of an access with this index."""
     for guard in frame.guards:
         if not guard.forms or any(form in guard.forms for form in index):
             yield guard
 
 
-def is_guarded(frame: Frame, index: Sequence[Affine]) -> bool:
+def is_guarded(frame: FunctionFrame, index: Sequence[Affine]) -> bool:
     return any(True for _ in guards_of(frame, index))
 
 
-def load_where(w: FunctionWriter, pointer: Value, mask: Value | None, dtype: str, pad: Value, notes: str = "", align: int = 0) -> Value:
+def load_where(
+    w: FunctionWriter, pointer: LlvmValue, mask: LlvmValue | None, dtype: str, pad: LlvmValue, notes: str = "", align: int = 0
+) -> LlvmValue:
     """The element at an address, `pad` where the mask is false; where `pad` is a vector, as many elements side by side, whose first
     is at a multiple of `align` bytes."""
     type, align = memory_type(dtype, pad.type.lanes), align or bytes_of(dtype)

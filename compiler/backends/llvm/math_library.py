@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 from compiler.backends.llvm import exponential, trigonometry
 from compiler.backends.llvm.maths import Maths
-from compiler.backends.llvm.writer import FunctionWriter, Value
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue
 
-_FUNCTIONS: dict[str, Callable[..., Value]] = {
+_FUNCTIONS: dict[str, Callable[..., LlvmValue]] = {
     **{name: getattr(exponential, name) for name in ("exp", "exp2", "log", "log2", "sinh", "cosh", "tanh", "pow")},
     **{name: getattr(trigonometry, name) for name in ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "erf")},
 }
 
 
-def call_math(w: FunctionWriter, operator: str, *arguments: Value) -> Value:
+def call_math(w: FunctionWriter, operator: str, *arguments: LlvmValue) -> LlvmValue:
     """The function's value, for `float`, `double`, and vectors of them."""
     type = arguments[0].type
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from compiler.backends.llvm import coefficients
 from compiler.backends.llvm.types import LlvmType
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from runtime.records import frozen
 
 
@@ -35,28 +35,28 @@ class Maths:
     def bias(self) -> int:
         return 1023 if self.double else 127
 
-    def pick(self, single: float, double: float) -> Value:
+    def pick(self, single: float, double: float) -> LlvmValue:
         return self.number(double if self.double else single)
 
-    def number(self, value: float) -> Value:
+    def number(self, value: float) -> LlvmValue:
         return constant(self.type, value)
 
-    def int(self, value: int) -> Value:
+    def int(self, value: int) -> LlvmValue:
         return constant(self.integer, value)
 
-    def add(self, a: Value, b: Value) -> Value:
+    def add(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         return self.w.binary("fadd", a, b)
 
-    def sub(self, a: Value, b: Value) -> Value:
+    def sub(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         return self.w.binary("fsub", a, b)
 
-    def mul(self, a: Value, b: Value) -> Value:
+    def mul(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         return self.w.binary("fmul", a, b)
 
-    def div(self, a: Value, b: Value) -> Value:
+    def div(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         return self.w.binary("fdiv", a, b)
 
-    def quotient(self, a: Value, b: Value) -> Value:
+    def quotient(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         """a / b where b and the quotient are far from overflow and from subnormals. On a GPU by the hardware's reciprocal, corrected
         twice: it rounds as a division does, without its branch."""
         if self.double or not self.device:
@@ -66,11 +66,11 @@ class Maths:
         q = self.mul(a, r)
         return self.fma(self.fma(self.neg(q), b, a), r, q)
 
-    def about(self, a: Value, b: Value) -> Value:
+    def about(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         """a / b by a GPU's division that is right to 2 units in the last place, in all of the range."""
         one = self.type.with_lanes(0)
 
-        def divided(x: Value, y: Value) -> Value:
+        def divided(x: LlvmValue, y: LlvmValue) -> LlvmValue:
             return self.w.assembly("div.full.f32 $0, $1, $2;", [one], "f,f", [x, y], pure=True)[0]
 
         if not a.type.lanes:
@@ -80,7 +80,7 @@ class Maths:
             made = self.w.insert(made, divided(self.w.extract(a, lane), self.w.extract(b, lane)), lane)
         return made
 
-    def reciprocal(self, b: Value) -> Value:
+    def reciprocal(self, b: LlvmValue) -> LlvmValue:
         """A GPU's approximation of 1/b, right to an ulp."""
         one, name = self.type.with_lanes(0), "llvm.nvvm.rcp.approx.ftz.f"
         if not b.type.lanes:
@@ -90,55 +90,55 @@ class Maths:
             made = self.w.insert(made, self.w.call(name, one, self.w.extract(b, lane)), lane)
         return made
 
-    def neg(self, a: Value) -> Value:
+    def neg(self, a: LlvmValue) -> LlvmValue:
         return self.w.value(a.type, f"fneg {a}")
 
-    def fma(self, a: Value, b: Value, c: Value) -> Value:
+    def fma(self, a: LlvmValue, b: LlvmValue, c: LlvmValue) -> LlvmValue:
         return self.w.intrinsic("fma", a, b, c)
 
-    def abs(self, a: Value) -> Value:
+    def abs(self, a: LlvmValue) -> LlvmValue:
         return self.w.intrinsic("fabs", a)
 
-    def sqrt(self, a: Value) -> Value:
+    def sqrt(self, a: LlvmValue) -> LlvmValue:
         return self.w.intrinsic("sqrt", a)
 
-    def sign_of(self, size: Value, sign: Value) -> Value:
+    def sign_of(self, size: LlvmValue, sign: LlvmValue) -> LlvmValue:
         """`size` with the sign of `sign`."""
         return self.w.intrinsic("copysign", size, sign)
 
-    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+    def select(self, condition: LlvmValue, then: LlvmValue, otherwise: LlvmValue) -> LlvmValue:
         return self.w.select(condition, then, otherwise)
 
-    def is_(self, predicate: str, a: Value, b: Value | float) -> Value:
+    def is_(self, predicate: str, a: LlvmValue, b: LlvmValue | float) -> LlvmValue:
         """A comparison of floats: `olt`, `oeq`, `uno` ..."""
-        return self.w.compare(predicate, a, b if isinstance(b, Value) else self.number(b))
+        return self.w.compare(predicate, a, b if isinstance(b, LlvmValue) else self.number(b))
 
-    def either(self, a: Value, b: Value) -> Value:
+    def either(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         return self.w.binary("or", a, b)
 
-    def both(self, a: Value, b: Value) -> Value:
+    def both(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         return self.w.binary("and", a, b)
 
-    def bits(self, a: Value) -> Value:
+    def bits(self, a: LlvmValue) -> LlvmValue:
         return self.w.convert("bitcast", a, self.integer.element)
 
-    def from_bits(self, a: Value) -> Value:
+    def from_bits(self, a: LlvmValue) -> LlvmValue:
         return self.w.convert("bitcast", a, self.type.element)
 
     def coefficients(self, name: str) -> tuple[float, ...]:
         return (coefficients.F64 if self.double else coefficients.F32)[name]
 
-    def polynomial(self, name: str, x: Value) -> Value:
+    def polynomial(self, name: str, x: LlvmValue) -> LlvmValue:
         """Of the table's coefficients, by Horner's rule."""
         return self.horner(self.coefficients(name), x)
 
-    def horner(self, numbers: Sequence[float], x: Value) -> Value:
+    def horner(self, numbers: Sequence[float], x: LlvmValue) -> LlvmValue:
         total = self.number(numbers[-1])
         for number in reversed(numbers[:-1]):
             total = self.fma(total, x, self.number(number))
         return total
 
-    def nearest(self, product: tuple[Value, Value]) -> tuple[Value, Value]:
+    def nearest(self, product: tuple[LlvmValue, LlvmValue]) -> tuple[LlvmValue, LlvmValue]:
         """The product of two floats rounded to an integer, as float and as int, when it is below 2**21 (2**50 in f64): adding
         1.5 * 2**23 leaves it in the last places."""
         magic = self.number(1.5 * 2.0**self.mantissa)
@@ -146,12 +146,12 @@ class Maths:
         number = self.sub(moved, magic)
         return number, self.w.binary("sub", self.bits(moved), self.bits(magic))
 
-    def power_of_two(self, n: Value) -> Value:
+    def power_of_two(self, n: LlvmValue) -> LlvmValue:
         """2**n of an int whose power is a normal number."""
         biased = self.w.binary("add", n, self.int(self.bias))
         return self.from_bits(self.w.binary("shl", biased, self.int(self.mantissa)))
 
-    def scale(self, x: Value, n: Value) -> Value:
+    def scale(self, x: LlvmValue, n: LlvmValue) -> LlvmValue:
         """x * 2**n, in two steps so that each factor is normal; the last one rounds."""
         if self.device:
             biased = self.w.binary("add", n, self.int(2 * self.bias))
@@ -162,14 +162,14 @@ class Maths:
         rest = self.w.binary("sub", n, half)
         return self.mul(self.mul(x, self.power_of_two(half)), self.power_of_two(rest))
 
-    def clamp(self, x: Value, low: float, high: float) -> Value:
+    def clamp(self, x: LlvmValue, low: float, high: float) -> LlvmValue:
         """x moved into the range; NaN stays."""
         if self.device:
             return self.w.intrinsic("maximum", self.w.intrinsic("minimum", x, self.number(high)), self.number(low))
         x = self.select(self.is_("ogt", x, high), self.number(high), x)
         return self.select(self.is_("olt", x, low), self.number(low), x)
 
-    def two_sum(self, a: Value, b: Value) -> tuple[Value, Value]:
+    def two_sum(self, a: LlvmValue, b: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         """a + b and its rounding error, where |a| >= |b|."""
         total = self.add(a, b)
         return total, self.sub(b, self.sub(total, a))
@@ -177,8 +177,8 @@ class Maths:
     def widened(self) -> "Maths":
         return Maths(self.w, self.type.of("double"))
 
-    def widen(self, x: Value) -> Value:
+    def widen(self, x: LlvmValue) -> LlvmValue:
         return self.w.convert("fpext", x, "double")
 
-    def narrow(self, x: Value) -> Value:
+    def narrow(self, x: LlvmValue) -> LlvmValue:
         return self.w.convert("fptrunc", x, "float")

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import Bundle, points, static_axes, unsupported
-from compiler.backends.llvm.frame import Frame
+from compiler.backends.llvm.frame import FunctionFrame
 from compiler.backends.llvm.types import register_type
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.core import Combine, Contract, Reduce, Scan
 from compiler.hir.types import Tile, is_float
 
-Element = tuple[Value, ...]
+Element = tuple[LlvmValue, ...]
 """One element of a monoid: one value, or a pair for argmin and argmax."""
 Combiner = Callable[[Element, Element], Element]
 
@@ -36,7 +36,7 @@ def combine_pairs(w: FunctionWriter, monoid: str, dtype: str, index_dtype: str, 
     return w.select(wins, b[0], a[0]), w.select(wins, b[1], a[1])
 
 
-def combine(frame: Frame, op: Combine) -> None:
+def combine(frame: FunctionFrame, op: Combine) -> None:
     w = frame.w
     bundles = [frame.values[value.name] for value in op.operands_]
     half = len(bundles) // 2
@@ -45,7 +45,7 @@ def combine(frame: Frame, op: Combine) -> None:
     type = op.result.type
     assert isinstance(type, Tile)
     axes, simd, lanes = static_axes(type, w.module.backend)
-    columns: list[list[Value]] = [[] for _ in range(half)]
+    columns: list[list[LlvmValue]] = [[] for _ in range(half)]
     for point in points(axes):
         items = [w.splat(bundle.at(point), lanes) for bundle in bundles]
         for column, item in zip(columns, apply(tuple(items[:half]), tuple(items[half:])), strict=True):
@@ -87,7 +87,7 @@ def _is_ordered(monoid: str, dtype: str, flags: Sequence[str]) -> bool:
     return is_float(dtype) and monoid in ("add", "mul") and "reassoc" not in flags
 
 
-def reduce(frame: Frame, op: Reduce) -> None:
+def reduce(frame: FunctionFrame, op: Reduce) -> None:
     w = frame.w
     bundles = [frame.values[value.name] for value in op.values]
     dtypes = [bundle.dtype for bundle in bundles]
@@ -101,7 +101,7 @@ def reduce(frame: Frame, op: Reduce) -> None:
     type = op.result.type
     assert isinstance(type, Tile)
     rest, _, _ = static_axes(type, w.module.backend)
-    columns: list[list[Value]] = [[] for _ in bundles]
+    columns: list[list[LlvmValue]] = [[] for _ in bundles]
     for point in points(rest):
         elements = [tuple(w.splat(b.at({**point, **inner}), lanes) for b in bundles) for inner in points(over)]
         if not elements:
@@ -138,7 +138,7 @@ def _scalars(w: FunctionWriter, elements: list[Element], over: list[tuple[str, i
     return found
 
 
-def scan(frame: Frame, op: Scan) -> None:
+def scan(frame: FunctionFrame, op: Scan) -> None:
     w = frame.w
     bundle = frame.values[op.value.name]
     (axis,) = op.over
@@ -151,7 +151,7 @@ def scan(frame: Frame, op: Scan) -> None:
         return
     extent = dict(bundle.axes)[axis]
     rest = [a for a in bundle.axes if a[0] != axis]
-    found: dict[tuple[int, ...], Value] = {}
+    found: dict[tuple[int, ...], LlvmValue] = {}
     names = bundle.names
     for point in points(rest):
         total: Element | None = None
@@ -168,7 +168,9 @@ def scan(frame: Frame, op: Scan) -> None:
     frame.define(op, Bundle(bundle.dtype, bundle.axes, bundle.simd, bundle.lanes, result))
 
 
-def _scan_lanes(w: FunctionWriter, apply: Combiner, item: Value, identity: Value, exclusive: bool, reverse: bool, ordered: bool) -> Value:
+def _scan_lanes(
+    w: FunctionWriter, apply: Combiner, item: LlvmValue, identity: LlvmValue, exclusive: bool, reverse: bool, ordered: bool
+) -> LlvmValue:
     """Steps of 1, 2, 4 ... lanes; a chain over the lanes where the order matters."""
     lanes = item.type.lanes
     if ordered:
@@ -187,14 +189,14 @@ def _scan_lanes(w: FunctionWriter, apply: Combiner, item: Value, identity: Value
     return _shift(w, item, identity, 1, reverse) if exclusive else item
 
 
-def _shift(w: FunctionWriter, item: Value, identity: Value, step: int, reverse: bool) -> Value:
+def _shift(w: FunctionWriter, item: LlvmValue, identity: LlvmValue, step: int, reverse: bool) -> LlvmValue:
     """Each lane gets the one `step` before it (behind it when reversed); the identity moves in."""
     lanes = item.type.lanes
     sources = [lane + step if reverse else lane - step for lane in range(lanes)]
     return w.shuffle(item, identity, [s if 0 <= s < lanes else lanes for s in sources])
 
 
-def contract(frame: Frame, op: Contract) -> None:
+def contract(frame: FunctionFrame, op: Contract) -> None:
     """A chain of fused multiply-adds into the accumulator, for each point of the result."""
     w = frame.w
     a, b = frame.values[op.a.name], frame.values[op.b.name]
@@ -211,16 +213,16 @@ def contract(frame: Frame, op: Contract) -> None:
     lanes = max(a.lanes, b.lanes, accumulator.lanes if accumulator is not None else 0)
     lanes_summed = simd is not None and simd in op.over
     wide = _cast_all(frame, a, op.to), _cast_all(frame, b, op.to)
-    splats: dict[int, Value] = {}
+    splats: dict[int, LlvmValue] = {}
 
-    def operand(item: Value) -> Value:
+    def operand(item: LlvmValue) -> LlvmValue:
         if item.type.lanes or not lanes:
             return item
         if id(item) not in splats:
             splats[id(item)] = w.splat(item, lanes)
         return splats[id(item)]
 
-    items: list[Value] = []
+    items: list[LlvmValue] = []
     zero = constant(register_type(op.to, lanes), 0)
     points_of_rest = list(points(rest))
     totals = []
@@ -243,14 +245,14 @@ def contract(frame: Frame, op: Contract) -> None:
     frame.define(op, Bundle(op.to, rest, *kept, tuple(items)))
 
 
-def _cast_all(frame: Frame, bundle: Bundle, to: str) -> Bundle:
+def _cast_all(frame: FunctionFrame, bundle: Bundle, to: str) -> Bundle:
     if bundle.dtype == to:
         return bundle
     items = tuple(arithmetic.cast(frame.w, item, bundle.dtype, to) for item in bundle.items)
     return Bundle(to, bundle.axes, bundle.simd, bundle.lanes, items)
 
 
-def _multiply_add(w: FunctionWriter, op: Contract, x: Value, y: Value, total: Value) -> Value:
+def _multiply_add(w: FunctionWriter, op: Contract, x: LlvmValue, y: LlvmValue, total: LlvmValue) -> LlvmValue:
     if "contract" in op.flags and op.to in ("f32", "f64"):
         # fused where the target has the instruction; elsewhere a call would cost far more than the two roundings
         return w.intrinsic("fmuladd", x, y, total)

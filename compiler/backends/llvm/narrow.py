@@ -3,15 +3,15 @@
 f16 uses LLVM's `half` conversions where the target has the instruction; bf16 and the 8-bit floats, and f16 elsewhere, are
 integer arithmetic, which needs no library and vectorises."""
 
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.types import FLOATS
 
 
-def _const(value: Value, number: int) -> Value:
+def _const(value: LlvmValue, number: int) -> LlvmValue:
     return constant(value.type.of("i32"), number)
 
 
-def round_narrow(w: FunctionWriter, value: Value, dtype: str) -> Value:
+def round_narrow(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     """The f32 rounded to the narrow type, still as an f32."""
     if dtype == "f16" and has_f16(w):
         return w.convert("fpext", w.convert("fptrunc", value, "half"), "float")
@@ -22,7 +22,7 @@ def round_narrow(w: FunctionWriter, value: Value, dtype: str) -> Value:
     return from_bits(w, to_bits(w, value, dtype), dtype)
 
 
-def to_bits(w: FunctionWriter, value: Value, dtype: str) -> Value:
+def to_bits(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     """An f32 as the bits of the narrow type, rounded."""
     if dtype == "f16" and has_f16(w):
         return w.convert("bitcast", w.convert("fptrunc", value, "half"), "i16")
@@ -34,7 +34,7 @@ def to_bits(w: FunctionWriter, value: Value, dtype: str) -> Value:
     return _small_bits(w, value, dtype, exponent, mantissa)
 
 
-def from_bits(w: FunctionWriter, bits: Value, dtype: str) -> Value:
+def from_bits(w: FunctionWriter, bits: LlvmValue, dtype: str) -> LlvmValue:
     """The f32 of the bits of a narrow type: exact."""
     if dtype == "f16" and has_f16(w):
         return w.convert("fpext", w.convert("bitcast", bits, "half"), "float")
@@ -52,7 +52,7 @@ def has_f16(w: FunctionWriter) -> bool:
 _FORMATS = {"f16": (5, 10), "f8e4m3": (4, 3), "f8e5m2": (5, 2)}
 
 
-def _bf16_rounded(w: FunctionWriter, value: Value) -> Value:
+def _bf16_rounded(w: FunctionWriter, value: LlvmValue) -> LlvmValue:
     """Bits of the f32 whose upper half is the bf16: add just under half, and the lowest kept bit; NaN is made quiet instead."""
     bits = w.convert("bitcast", value, "i32")
     odd = w.binary("and", w.binary("lshr", bits, _const(bits, 16)), _const(bits, 1))
@@ -61,7 +61,7 @@ def _bf16_rounded(w: FunctionWriter, value: Value) -> Value:
     return w.select(w.compare("uno", value, value), quiet, rounded)
 
 
-def _small_bits(w: FunctionWriter, value: Value, dtype: str, exponent: int, mantissa: int) -> Value:
+def _small_bits(w: FunctionWriter, value: LlvmValue, dtype: str, exponent: int, mantissa: int) -> LlvmValue:
     """Normal results: rebias and round in the integer. Subnormal ones: add a power of two whose last place is the type's."""
     bias = (1 << (exponent - 1)) - 1
     shift = 23 - mantissa
@@ -95,7 +95,7 @@ def _small_bits(w: FunctionWriter, value: Value, dtype: str, exponent: int, mant
     return w.convert("trunc", w.binary("or", result, sign), f"i{FLOATS[dtype]}")
 
 
-def _from_small_bits(w: FunctionWriter, wide: Value, dtype: str, exponent: int, mantissa: int) -> Value:
+def _from_small_bits(w: FunctionWriter, wide: LlvmValue, dtype: str, exponent: int, mantissa: int) -> LlvmValue:
     """Shift into place; multiplying by a power of two rebiases, and makes subnormals normal on the way."""
     width = FLOATS[dtype]
     bias = (1 << (exponent - 1)) - 1
@@ -114,7 +114,7 @@ def _from_small_bits(w: FunctionWriter, wide: Value, dtype: str, exponent: int, 
     return w.convert("bitcast", w.binary("or", bits, sign), "float")
 
 
-def double_to_odd_float(w: FunctionWriter, value: Value) -> Value:
+def double_to_odd_float(w: FunctionWriter, value: LlvmValue) -> LlvmValue:
     """An f64 as an f32, rounded to odd: rounding that once more to a narrower type is then right."""
     nearest = w.convert("fptrunc", value, "float")
     back = w.convert("fpext", nearest, "double")

@@ -2,9 +2,9 @@
 
 from compiler.backends.llvm import arithmetic, axes, monoids, structured
 from compiler.backends.llvm.bundle import Bundle, build, scalar_bundle
-from compiler.backends.llvm.frame import Frame
+from compiler.backends.llvm.frame import FunctionFrame
 from compiler.backends.llvm.types import register_type
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Condition, Continue, If, Return, While, Yield
 from compiler.hir.core import (
@@ -33,7 +33,7 @@ from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.types import Tile
 
 
-def emit_plain(frame: Frame, op: Instruction) -> None:
+def emit_plain(frame: FunctionFrame, op: Instruction) -> None:
     """One instruction of the common set; others are refused."""
     match op:
         case If():
@@ -78,7 +78,7 @@ def emit_plain(frame: Frame, op: Instruction) -> None:
             frame.define(op, _pointwise(frame, op))
 
 
-def _pointwise(frame: Frame, op: Instruction) -> Bundle:
+def _pointwise(frame: FunctionFrame, op: Instruction) -> Bundle:
     w = frame.w
     if not op.results or not isinstance(op.result.type, Tile):
         raise frame.refused(op)
@@ -86,7 +86,7 @@ def _pointwise(frame: Frame, op: Instruction) -> Bundle:
     inputs = [frame.values[value.name] for value in op.operand_values]
     dtype = inputs[0].dtype if inputs else type.dtype
 
-    def one(point: dict[str, int]) -> Value:
+    def one(point: dict[str, int]) -> LlvmValue:
         values = [bundle.at(point) for bundle in inputs]
         match op:
             case Const():
@@ -116,7 +116,7 @@ def _pointwise(frame: Frame, op: Instruction) -> Bundle:
             case _:
                 raise frame.refused(op)
 
-    def lanes(axis: str) -> Value:
+    def lanes(axis: str) -> LlvmValue:
         extent = frame.function.axes[axis].value
         assert extent is not None
         return w.lane_numbers(extent)
@@ -124,7 +124,7 @@ def _pointwise(frame: Frame, op: Instruction) -> Bundle:
     return build(w, type, one)
 
 
-def _inbounds(frame: Frame, of: Affine, index: Value, below: Value) -> Value:
+def _inbounds(frame: FunctionFrame, of: Affine, index: LlvmValue, below: LlvmValue) -> LlvmValue:
     """0 <= index < below, as one unsigned compare, but `below` itself may be negative: then nothing is."""
     w = frame.w
     if below.number is not None and below.number >= 0:

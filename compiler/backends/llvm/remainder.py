@@ -2,10 +2,10 @@
 
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.types import F64, I64
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 
 
-def remainder(w: FunctionWriter, a: Value, b: Value) -> Value:
+def remainder(w: FunctionWriter, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     """a less the multiple of b that leaves less than b, with a's sign. f32 goes through f64, where it is exact."""
     if a.type.lanes:
         made = a
@@ -47,7 +47,7 @@ def _make(outer: FunctionWriter, name: str) -> None:
     w.ret(m.sign_of(result, x))
 
 
-def _parts(m: Maths, size: Value) -> tuple[Value, Value]:
+def _parts(m: Maths, size: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """Mantissa and exponent of a size: mantissa * 2**(exponent - 1075)."""
     w = m.w
     bits = m.bits(size)

@@ -1,13 +1,12 @@
 """Loops and branches. Carried values and results live in stack cells, which LLVM turns back into registers."""
 
-from compiler.backends.llvm.frame import Frame, Target, index_bundle
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.frame import FunctionFrame, LoopExits, index_bundle
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.control import Condition, For, If, Return, While, Yield
-from compiler.hir.instruction import Instruction
-from compiler.hir.instruction import Value as HirValue
+from compiler.hir.instruction import Instruction, Value
 
 
-def counted_loop(frame: Frame, op: For, low: Value, high: Value, notes: str = "") -> None:
+def counted_loop(frame: FunctionFrame, op: For, low: LlvmValue, high: LlvmValue, notes: str = "") -> None:
     """The loop from `low` to `high`; `notes` go to the branch back."""
     w = frame.w
     start = [frame.values[value.name] for value in op.carried]
@@ -19,7 +18,7 @@ def counted_loop(frame: Frame, op: For, low: Value, high: Value, notes: str = ""
         frame.values[op.variable.name] = index_bundle(index)
         for parameter, bundle, held in zip(op.body.parameters[1:], start, cells, strict=True):
             frame.values[parameter.name] = frame.fetch(bundle, held)
-        frame.targets.append(Target(latch, leave))
+        frame.targets.append(LoopExits(latch, leave))
         frame.yields.append(cells)
         frame.region(op.body)
         frame.yields.pop()
@@ -27,7 +26,7 @@ def counted_loop(frame: Frame, op: For, low: Value, high: Value, notes: str = ""
     frame.define(op, *[frame.fetch(bundle, held) for bundle, held in zip(start, cells, strict=True)])
 
 
-def branch(frame: Frame, op: If) -> None:
+def branch(frame: FunctionFrame, op: If) -> None:
     w = frame.w
     condition = frame.values[op.condition.name].scalar
     results = [frame.undefined(type) for type in op.types]
@@ -46,7 +45,7 @@ def branch(frame: Frame, op: If) -> None:
     frame.define(op, *[frame.fetch(bundle, held) for bundle, held in zip(results, cells, strict=True)])
 
 
-def repeat(frame: Frame, op: While) -> None:
+def repeat(frame: FunctionFrame, op: While) -> None:
     w = frame.w
     start = [frame.values[value.name] for value in op.carried]
     cells = [frame.cells(bundle) for bundle in start]
@@ -55,7 +54,7 @@ def repeat(frame: Frame, op: While) -> None:
     head, body, leave = w.label("while"), w.label("do"), w.label("done")
     w.start(head)
 
-    def fetch(parameters: list[HirValue]) -> None:
+    def fetch(parameters: list[Value]) -> None:
         for parameter, bundle, held in zip(parameters, start, cells, strict=True):
             frame.values[parameter.name] = frame.fetch(bundle, held)
 
@@ -71,7 +70,7 @@ def repeat(frame: Frame, op: While) -> None:
     w.branch_if(going, body, leave)
     w.start(body)
     fetch(op.body.parameters or op.before.parameters)
-    frame.targets.append(Target(head, leave))
+    frame.targets.append(LoopExits(head, leave))
     frame.yields.append(cells)
     frame.region(op.body)
     frame.yields.pop()
@@ -81,7 +80,7 @@ def repeat(frame: Frame, op: While) -> None:
     frame.define(op, *[frame.fetch(bundle, held) for bundle, held in zip(start, cells, strict=True)])
 
 
-def give(frame: Frame, op: Yield) -> None:
+def give(frame: FunctionFrame, op: Yield) -> None:
     """Store what the innermost region carries or results in."""
     if not op.values:
         return
@@ -89,10 +88,10 @@ def give(frame: Frame, op: Yield) -> None:
         frame.put(frame.values[value.name], cells)
 
 
-def leave_function(frame: Frame, op: Return) -> None:
+def leave_function(frame: FunctionFrame, op: Return) -> None:
     frame.w.branch(frame.finish)
 
 
-def jump(frame: Frame, op: Instruction, out: bool) -> None:
+def jump(frame: FunctionFrame, op: Instruction, out: bool) -> None:
     target = frame.targets[-1]
     frame.w.branch(target.leaving if out else target.following)

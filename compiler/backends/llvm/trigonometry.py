@@ -11,12 +11,12 @@ from compiler.backends.llvm import coefficients
 from compiler.backends.llvm.exponential import exp
 from compiler.backends.llvm.large_angles import reduced
 from compiler.backends.llvm.maths import Maths
-from compiler.backends.llvm.writer import Value
+from compiler.backends.llvm.writer import LlvmValue
 
 LIMIT = 2.0**51 * 0.9
 
 
-def _reduce(m: Maths, x: Value, single: bool) -> tuple[Value, Value | None, Value]:
+def _reduce(m: Maths, x: LlvmValue, single: bool) -> tuple[LlvmValue, LlvmValue | None, LlvmValue]:
     """x = n*pi/2 + high + low in f64: high, low, and n as an int. An x that is an f32 comes no nearer to a multiple of pi/2 than
     two parts can tell (the first difference is exact), and has no low."""
     n, number = m.nearest((x, m.number(coefficients.TWO_OVER_PI)))
@@ -36,7 +36,7 @@ def _reduce(m: Maths, x: Value, single: bool) -> tuple[Value, Value | None, Valu
     return high, low, number
 
 
-def _sine(m: Maths, r: Value, low: Value | None) -> Value:
+def _sine(m: Maths, r: LlvmValue, low: LlvmValue | None) -> LlvmValue:
     """sin(r + low), |r| up to pi/4."""
     z = m.mul(r, r)
     rest = m.mul(m.mul(z, r), m.polynomial("sin", z))
@@ -46,7 +46,7 @@ def _sine(m: Maths, r: Value, low: Value | None) -> Value:
     return m.add(r, rest)
 
 
-def _cosine(m: Maths, r: Value, low: Value | None) -> Value:
+def _cosine(m: Maths, r: LlvmValue, low: LlvmValue | None) -> LlvmValue:
     """cos(r + low): 1 - z/2 is split so that its rounding is kept."""
     z = m.mul(r, r)
     half = m.mul(z, m.number(0.5))
@@ -58,7 +58,7 @@ def _cosine(m: Maths, r: Value, low: Value | None) -> Value:
     return m.add(head, m.add(lost, rest))
 
 
-def _quadrant(m: Maths, x: Value, offset: int) -> Value:
+def _quadrant(m: Maths, x: LlvmValue, offset: int) -> LlvmValue:
     """sin(x + offset*pi/2)."""
     w = m.w
     wide = m.widened()
@@ -69,7 +69,7 @@ def _quadrant(m: Maths, x: Value, offset: int) -> Value:
     return _of_quadrant(m, high, tail, w.binary("add", number, m.int(offset)))
 
 
-def _of_quadrant(m: Maths, high: Value, tail: Value | None, number: Value) -> Value:
+def _of_quadrant(m: Maths, high: LlvmValue, tail: LlvmValue | None, number: LlvmValue) -> LlvmValue:
     """sin(high + tail + number*pi/2)."""
     w = m.w
     odd = w.compare("ne", w.binary("and", number, m.int(1)), m.int(0))
@@ -78,7 +78,7 @@ def _of_quadrant(m: Maths, high: Value, tail: Value | None, number: Value) -> Va
     return m.from_bits(w.binary("xor", m.bits(result), sign))
 
 
-def _limited(m: Maths, function: str, x: Value, result: Value) -> Value:
+def _limited(m: Maths, function: str, x: LlvmValue, result: LlvmValue) -> LlvmValue:
     """The result, but where |x| is past the limit what the C library says."""
     w = m.w
     huge = m.is_("uge", m.abs(x), LIMIT)
@@ -94,7 +94,7 @@ def _limited(m: Maths, function: str, x: Value, result: Value) -> Value:
     return w.phi(m.type, [(result, common), (fixed, rare)])
 
 
-def _huge(m: Maths, function: str, x: Value) -> Value:
+def _huge(m: Maths, function: str, x: LlvmValue) -> LlvmValue:
     """The function of an f64 past the limit, without the C library."""
     high, low, number = reduced(m, x)
     sine, cosine = (_of_quadrant(m, high, low, m.w.binary("add", number, m.int(offset))) for offset in (0, 1))
@@ -130,16 +130,16 @@ def _out_of_line(m: Maths, function: str) -> str:
     return m.w.module.helper(f"zyn.{function}.huge.{m.type.suffix}", make)
 
 
-def sin(m: Maths, x: Value) -> Value:
+def sin(m: Maths, x: LlvmValue) -> LlvmValue:
     result = _quadrant(m, x, 0)
     return _limited(m, "sin", x, m.select(m.is_("oeq", x, 0.0), x, result))
 
 
-def cos(m: Maths, x: Value) -> Value:
+def cos(m: Maths, x: LlvmValue) -> LlvmValue:
     return _limited(m, "cos", x, _quadrant(m, x, 1))
 
 
-def tan(m: Maths, x: Value) -> Value:
+def tan(m: Maths, x: LlvmValue) -> LlvmValue:
     """sine / cosine, or minus its inverse; f32 divides in f64."""
     w = m.w
     wide = m.widened()
@@ -152,12 +152,12 @@ def tan(m: Maths, x: Value) -> Value:
     return _limited(m, "tan", x, result if m.double else m.narrow(result))
 
 
-def _arcsine(m: Maths, x: Value, z: Value) -> Value:
+def _arcsine(m: Maths, x: LlvmValue, z: LlvmValue) -> LlvmValue:
     """asin x - x for |x| <= 1/2, z = x*x."""
     return m.mul(m.mul(x, z), m.polynomial("asin", z))
 
 
-def _half_angle(m: Maths, size: Value) -> tuple[Value, Value, Value]:
+def _half_angle(m: Maths, size: LlvmValue) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
     """z = (1-|x|)/2, its root, and what the root lacks."""
     z = m.mul(m.sub(m.number(1.0), size), m.number(0.5))
     root = m.sqrt(z)
@@ -167,7 +167,7 @@ def _half_angle(m: Maths, size: Value) -> tuple[Value, Value, Value]:
     return z, root, lacks
 
 
-def asin(m: Maths, x: Value) -> Value:
+def asin(m: Maths, x: LlvmValue) -> LlvmValue:
     """pi/2 - 2 asin(sqrt((1-|x|)/2)) above one half."""
     size = m.abs(x)
     z, root, lacks = _half_angle(m, size)
@@ -182,7 +182,7 @@ def asin(m: Maths, x: Value) -> Value:
     return m.sign_of(result, x)
 
 
-def acos(m: Maths, x: Value) -> Value:
+def acos(m: Maths, x: LlvmValue) -> LlvmValue:
     size = m.abs(x)
     z, root, lacks = _half_angle(m, size)
     large = m.is_("ogt", size, 0.5)
@@ -211,7 +211,7 @@ def _two(m: Maths, parts: tuple[float, float]) -> tuple[float, float]:
     return high, low
 
 
-def _arctangent(m: Maths, over: Value, under: Value) -> Value:
+def _arctangent(m: Maths, over: LlvmValue, under: LlvmValue) -> LlvmValue:
     """atan(over / under), both at least 0 and not both 0 or infinite: one division, after turning by pi/4 or pi/2."""
     steep = m.is_("ogt", over, m.mul(under, m.number(2.414213562373095)))
     middle = m.is_("ogt", over, m.mul(under, m.number(0.41421356237309503)))
@@ -222,7 +222,7 @@ def _arctangent(m: Maths, over: Value, under: Value) -> Value:
     rest = m.mul(m.mul(t, z), m.polynomial("atan", z))
     high, low = _two(m, coefficients.QUARTER_PI)
 
-    def turn(part: float) -> Value:
+    def turn(part: float) -> LlvmValue:
         return m.select(steep, m.number(2 * part), m.select(middle, m.number(part), m.number(0.0)))
 
     base = turn(high)
@@ -231,14 +231,14 @@ def _arctangent(m: Maths, over: Value, under: Value) -> Value:
     return m.add(total, m.add(lost, m.add(rest, turn(low))))
 
 
-def atan(m: Maths, x: Value) -> Value:
+def atan(m: Maths, x: LlvmValue) -> LlvmValue:
     size = m.abs(x)
     finite = m.clamp(size, 0.0, 1e300 if m.double else 1e37)
     result = _arctangent(m, finite, m.number(1.0))
     return m.sign_of(result, x)
 
 
-def atan2(m: Maths, y: Value, x: Value) -> Value:
+def atan2(m: Maths, y: LlvmValue, x: LlvmValue) -> LlvmValue:
     over, under = m.abs(y), m.abs(x)
     # both infinite: an angle of pi/4; sums must not overflow, and 0/0 counts as 0
     infinite = m.both(m.is_("oeq", over, math.inf), m.is_("oeq", under, math.inf))
@@ -261,7 +261,7 @@ def atan2(m: Maths, y: Value, x: Value) -> Value:
     return m.select(m.is_("uno", x, y), m.number(math.nan), result)
 
 
-def erf(m: Maths, x: Value) -> Value:
+def erf(m: Maths, x: LlvmValue) -> LlvmValue:
     """x + x*P(x*x) up to 1, then 1 - exp(-x*x) * Q(2/(2+x))."""
     size = m.abs(x)
     z = m.mul(x, x)

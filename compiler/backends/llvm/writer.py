@@ -11,7 +11,7 @@ _CONSTRAINTS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", "float": "f", "do
 """Kinds of registers in assembly."""
 
 
-class Value:
+class LlvmValue:
     """An operand: its type and its text (`%t3`, `42`, `splat (float 0x...)`). `number` is set for integer constants."""
 
     __slots__ = ("number", "text", "type")
@@ -23,12 +23,12 @@ class Value:
         return f"{self.type} {self.text}"
 
 
-def constant(type: LlvmType, value: int | float) -> Value:
-    return Value(type, constant_text(value, type), None if type.is_float else int(value))
+def constant(type: LlvmType, value: int | float) -> LlvmValue:
+    return LlvmValue(type, constant_text(value, type), None if type.is_float else int(value))
 
 
-def poison(type: LlvmType) -> Value:
-    return Value(type, "poison")
+def poison(type: LlvmType) -> LlvmValue:
+    return LlvmValue(type, "poison")
 
 
 class ModuleWriter:
@@ -121,7 +121,7 @@ class FunctionWriter:
         attributes: str,
     ) -> None:
         self.module, self.name, self.result, self.linkage, self.attributes = module, name, result, linkage, attributes
-        self.parameters = [Value(type, f"%{text}") for type, text in parameters]
+        self.parameters = [LlvmValue(type, f"%{text}") for type, text in parameters]
         self.parameter_notes: dict[int, str] = {}
         """Attributes of parameters by number."""
         self._entry: list[str] = []
@@ -146,19 +146,19 @@ class FunctionWriter:
             self.start(self.label("dead"))
         self._lines.append("  " + text + self.location)
 
-    def value(self, type: LlvmType, expression: str) -> Value:
+    def value(self, type: LlvmType, expression: str) -> LlvmValue:
         self._count += 1
         name = f"%t{self._count}"
         self.line(f"{name} = {expression}")
-        return Value(type, name)
+        return LlvmValue(type, name)
 
-    def alloca(self, type: LlvmType, count: int = 1, align: int = 0) -> Value:
+    def alloca(self, type: LlvmType, count: int = 1, align: int = 0) -> LlvmValue:
         """Stack memory of the whole function."""
         self._count += 1
         name = f"%t{self._count}"
         what = f"[{count} x {type}]" if count != 1 else str(type)
         self._entry.append(f"  {name} = alloca {what}" + (f", align {align}" if align else ""))
-        return Value(PTR, name)
+        return LlvmValue(PTR, name)
 
     def at_entry(self, text: str) -> None:
         """A line in the entry block, behind the allocas made so far."""
@@ -166,11 +166,11 @@ class FunctionWriter:
 
     # ---- operations ----
 
-    def binary(self, operation: str, a: Value, b: Value, flags: str = "") -> Value:
+    def binary(self, operation: str, a: LlvmValue, b: LlvmValue, flags: str = "") -> LlvmValue:
         a, b = self.same_lanes(a, b)
         return self.value(a.type, f"{operation} {flags + ' ' if flags else ''}{a}, {b.text}")
 
-    def add(self, a: Value, b: Value) -> Value:
+    def add(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         """Sum of addresses or indices: does not overflow."""
         if a.number is not None and b.number is not None:
             return constant(self.same_type(a, b), a.number + b.number)
@@ -180,14 +180,14 @@ class FunctionWriter:
             return self.like(a, b)
         return self.binary("add nsw", a, b)
 
-    def sub(self, a: Value, b: Value) -> Value:
+    def sub(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         if a.number is not None and b.number is not None:
             return constant(self.same_type(a, b), a.number - b.number)
         if b.number == 0:
             return self.like(a, b)
         return self.binary("sub nsw", a, b)
 
-    def mul(self, a: Value, b: Value) -> Value:
+    def mul(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         if a.number is not None and b.number is not None:
             return constant(self.same_type(a, b), a.number * b.number)
         for x, y in ((a, b), (b, a)):
@@ -197,13 +197,13 @@ class FunctionWriter:
                 return self.like(y, x)
         return self.binary("mul nsw", a, b)
 
-    def compare(self, predicate: str, a: Value, b: Value) -> Value:
+    def compare(self, predicate: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         """`predicate` with its instruction's sort: `slt` for ints, `olt` for floats."""
         a, b = self.same_lanes(a, b)
         word = "fcmp" if a.type.is_float else "icmp"
         return self.value(a.type.of("i1"), f"{word} {predicate} {a}, {b.text}")
 
-    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+    def select(self, condition: LlvmValue, then: LlvmValue, otherwise: LlvmValue) -> LlvmValue:
         then, otherwise = self.same_lanes(then, otherwise)
         if condition.type.lanes:
             then, otherwise = self.splat(then, condition.type.lanes), self.splat(otherwise, condition.type.lanes)
@@ -211,27 +211,27 @@ class FunctionWriter:
             return then if condition.number else otherwise
         return self.value(then.type, f"select {condition}, {then}, {otherwise}")
 
-    def call(self, function: str, type: LlvmType, *arguments: Value, flags: str = "") -> Value:
+    def call(self, function: str, type: LlvmType, *arguments: LlvmValue, flags: str = "") -> LlvmValue:
         inside = ", ".join(map(str, arguments))
         return self.value(type, f"call {flags + ' ' if flags else ''}{type} @{function}({inside})")
 
-    def call_void(self, function: str, *arguments: Value) -> None:
+    def call_void(self, function: str, *arguments: LlvmValue) -> None:
         self.line(f"call void @{function}({', '.join(map(str, arguments))})")
 
-    def intrinsic(self, name: str, *arguments: Value, flags: str = "") -> Value:
+    def intrinsic(self, name: str, *arguments: LlvmValue, flags: str = "") -> LlvmValue:
         """An intrinsic named after its arguments' type: `fma`, `maximum`, `smin`."""
         lanes = max(a.type.lanes for a in arguments)
         arguments = tuple(self.splat(a, lanes) for a in arguments)
         return self.call(f"llvm.{name}.{arguments[0].type.suffix}", arguments[0].type, *arguments, flags=flags)
 
-    def convert(self, operation: str, value: Value, element: str) -> Value:
+    def convert(self, operation: str, value: LlvmValue, element: str) -> LlvmValue:
         """`sitofp`, `bitcast`, `zext` ... lane by lane; nothing when the type is that already."""
         type = value.type.of(element)
         return value if type == value.type else self.value(type, f"{operation} {value} to {type}")
 
     # ---- lanes ----
 
-    def splat(self, value: Value, lanes: int) -> Value:
+    def splat(self, value: LlvmValue, lanes: int) -> LlvmValue:
         """The scalar in every lane; a vector is left alone."""
         if value.type.lanes or not lanes:
             return value
@@ -239,46 +239,46 @@ class FunctionWriter:
         if value.number is not None:
             return constant(type, value.number)
         if value.text.startswith("0x"):
-            return Value(type, f"splat ({value.type} {value.text})")
+            return LlvmValue(type, f"splat ({value.type} {value.text})")
         first = self.value(type, f"insertelement {type} poison, {value}, i32 0")
         return self.value(type, f"shufflevector {first}, {type} poison, <{lanes} x i32> zeroinitializer")
 
-    def same_lanes(self, a: Value, b: Value) -> tuple[Value, Value]:
+    def same_lanes(self, a: LlvmValue, b: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         lanes = a.type.lanes or b.type.lanes
         return self.splat(a, lanes), self.splat(b, lanes)
 
-    def same_type(self, a: Value, b: Value) -> LlvmType:
+    def same_type(self, a: LlvmValue, b: LlvmValue) -> LlvmType:
         return a.type if a.type.lanes else b.type
 
-    def like(self, value: Value, other: Value) -> Value:
+    def like(self, value: LlvmValue, other: LlvmValue) -> LlvmValue:
         return self.splat(value, other.type.lanes)
 
-    def extract(self, value: Value, lane: int | Value) -> Value:
+    def extract(self, value: LlvmValue, lane: int | LlvmValue) -> LlvmValue:
         index = constant(I32, lane) if isinstance(lane, int) else lane
         return self.value(value.type.with_lanes(0), f"extractelement {value}, {index}")
 
-    def insert(self, into: Value, value: Value, lane: int) -> Value:
+    def insert(self, into: LlvmValue, value: LlvmValue, lane: int) -> LlvmValue:
         return self.value(into.type, f"insertelement {into}, {value}, i32 {lane}")
 
-    def shuffle(self, a: Value, b: Value | None, lanes: Sequence[int]) -> Value:
+    def shuffle(self, a: LlvmValue, b: LlvmValue | None, lanes: Sequence[int]) -> LlvmValue:
         """Lanes of `a`, then of `b`; -1 is any."""
         mask = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in lanes)
         second = b.text if b is not None else "poison"
         return self.value(a.type.with_lanes(len(lanes)), f"shufflevector {a}, {a.type} {second}, <{len(lanes)} x i32> <{mask}>")
 
-    def lane_numbers(self, lanes: int) -> Value:
+    def lane_numbers(self, lanes: int) -> LlvmValue:
         """0, 1, 2, ... as i64."""
-        return Value(vector("i64", lanes), f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>")
+        return LlvmValue(vector("i64", lanes), f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>")
 
     # ---- memory ----
 
-    def load(self, type: LlvmType, pointer: Value, align: int = 0, notes: str = "") -> Value:
+    def load(self, type: LlvmType, pointer: LlvmValue, align: int = 0, notes: str = "") -> LlvmValue:
         return self.value(type, f"load {type}, {pointer}" + (f", align {align}" if align else "") + notes)
 
-    def store(self, value: Value, pointer: Value, align: int = 0, notes: str = "") -> None:
+    def store(self, value: LlvmValue, pointer: LlvmValue, align: int = 0, notes: str = "") -> None:
         self.line(f"store {value}, {pointer}" + (f", align {align}" if align else "") + notes)
 
-    def offset(self, pointer: Value, index: Value, element: LlvmType) -> Value:
+    def offset(self, pointer: LlvmValue, index: LlvmValue, element: LlvmType) -> LlvmValue:
         """Address of element `index`; with a vector of indices, a vector of addresses."""
         if index.number == 0 and not index.type.lanes:
             return pointer
@@ -286,7 +286,7 @@ class FunctionWriter:
 
     # ---- several results ----
 
-    def parts(self, types: Sequence[LlvmType], expression: Callable[[str], str], named: bool = False) -> list[Value]:
+    def parts(self, types: Sequence[LlvmType], expression: Callable[[str], str], named: bool = False) -> list[LlvmValue]:
         """The results of an operation that gives several: `expression` makes its text from the type of them all, `named` where it need
         not be written out (assembly with a hundred results would be long)."""
         if len(types) == 1:
@@ -296,7 +296,9 @@ class FunctionWriter:
         made = self.value(whole, expression(str(whole)))
         return [self.value(type, f"extractvalue {made}, {number}") for number, type in enumerate(types)]
 
-    def assembly(self, text: str, results: Sequence[LlvmType], inputs: str, arguments: Sequence[Value], pure: bool = False) -> list[Value]:
+    def assembly(
+        self, text: str, results: Sequence[LlvmType], inputs: str, arguments: Sequence[LlvmValue], pure: bool = False
+    ) -> list[LlvmValue]:
         """Assembly of the target as one instruction: `$0 ...` are the results, then the arguments. `inputs` gives the arguments'
         constraints (`r,l`); results get theirs from their types. It is executed by all threads that come here together."""
         outputs = [f"={_CONSTRAINTS[type.element]}" for type in results]
@@ -325,20 +327,20 @@ class FunctionWriter:
             self._lines.append(f"  br label %{label}{notes}")
             self.terminated = True
 
-    def branch_if(self, condition: Value, then: str, otherwise: str, notes: str = "") -> None:
+    def branch_if(self, condition: LlvmValue, then: str, otherwise: str, notes: str = "") -> None:
         self.line(f"br {condition}, label %{then}, label %{otherwise}{notes}")
         self.terminated = True
 
-    def ret(self, value: Value | None = None) -> None:
+    def ret(self, value: LlvmValue | None = None) -> None:
         self.line(f"ret {value}" if value is not None else "ret void")
         self.terminated = True
 
-    def phi(self, type: LlvmType, incoming: Iterable[tuple[Value | str, str]]) -> Value:
-        pairs = ", ".join(f"[ {v.text if isinstance(v, Value) else v}, %{label} ]" for v, label in incoming)
+    def phi(self, type: LlvmType, incoming: Iterable[tuple[LlvmValue | str, str]]) -> LlvmValue:
+        pairs = ", ".join(f"[ {v.text if isinstance(v, LlvmValue) else v}, %{label} ]" for v, label in incoming)
         return self.value(type, f"phi {type} {pairs}")
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
+    def when(self, condition: LlvmValue) -> Iterator[None]:
         """Code that runs only where the condition holds."""
         inside, after = self.label("then"), self.label("after")
         self.branch_if(condition, inside, after)
@@ -349,8 +351,8 @@ class FunctionWriter:
 
     @contextmanager
     def loop(
-        self, low: Value, high: Value, step: int = 1, marks: str = "", latch: str | None = None, exit: str | None = None
-    ) -> Iterator[Value]:
+        self, low: LlvmValue, high: LlvmValue, step: int = 1, marks: str = "", latch: str | None = None, exit: str | None = None
+    ) -> Iterator[LlvmValue]:
         """A counted loop: gives its variable. A body may branch to `latch` (go on) or `exit` (leave)."""
         head, body = self.label("head"), self.label("body")
         latch, exit = latch or self.label("latch"), exit or self.label("exit")
@@ -368,10 +370,10 @@ class FunctionWriter:
         self.branch(head, marks)
         self.start(exit)
 
-    def true(self, lanes: int = 0) -> Value:
+    def true(self, lanes: int = 0) -> LlvmValue:
         return constant(I1.with_lanes(lanes), 1)
 
-    def both(self, a: Value | None, b: Value | None) -> Value | None:
+    def both(self, a: LlvmValue | None, b: LlvmValue | None) -> LlvmValue | None:
         """The conjunction; None stands for true."""
         if a is None or b is None:
             return b if a is None else a

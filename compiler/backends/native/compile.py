@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from compiler.backends.native.emit import emit_module, entry_name, results_struct
-from compiler.backends.native.facts import Entry, Facts, Parameter
+from compiler.backends.native.facts import ModuleFacts, NativeEntry, NativeParameter
 from compiler.backends.native.frame import body_name
-from compiler.backends.native.link import HostFunction, Linked, Outcome, link_modules
+from compiler.backends.native.link import HostFunction, Linked, RunOutcome, link_modules
 from compiler.backends.native.record import FaultPoint
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.layout import align_of, in_memory, offset_of, size_of
@@ -33,7 +33,7 @@ MATHS = frozenset(
 
 ALLOWED = MEMORY_CALLS | MATHS
 
-__all__ = ["ALLOWED", "HostFunction", "HostModule", "Linked", "Outcome", "compile_module", "link_modules", "outside_calls"]
+__all__ = ["ALLOWED", "HostFunction", "HostModule", "Linked", "RunOutcome", "compile_module", "link_modules", "outside_calls"]
 
 
 class HostModule:
@@ -85,13 +85,13 @@ class HostModule:
         return outside_calls(self.llvm) - {entry_name(f) for f in self.module.functions.values() if f.linkage is Linkage.IMPORTED}
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> ModuleFacts:
         """What is to be known besides the code."""
         functions = self.module.functions.values()
         exports, imports = ({f.name: entry_of(f) for f in functions if f.linkage is kind} for kind in (Linkage.EXPORTED, Linkage.IMPORTED))
         declared = frozenset(entry_name(f) for f in functions if f.linkage is Linkage.EXTERNAL)
         sites = {f.name: f.sites for f in functions if f.sites}
-        return Facts(self.module.name, exports, imports, ALLOWED | declared, self.points, sites, declared)
+        return ModuleFacts(self.module.name, exports, imports, ALLOWED | declared, self.points, sites, declared)
 
     @cached_property
     def linked(self) -> Linked:
@@ -102,19 +102,19 @@ class HostModule:
         return self.linked[name]
 
 
-def entry_of(function: HirFunction) -> Entry:
+def entry_of(function: HirFunction) -> NativeEntry:
     """A function as seen from outside its module."""
     struct = results_struct(function)
     parameters = tuple(_parameter(p.name, p.type) for p in function.parameters)
     results = tuple((t.dtype, offset_of(struct, name)) for name, t in struct.fields if isinstance(t, Tile))
-    return Entry(function.name, entry_name(function), parameters, results, size_of(struct))
+    return NativeEntry(function.name, entry_name(function), parameters, results, size_of(struct))
 
 
-def _parameter(name: str, type: HirType) -> Parameter:
+def _parameter(name: str, type: HirType) -> NativeParameter:
     if isinstance(type, Pointer):
-        return Parameter(name, "ptr", size_of(type.pointee) if in_memory(type.pointee) else 0, align_of(type.pointee))
+        return NativeParameter(name, "ptr", size_of(type.pointee) if in_memory(type.pointee) else 0, align_of(type.pointee))
     assert isinstance(type, Tile)
-    return Parameter(name, type.dtype)
+    return NativeParameter(name, type.dtype)
 
 
 def compile_module(

@@ -10,9 +10,9 @@ from compiler.backends.llvm import arithmetic, structured
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, memory_type, register_type
-from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.backends.native import faults, integers, pointers, wide
-from compiler.backends.native.frame import Frame, Module, body_name, plain
+from compiler.backends.native.frame import NativeFrame, NativeModule, body_name, plain
 from compiler.backends.native.inlining import recursive, taken_in
 from compiler.backends.native.polls import polled
 from compiler.backends.native.record import FaultPoint, mark_of
@@ -35,7 +35,7 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
     circular = recursive(module)
     looking = polled(module)
     weights = writer.metadata('!{!"branch_weights", i32 1, i32 1048575}')
-    made = Module(
+    made = NativeModule(
         module,
         writer,
         emit,
@@ -81,7 +81,7 @@ def _fails(op: Instruction) -> bool:
 # ---- functions ---------------------------------------------------------------------------------------------------
 
 
-def _function(module: Module, function: HirFunction) -> None:
+def _function(module: NativeModule, function: HirFunction) -> None:
     fails = function.name in module.may_fail
     parameters: list[tuple[LlvmType, str]] = [(PTR, "record")] if fails else []
     parameters += [(_parameter_type(p.type), f"p{number}") for number, p in enumerate(function.parameters)]
@@ -91,7 +91,7 @@ def _function(module: Module, function: HirFunction) -> None:
     first = 1 if fails else 0
     last = len(parameters) - len(types)
     own, results = w.parameters[first:last], w.parameters[last:]
-    frame = Frame(
+    frame = NativeFrame(
         function=function,
         w=w,
         flag=constant(I64, 0),
@@ -174,7 +174,7 @@ def entry_name(function: HirFunction) -> str:
     return function.link_name or plain(function.name)
 
 
-def _entry(module: Module, function: HirFunction) -> None:
+def _entry(module: NativeModule, function: HirFunction) -> None:
     fails = function.name in module.may_fail
     parameters: list[tuple[LlvmType, str]] = [(PTR, "record")]
     parameters += [(type, f"p{number}") for number, type in enumerate(_entry_types(function))]
@@ -215,7 +215,7 @@ def _entry_types(function: HirFunction) -> list[LlvmType]:
     return found
 
 
-def _called_by_entry(frame: Frame, function: HirFunction, arguments: list[Value]) -> tuple[Value, list[Value]]:
+def _called_by_entry(frame: NativeFrame, function: HirFunction, arguments: list[LlvmValue]) -> tuple[LlvmValue, list[LlvmValue]]:
     """A call of an imported function: whether it failed, and where its results are, as memory holds them, if it didn't."""
     w, struct = frame.w, results_struct(function)
     assert frame.record is not None
@@ -228,7 +228,9 @@ def _called_by_entry(frame: Frame, function: HirFunction, arguments: list[Value]
     return w.compare("ne", answer, constant(I64, 0)), cells
 
 
-def _called(w: FunctionWriter, module: Module, function: HirFunction, arguments: list[Value]) -> tuple[Value, list[Value]]:
+def _called(
+    w: FunctionWriter, module: NativeModule, function: HirFunction, arguments: list[LlvmValue]
+) -> tuple[LlvmValue, list[LlvmValue]]:
     """A call of a function of ours: whether it failed, and the cells that have its results if it didn't."""
     cells = [w.alloca(register_type(dtype)) for dtype in _result_dtypes(function)]
     inside = ", ".join(map(str, [*arguments, *cells]))
@@ -242,7 +244,7 @@ def _called(w: FunctionWriter, module: Module, function: HirFunction, arguments:
 # ---- instructions ------------------------------------------------------------------------------------------------
 
 
-def emit(frame: Frame, op: Instruction) -> None:
+def emit(frame: NativeFrame, op: Instruction) -> None:
     """One instruction."""
     w = frame.w
     match op:
@@ -276,7 +278,7 @@ def emit(frame: Frame, op: Instruction) -> None:
             emit_plain(frame, op)
 
 
-def _call(frame: Frame, op: Call) -> None:
+def _call(frame: NativeFrame, op: Call) -> None:
     w, module = frame.w, frame.module
     target = module.hir.functions[op.function]
     arguments = [frame.pointers[v.name] if isinstance(v.type, Pointer) else frame.scalar(v.name) for v in op.arguments]
@@ -289,7 +291,7 @@ def _call(frame: Frame, op: Call) -> None:
         else:
             w.line(f"call void {call}")
         return
-    cells: list[Value]
+    cells: list[LlvmValue]
     if target.linkage is Linkage.IMPORTED:
         failed, cells = _called_by_entry(frame, target, arguments)
     else:

@@ -12,7 +12,7 @@ from runtime.records import frozen
 
 
 @frozen
-class Parameter:
+class NativeParameter:
     """`dtype` is `ptr` for an address of `size` bytes (0: an open array) aligned to `align`."""
 
     name: str
@@ -22,30 +22,30 @@ class Parameter:
 
 
 @frozen
-class Entry:
+class NativeEntry:
     """A function as seen from outside: its symbol, parameters, and where its results (dtype and offset) stand in `size` bytes."""
 
     name: str
     symbol: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[NativeParameter, ...]
     results: tuple[tuple[str, int], ...] = ()
     size: int = 0
 
 
 @frozen
-class Facts:
+class ModuleFacts:
     """`calls`: functions of C that it may call; `declared`: those of them that the program asked for."""
 
     name: str
-    exports: Mapping[str, Entry]
-    imports: Mapping[str, Entry]
+    exports: Mapping[str, NativeEntry]
+    imports: Mapping[str, NativeEntry]
     calls: frozenset[str]
     points: tuple[FaultPoint, ...]
     sites: Mapping[str, tuple[FaultSite, ...]]
     declared: frozenset[str] = frozenset()
 
 
-def to_json(facts: Facts) -> Any:
+def to_json(facts: ModuleFacts) -> Any:
     """As lists, dicts, numbers and texts."""
     return {
         "name": facts.name,
@@ -58,10 +58,10 @@ def to_json(facts: Facts) -> Any:
     }
 
 
-def from_json(data: Any) -> Facts:
+def from_json(data: Any) -> ModuleFacts:
     """The facts again; KeyError, TypeError or ValueError where the data aren't some."""
     exports, imports = ({entry[0]: _to_entry(entry) for entry in data[key]} for key in ("exports", "imports"))
-    return Facts(
+    return ModuleFacts(
         data["name"],
         exports,
         imports,
@@ -72,14 +72,16 @@ def from_json(data: Any) -> Facts:
     )
 
 
-def _entry(entry: Entry) -> Any:
+def _entry(entry: NativeEntry) -> Any:
     parameters = [[p.name, p.dtype, p.size, p.align] for p in entry.parameters]
     return [entry.name, entry.symbol, parameters, [list(result) for result in entry.results], entry.size]
 
 
-def _to_entry(data: Any) -> Entry:
+def _to_entry(data: Any) -> NativeEntry:
     name, symbol, parameters, results, size = data
-    return Entry(name, symbol, tuple(Parameter(*p) for p in parameters), tuple((dtype, offset) for dtype, offset in results), size)
+    return NativeEntry(
+        name, symbol, tuple(NativeParameter(*p) for p in parameters), tuple((dtype, offset) for dtype, offset in results), size
+    )
 
 
 def _span(span: Span | None) -> Any:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.types import I8, I64, PTR, LlvmType, vector
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
-from compiler.backends.native.frame import Frame
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
+from compiler.backends.native.frame import NativeFrame
 from compiler.backends.native.record import RECORD_VALUES, FaultPoint
 from compiler.hir.types import is_float, is_wide
 
@@ -15,7 +15,9 @@ STACK = 1 << 20
 I128 = vector("i128")
 
 
-def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Value]], code: str | None = None, undo: str = "") -> None:
+def stop_if(
+    frame: NativeFrame, bad: LlvmValue, site: int, values: Sequence[tuple[str, LlvmValue]], code: str | None = None, undo: str = ""
+) -> None:
     """Leave the function with a failure where `bad` holds; values come with their dtypes."""
     if bad.number == 0:
         return
@@ -34,42 +36,42 @@ def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Val
     w.start(good)
 
 
-def mark_stack(w: FunctionWriter, record: Value) -> None:
+def mark_stack(w: FunctionWriter, record: LlvmValue) -> None:
     """From here on, recursive functions may take STACK bytes."""
     lowest = w.binary("sub", _frame_address(w), constant(I64, STACK))
     w.store(lowest, w.offset(record, constant(I64, 8), I8), 8)
 
 
-def check_stack(frame: Frame) -> None:
+def check_stack(frame: NativeFrame) -> None:
     """Stop, with code 0808 and no site, when the calls are too deep."""
     w = frame.w
     stop_if(frame, w.compare("ult", _frame_address(w), _lowest(frame)), -1, [], "0808")
 
 
-def check_stop(frame: Frame) -> None:
+def check_stop(frame: NativeFrame) -> None:
     """Stop, with code 0809 and no site, when the run is to stop."""
     stop_if(frame, frame.w.compare("eq", _lowest(frame), constant(I64, -1)), -1, [], "0809")
 
 
-def _lowest(frame: Frame) -> Value:
+def _lowest(frame: NativeFrame) -> LlvmValue:
     """The lowest address that the stack may reach. It is read each time: another thread stops the run by filling it with ones."""
     assert frame.record is not None
     at = frame.w.offset(frame.record, constant(I64, 8), I8)
     return frame.w.value(I64, f"load volatile i64, {at}, align 8")
 
 
-def _frame_address(w: FunctionWriter) -> Value:
+def _frame_address(w: FunctionWriter) -> LlvmValue:
     return w.value(I64, f"ptrtoint ptr {w.value(PTR, 'call ptr @llvm.frameaddress.p0(i32 0)').text} to i64")
 
 
-def _as_slot(frame: Frame, dtype: str, value: Value) -> Value:
+def _as_slot(frame: NativeFrame, dtype: str, value: LlvmValue) -> LlvmValue:
     w = frame.w
     if is_float(dtype):
         return w.convert("bitcast", w.convert("fpext", value, "double"), "i64")
     return value if is_wide(dtype) else w.convert("zext" if is_unsigned(dtype) else "sext", value, "i64")
 
 
-def _recorder(frame: Frame, types: Sequence[LlvmType]) -> str:
+def _recorder(frame: NativeFrame, types: Sequence[LlvmType]) -> str:
     """The function that writes a record of values of these types: cold, never inlined."""
 
     def make(name: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from attrs import Factory
 
 from compiler.backends.llvm.bundle import unsupported
-from compiler.backends.llvm.frame import Frame as BaseFrame
-from compiler.backends.llvm.writer import ModuleWriter, Value
+from compiler.backends.llvm.frame import FunctionFrame
+from compiler.backends.llvm.writer import LlvmValue, ModuleWriter
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction, HirModule
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 @define
-class Module:
+class NativeModule:
     """The compilation of a module of host functions."""
 
     hir: HirModule
     writer: ModuleWriter
-    emit: "Callable[[Frame, Instruction], None]"
-    look: "Callable[[Frame], None]"
+    emit: "Callable[[NativeFrame, Instruction], None]"
+    look: "Callable[[NativeFrame], None]"
     """Writes the look whether the run is to stop."""
     may_fail: frozenset[str]
     """Names of the functions that may fail, or catch failures: they know the record."""
@@ -46,16 +46,16 @@ class Module:
 
 
 @define(kw_only=True)
-class Frame(BaseFrame):
+class NativeFrame(FunctionFrame):
     """One function. `record` is the address of the fault record where the function may fail."""
 
-    module: Module
-    record: Value | None
-    results: list[Value]
+    module: NativeModule
+    record: LlvmValue | None
+    results: list[LlvmValue]
     """Where the results go."""
     failed: str
     """Label of the way out after a failure."""
-    pointers: dict[str, Value] = Factory(dict)
+    pointers: dict[str, LlvmValue] = Factory(dict)
 
     turned: frozenset[int] = frozenset()
     """The regions, by identity, that begin by looking whether the run is to stop."""
@@ -71,7 +71,7 @@ class Frame(BaseFrame):
     def refused(self, op: Instruction) -> ZyntaxError:
         return unsupported(f"the instruction `{op.name}`", "host functions are nests of scalars, structs and arrays", "native")
 
-    def scalar(self, name: str) -> Value:
+    def scalar(self, name: str) -> LlvmValue:
         return self.values[name].scalar
 
 

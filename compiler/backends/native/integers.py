@@ -3,16 +3,16 @@
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.types import I1, register_type
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.backends.native.faults import stop_if
-from compiler.backends.native.frame import Frame
+from compiler.backends.native.frame import NativeFrame
 from compiler.hir.core import dtype_of
 from compiler.hir.host import Checked, Narrow, Saturating
 from compiler.hir.numbers import limits
 from compiler.hir.types import DTYPES, is_float
 
 
-def checked(frame: Frame, op: Checked) -> Value:
+def checked(frame: NativeFrame, op: Checked) -> LlvmValue:
     """`add sub mul div rem shl shr`, exact or a failure."""
     w, dtype = frame.w, dtype_of(op.left)
     a, b = frame.scalar(op.left.name), frame.scalar(op.right.name)
@@ -42,24 +42,24 @@ def checked(frame: Frame, op: Checked) -> Value:
             return moved
 
 
-def _known(bad: Value, divisor: Value) -> Value:
+def _known(bad: LlvmValue, divisor: LlvmValue) -> LlvmValue:
     """No failure where the divisor is a constant other than 0 and -1."""
     return constant(I1, 0) if divisor.number not in (None, 0, -1) else bad
 
 
-def lowest_by_minus_one(w: FunctionWriter, a: Value, b: Value) -> Value:
+def lowest_by_minus_one(w: FunctionWriter, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     lowest = w.compare("eq", a, constant(a.type, -(1 << (a.type.bits - 1))))
     return w.binary("and", lowest, w.compare("eq", b, constant(b.type, -1)))
 
 
-def with_overflow(w: FunctionWriter, operation: str, a: Value, b: Value) -> tuple[Value, Value]:
+def with_overflow(w: FunctionWriter, operation: str, a: LlvmValue, b: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """The wrapped result, and whether it isn't the exact one."""
     name = f"llvm.{operation}.with.overflow.{a.type.suffix}"
     result, bad = w.parts([a.type, I1], lambda type: f"call {type} @{name}({a}, {b})")
     return result, bad
 
 
-def saturating(frame: Frame, op: Saturating) -> Value:
+def saturating(frame: NativeFrame, op: Saturating) -> LlvmValue:
     w, dtype = frame.w, dtype_of(op.left)
     a, b = frame.scalar(op.left.name), frame.scalar(op.right.name)
     unsigned = is_unsigned(dtype)
@@ -73,7 +73,7 @@ def saturating(frame: Frame, op: Saturating) -> Value:
     return w.select(bad, w.select(negative, constant(a.type, low), constant(a.type, high)), result)
 
 
-def narrow(frame: Frame, op: Narrow) -> Value:
+def narrow(frame: NativeFrame, op: Narrow) -> LlvmValue:
     """The number in another int type, or a failure."""
     w, source = frame.w, dtype_of(op.value)
     value = frame.scalar(op.value.name)
@@ -91,7 +91,7 @@ def narrow(frame: Frame, op: Narrow) -> Value:
     return arithmetic.cast(w, value, source, op.to)
 
 
-def _whole(frame: Frame, op: Narrow, source: str, value: Value) -> Value:
+def _whole(frame: NativeFrame, op: Narrow, source: str, value: LlvmValue) -> LlvmValue:
     """A float cut toward zero, which must lie between the limits; NaN lies nowhere."""
     w = frame.w
     low, high = limits(op.to)

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from compiler.backends.native.facts import Facts, from_json, to_json
-from compiler.backends.native.link import Compiled
+from compiler.backends.native.facts import ModuleFacts, from_json, to_json
+from compiler.backends.native.link import ObjectModule
 from runtime.cache.identity import identity
 from runtime.cache.store import CacheStore, key_of
 from runtime.records import frozen
 
 
 @frozen
-class Kept:
+class StoredModule:
     """A module as it was compiled. `more`: what the front end knows besides, as JSON."""
 
-    facts: Facts
+    facts: ModuleFacts
     object: bytes
     more: Any = None
 
@@ -28,7 +28,7 @@ def key(kind: str, *parts: str | bytes) -> str:
     return key_of([kind, identity(), *parts])
 
 
-def found(store: CacheStore | None, key: str) -> Kept | None:
+def found(store: CacheStore | None, key: str) -> StoredModule | None:
     """The module of that name, unless a file that it was made of has changed since."""
     entry = None if store is None else store.get(key)
     if entry is None:
@@ -37,15 +37,15 @@ def found(store: CacheStore | None, key: str) -> Kept | None:
     try:
         if any(_digest(Path(path)) != digest for path, digest in head["inputs"].items()):
             return None
-        return Kept(from_json(head["facts"]), code, head["more"])
+        return StoredModule(from_json(head["facts"]), code, head["more"])
     except (KeyError, TypeError, ValueError):
         return None  # of another version of this file
 
 
-def keep(store: CacheStore | None, key: str, module: Compiled, more: Any = None, inputs: Iterable[str | Path] = ()) -> Kept:
+def keep(store: CacheStore | None, key: str, module: ObjectModule, more: Any = None, inputs: Iterable[str | Path] = ()) -> StoredModule:
     """Put a module there. `inputs`: files that it was made of, whose texts aren't part of the key: the modules that a program uses."""
     digests: Mapping[str, str | None] = {str(path): _digest(Path(path)) for path in inputs}
-    made = Kept(module.facts, module.object, more)
+    made = StoredModule(module.facts, module.object, more)
     if store is not None:
         store.put(key, {"facts": to_json(made.facts), "more": more, "inputs": digests}, made.object)
     return made

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from compiler.backends.native.facts import Entry, Facts
+from compiler.backends.native.facts import ModuleFacts, NativeEntry
 from compiler.backends.native.record import RECORD_BYTES, HostFault, mark_of, read_record
 from compiler.backends.native.stopping import under_way
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -21,18 +21,18 @@ from runtime.cpu import load
 from runtime.records import frozen
 
 
-class Compiled(Protocol):
+class ObjectModule(Protocol):
     """A module as object code, with what is to be known of it."""
 
     @property
-    def facts(self) -> Facts: ...
+    def facts(self) -> ModuleFacts: ...
 
     @property
     def object(self) -> bytes: ...
 
 
 @frozen
-class Outcome:
+class RunOutcome:
     """What a run gave: its results, or what went wrong. `caught`: the last failure that an `attempt` caught in a run that went on."""
 
     results: tuple[int | float | bool, ...]
@@ -43,7 +43,7 @@ class Outcome:
 class Linked:
     """The exported functions of modules in this process, by name."""
 
-    def __init__(self, facts: Sequence[Facts], addresses: dict[str, int], code: Any) -> None:
+    def __init__(self, facts: Sequence[ModuleFacts], addresses: dict[str, int], code: Any) -> None:
         self.facts = tuple(facts)
         self._points = {own.name: own.points for own in facts}
         self._functions = {name: HostFunction(self, entry, addresses[entry.symbol]) for own in facts for name, entry in own.exports.items()}
@@ -65,11 +65,11 @@ class Linked:
         return sites[fault.site] if 0 <= fault.site < len(sites) else None
 
 
-def link_modules(modules: Sequence[Compiled]) -> Linked:
+def link_modules(modules: Sequence[ObjectModule]) -> Linked:
     """Link compiled modules. That one needs what no other has, or that two have the same, is an internal fault."""
     facts = [module.facts for module in modules]
     objects = [module.object for module in modules]
-    found: dict[str, Entry] = {}
+    found: dict[str, NativeEntry] = {}
     for own in facts:
         for entry in own.exports.values():
             if entry.symbol in found:
@@ -95,7 +95,7 @@ def _refused(message: str) -> ZyntaxError:
     return ZyntaxError(Diagnostic("0901", message))
 
 
-def _compare(module: str, wanted: Entry, found: Entry | None) -> None:
+def _compare(module: str, wanted: NativeEntry, found: NativeEntry | None) -> None:
     """Both sides of a call say the same, but for what lies behind a pointer."""
     if found is None:
         raise _refused(f"{module} imports @{wanted.name}, which no module exports")
@@ -108,12 +108,12 @@ class HostFunction:
     """A compiled function. `address` is that of its entry, `i64 (ptr record, ..., ptr results)`: ints as i64, a result for 0 or failure
     for 1. It keeps the code alive."""
 
-    def __init__(self, linked: Linked, entry: Entry, address: int) -> None:
+    def __init__(self, linked: Linked, entry: NativeEntry, address: int) -> None:
         self.linked, self.entry, self.address = linked, entry, address
         types = [ctypes.c_void_p, *[_C_TYPES.get(p.dtype, ctypes.c_int64) for p in entry.parameters], ctypes.c_void_p]
         self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
 
-    def run(self, arguments: Sequence[Any]) -> Outcome:
+    def run(self, arguments: Sequence[Any]) -> RunOutcome:
         """Run with one argument a parameter: arrays (or addresses) for pointers, numbers for the rest, which must be in range."""
         record = np.zeros(RECORD_BYTES, np.uint8)
         results = np.zeros(max(1, self.entry.size), np.uint8)
@@ -127,9 +127,9 @@ class HostFunction:
             _under_way_again(thread, before)
         fault = self.linked.fault(record.tobytes())
         if failed:
-            return Outcome((), fault)
+            return RunOutcome((), fault)
         held = results.tobytes()
-        return Outcome(tuple(_read(held, dtype, offset) for dtype, offset in self.entry.results), None, fault)
+        return RunOutcome(tuple(_read(held, dtype, offset) for dtype, offset in self.entry.results), None, fault)
 
 
 def _under_way_again(thread: int, before: Any) -> None:

@@ -3,9 +3,9 @@
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.types import I8, I64, memory_type
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.backends.native.faults import stop_if
-from compiler.backends.native.frame import Frame
+from compiler.backends.native.frame import NativeFrame
 from compiler.hir.core import dtype_of
 from compiler.hir.host import Clear, Copy, Element, Local, Member, Read, Write, pointee
 from compiler.hir.instruction import Instruction
@@ -13,7 +13,7 @@ from compiler.hir.layout import align_of, offset_of, size_of
 from compiler.hir.types import Array, HirType, Pointer, Struct
 
 
-def emit_pointer(frame: Frame, op: Instruction) -> None:
+def emit_pointer(frame: NativeFrame, op: Instruction) -> None:
     """An instruction that makes or follows an address."""
     w = frame.w
     match op:
@@ -47,11 +47,11 @@ def emit_pointer(frame: Frame, op: Instruction) -> None:
             raise frame.refused(op)
 
 
-def _fill(frame: Frame, place: Value, type: HirType) -> None:
+def _fill(frame: NativeFrame, place: LlvmValue, type: HirType) -> None:
     frame.w.line(f"call void @llvm.memset.p0.i64(ptr align {align_of(type)} {place.text}, i8 0, i64 {size_of(type)}, i1 false)")
 
 
-def _element(frame: Frame, op: Element) -> Value:
+def _element(frame: NativeFrame, op: Element) -> LlvmValue:
     w = frame.w
     array = pointee(op.pointer)
     assert isinstance(array, Array)

@@ -2,9 +2,9 @@
 
 from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.types import F64, I1, I64, vector
-from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.backends.native.faults import I128, stop_if
-from compiler.backends.native.frame import Frame
+from compiler.backends.native.frame import NativeFrame
 from compiler.backends.native.integers import lowest_by_minus_one
 from compiler.hir.core import dtype_of
 from compiler.hir.host import Quotient
@@ -13,7 +13,7 @@ from compiler.hir.types import is_wide
 PAIR = vector("{ i64, i64 }")
 
 
-def quotient(frame: Frame, op: Quotient) -> Value:
+def quotient(frame: NativeFrame, op: Quotient) -> LlvmValue:
     """Magnitudes are divided, the magnitude of the result is rounded, the sign is put back."""
     w, dtype = frame.w, dtype_of(op.left)
     a, b = frame.scalar(op.left.name), frame.scalar(op.right.name)
@@ -35,18 +35,20 @@ def quotient(frame: Frame, op: Quotient) -> Value:
     return w.select(negative, w.binary("sub", constant(whole.type, 0), whole), whole) if signed else whole
 
 
-def _magnitude(w: FunctionWriter, a: Value) -> Value:
+def _magnitude(w: FunctionWriter, a: LlvmValue) -> LlvmValue:
     if a.number is not None:
         return constant(a.type, abs(a.number))
     return w.select(w.compare("slt", a, constant(a.type, 0)), w.binary("sub", constant(a.type, 0), a), a)
 
 
-def _differ_in_sign(w: FunctionWriter, a: Value, b: Value) -> Value:
+def _differ_in_sign(w: FunctionWriter, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     first, second = (w.compare("slt", value, constant(value.type, 0)) for value in (a, b))
     return w.binary("xor", first, second)
 
 
-def _rounds_up(w: FunctionWriter, rounding: str, whole: Value, rest: Value, divisor: Value, negative: Value) -> Value | None:
+def _rounds_up(
+    w: FunctionWriter, rounding: str, whole: LlvmValue, rest: LlvmValue, divisor: LlvmValue, negative: LlvmValue
+) -> LlvmValue | None:
     """Whether the magnitude becomes one more; None: never."""
     some = w.compare("ne", rest, constant(rest.type, 0))
     match rounding:
@@ -64,7 +66,7 @@ def _rounds_up(w: FunctionWriter, rounding: str, whole: Value, rest: Value, divi
             return None
 
 
-def _divide_wide(w: FunctionWriter, n: Value, d: Value) -> tuple[Value, Value]:
+def _divide_wide(w: FunctionWriter, n: LlvmValue, d: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """128 by 64 bits: quotient of 128, rest of 64. Most dividends need 64 bits only."""
     high = w.convert("trunc", w.binary("lshr", n, constant(I128, 64)), "i64")
     low = w.convert("trunc", n, "i64")
@@ -97,7 +99,7 @@ def _long_division(module: ModuleWriter, name: str) -> None:
     first = f.value(I64, f"call i64 @llvm.fshl.i64({high}, {low}, {shift})")
     shifted = f.binary("shl", low, shift)
 
-    def digit(part: Value, following: Value) -> tuple[Value, Value]:
+    def digit(part: LlvmValue, following: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         """A digit of the quotient, and what is left with the next digit of the dividend behind it."""
         guess = f.binary("udiv", part, upper)
         rest = f.binary("sub", part, f.binary("mul", guess, upper))
@@ -119,7 +121,7 @@ def _long_division(module: ModuleWriter, name: str) -> None:
     f.ret(f.value(PAIR, f"insertvalue {pair}, {f.binary('lshr', left, shift)}, 1"))
 
 
-def to_double(w: FunctionWriter, value: Value, unsigned: bool) -> Value:
+def to_double(w: FunctionWriter, value: LlvmValue, unsigned: bool) -> LlvmValue:
     """A 128-bit int as the nearest f64: its first 64 bits, the last of them standing for all that follow, scaled by a power of two."""
     negative = constant(I1, 0) if unsigned else w.compare("slt", value, constant(I128, 0))
     magnitude = value if unsigned else _magnitude(w, value)

@@ -6,17 +6,17 @@ from contextlib import contextmanager, nullcontext
 from compiler.backends.llvm.arithmetic import to_memory
 from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes, unsupported
 from compiler.backends.llvm.checks import all_hold
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.indexing import strides_of
 from compiler.backends.llvm.masked import guards_of, load_where
 from compiler.backends.llvm.types import I8, I64, constant_text, memory_type, pointer, register_type
-from compiler.backends.llvm.writer import Value, constant, poison
-from compiler.backends.nvptx.frame import ALL_LANES, Frame
+from compiler.backends.llvm.writer import LlvmValue, constant, poison
+from compiler.backends.nvptx.frame import ALL_LANES, NvptxFrame
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
 from compiler.hir.gpu import ClusterStore
-from compiler.hir.instruction import Value as HirValue
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
 from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.machines.gpu import Feature
@@ -34,7 +34,7 @@ Point = dict[str, int]
 # ---- addresses -----------------------------------------------------------------------------------------------------------
 
 
-def element_offset(frame: Frame, mem: Mem, index: Sequence[Affine], point: Point | None = None) -> Value:
+def element_offset(frame: NvptxFrame, mem: Mem, index: Sequence[Affine], point: Point | None = None) -> LlvmValue:
     """How many elements into the memory an index is."""
     w = frame.w
     total = constant(I64, 0)
@@ -43,7 +43,7 @@ def element_offset(frame: Frame, mem: Mem, index: Sequence[Affine], point: Point
     return total
 
 
-def element_address(frame: Frame, mem: HirValue, index: Sequence[Affine], point: Point | None = None, raw: bool = False) -> Value:
+def element_address(frame: NvptxFrame, mem: Value, index: Sequence[Affine], point: Point | None = None, raw: bool = False) -> LlvmValue:
     """Where an element is; `raw`: where it would be without the swizzle, as hardware that swizzles itself wants it."""
     w, memory = frame.w, frame.memories[mem.name]
     element = memory_type(memory.type.dtype)
@@ -57,9 +57,9 @@ def element_address(frame: Frame, mem: HirValue, index: Sequence[Affine], point:
     return w.offset(memory.pointer, w.binary("xor", place, w.binary("shl", row, constant(I64, 4))), I8)
 
 
-def _inside(frame: Frame, mem: Mem, index: Sequence[Affine], point: Point) -> Value | None:
+def _inside(frame: NvptxFrame, mem: Mem, index: Sequence[Affine], point: Point) -> LlvmValue | None:
     w = frame.w
-    found: Value | None = None
+    found: LlvmValue | None = None
     for form, dim in zip(index, mem.dims, strict=True):
         place, extent = frame.affine(form, point), frame.affine(dim)
         if place.number is not None and extent.number is not None and 0 <= place.number < extent.number:
@@ -71,18 +71,18 @@ def _inside(frame: Frame, mem: Mem, index: Sequence[Affine], point: Point) -> Va
 # ---- masks ---------------------------------------------------------------------------------------------------------------
 
 
-def value_at(frame: Frame, bundle: Bundle, point: Point) -> Value:
+def value_at(frame: NvptxFrame, bundle: Bundle, point: Point) -> LlvmValue:
     """A value at a point that names all its axes, lanes too."""
     item = bundle.at(point)
     return frame.w.extract(item, point[bundle.simd]) if bundle.simd is not None and item.type.lanes else item
 
 
-def _condition(frame: Frame, bundle: Bundle, point: Point) -> Value:
+def _condition(frame: NvptxFrame, bundle: Bundle, point: Point) -> LlvmValue:
     names = (*bundle.names, *((bundle.simd,) if bundle.simd else ()))
     return value_at(frame, bundle, point) if all(name in point for name in names) else all_hold(frame, bundle)
 
 
-def mask_of(frame: Frame, index: Sequence[Affine], point: Point, where: HirValue | None = None) -> Value | None:
+def mask_of(frame: NvptxFrame, index: Sequence[Affine], point: Point, where: Value | None = None) -> LlvmValue | None:
     """When an access may happen: `where`, and what passed checks say. None: always."""
     found = _condition(frame, frame.values[where.name], point) if where is not None else None
     for guard in guards_of(frame, index):
@@ -91,9 +91,9 @@ def mask_of(frame: Frame, index: Sequence[Affine], point: Point, where: HirValue
 
 
 @contextmanager
-def where_allowed(frame: Frame, *indices: Sequence[Affine]) -> Iterator[None]:
+def where_allowed(frame: NvptxFrame, *indices: Sequence[Affine]) -> Iterator[None]:
     """What a thread does only if its checks have passed."""
-    mask: Value | None = None
+    mask: LlvmValue | None = None
     for index in indices:
         mask = frame.w.both(mask, mask_of(frame, index, {}))
     if mask is None:
@@ -103,7 +103,7 @@ def where_allowed(frame: Frame, *indices: Sequence[Affine]) -> Iterator[None]:
         yield
 
 
-def together(frame: Frame, index: Sequence[Affine], make: Callable[[], list[Value]]) -> list[Value]:
+def together(frame: NvptxFrame, index: Sequence[Affine], make: Callable[[], list[LlvmValue]]) -> list[LlvmValue]:
     """What a warp does together, if the checks of all its lanes have passed; zeros else."""
     w = frame.w
     mask = mask_of(frame, index, {})
@@ -133,13 +133,13 @@ def _vector_align(mem: Mem, index: Sequence[Affine], simd: str, lanes: int, poin
     return known if mem.swizzle is None or known == size else None
 
 
-def _together(frame: Frame, index: Sequence[Affine], where: HirValue | None, simd: str) -> bool:
+def _together(frame: NvptxFrame, index: Sequence[Affine], where: Value | None, simd: str) -> bool:
     """Whether an access is allowed in all lanes or in none."""
     conditions = [guard.condition for guard in guards_of(frame, index)] + ([where.name] if where is not None else [])
     return all(frame.values[name].simd != simd for name in conditions)
 
 
-def load(frame: Frame, op: Load) -> None:
+def load(frame: NvptxFrame, op: Load) -> None:
     w, mem = frame.w, frame.memories[op.mem.name].type
     type = op.result.type
     assert isinstance(type, Tile)
@@ -147,7 +147,7 @@ def load(frame: Frame, op: Load) -> None:
     register = register_type(mem.dtype)
     pad = constant(register, float(op.pad or 0) if register.is_float else int(op.pad or 0))
 
-    def one(point: Point) -> Value:
+    def one(point: Point) -> LlvmValue:
         mask = mask_of(frame, op.index, point, op.where)
         if op.pad is not None:
             mask = w.both(mask, _inside(frame, mem, op.index, point))
@@ -174,7 +174,7 @@ def load(frame: Frame, op: Load) -> None:
     frame.define(op, Bundle(mem.dtype, axes, simd, lanes, tuple(items)))
 
 
-def store(frame: Frame, op: Store) -> None:
+def store(frame: NvptxFrame, op: Store) -> None:
     w, mem = frame.w, frame.memories[op.mem.name].type
     bundle = frame.values[op.value.name]
     axes, simd, lanes = bundle.axes, bundle.simd, bundle.lanes
@@ -206,7 +206,7 @@ def store(frame: Frame, op: Store) -> None:
                 w.store(value, element_address(frame, op.mem, op.index, here), bytes_of(mem.dtype))
 
 
-def cluster_store(frame: Frame, op: ClusterStore) -> None:
+def cluster_store(frame: NvptxFrame, op: ClusterStore) -> None:
     """To where the same address is in the other block's shared memory."""
     frame.require_feature(Feature.CLUSTERS, "clusters of blocks")
     w, mem = frame.w, frame.memories[op.mem.name].type
@@ -232,7 +232,7 @@ def elements_of(mem: Mem) -> int | None:
     return total
 
 
-def alloc(frame: Frame, op: Alloc) -> None:
+def alloc(frame: NvptxFrame, op: Alloc) -> None:
     """Scratch memory of a thread: of constant size only."""
     count = elements_of(op.type)
     size = (count or 0) * bytes_of(op.type.dtype)
@@ -240,10 +240,10 @@ def alloc(frame: Frame, op: Alloc) -> None:
         what = "scratch memory of a thread"
         what = f"{what} whose size only the launch knows" if count is None else f"{size} bytes of {what}"
         raise unsupported(what, f"use a constant size of at most {LOCAL_BYTES} bytes, or memory that the launch gives", "NVPTX")
-    frame.memories[op.result.name] = Memory(frame.w.alloca(I8, max(size, 1), 16), op.type)
+    frame.memories[op.result.name] = AddressedMemory(frame.w.alloca(I8, max(size, 1), 16), op.type)
 
 
-def global_ref(frame: Frame, op: GlobalRef) -> None:
+def global_ref(frame: NvptxFrame, op: GlobalRef) -> None:
     """A table of literals: constant memory, or global memory when it is larger than that."""
     table = frame.kernel.globals.get(op.name_)
     if table is None:
@@ -257,7 +257,7 @@ def global_ref(frame: Frame, op: GlobalRef) -> None:
     text = f"@{symbol} = internal addrspace({space}) constant [{len(table.values)} x {element}] [{numbers}], align 16"
     if text not in frame.kernel.module.globals:
         frame.kernel.module.globals.append(text)
-    frame.memories[op.result.name] = Memory(Value(pointer(space), f"@{symbol}"), mem)
+    frame.memories[op.result.name] = AddressedMemory(LlvmValue(pointer(space), f"@{symbol}"), mem)
 
 
 def _stored(value: int | float, dtype: str) -> int | float:

@@ -8,8 +8,8 @@ from compiler.backends.llvm.arithmetic import rounded
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.types import F32
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.core import Unary, dtype_of
 from compiler.hir.types import is_float
 
@@ -24,7 +24,7 @@ def has(op: Unary) -> bool:
     return is_float(dtype) and dtype != "f64" and op.operator in (*_DIRECT, "exp", "log", "tanh")
 
 
-def unary(frame: Frame, op: Unary) -> None:
+def unary(frame: NvptxFrame, op: Unary) -> None:
     w, held = frame.w, frame.values[op.value.name]
     operator = f"{op.operator} ftz" if "ftz" in op.flags and op.operator == "exp2" else op.operator
     items = []
@@ -39,7 +39,7 @@ def unary(frame: Frame, op: Unary) -> None:
     frame.define(op, Bundle(held.dtype, held.axes, held.simd, held.lanes, tuple(items)))
 
 
-def _one(w: FunctionWriter, operator: str, x: Value) -> Value:
+def _one(w: FunctionWriter, operator: str, x: LlvmValue) -> LlvmValue:
     match operator:
         case "exp":
             return _call(w, "exp2", w.binary("fmul", x, constant(F32, _LOG2_E)))
@@ -51,7 +51,7 @@ def _one(w: FunctionWriter, operator: str, x: Value) -> Value:
             return _call(w, operator, x)
 
 
-def _tanh(w: FunctionWriter, x: Value) -> Value:
+def _tanh(w: FunctionWriter, x: LlvmValue) -> LlvmValue:
     """1 - 2 / (e + 1) with e = exp(2x); near 0, where that cancels, the first terms of the series."""
     m = Maths(w, F32)
     e = _call(w, "exp2 ftz", m.mul(x, m.number(2 * _LOG2_E)))
@@ -60,5 +60,5 @@ def _tanh(w: FunctionWriter, x: Value) -> Value:
     return m.select(m.is_("olt", m.abs(x), _NEAR_0), near, far)
 
 
-def _call(w: FunctionWriter, operator: str, x: Value) -> Value:
+def _call(w: FunctionWriter, operator: str, x: LlvmValue) -> LlvmValue:
     return w.assembly(f"{_DIRECT[operator]} $0, $1;", [F32], "f", [x], pure=True)[0]

@@ -5,9 +5,9 @@ from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.arithmetic import from_memory, to_memory
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.types import LlvmType, memory_type, register_type, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.backends.nvptx.access import element_address, mask_of
-from compiler.backends.nvptx.frame import Frame, memory_kind
+from compiler.backends.nvptx.frame import NvptxFrame, memory_kind
 from compiler.hir.gpu import Atomic
 from compiler.hir.memory import mem_of
 from compiler.hir.types import is_float
@@ -22,7 +22,7 @@ _WITHOUT_ANSWER = ("relaxed", "release")
 _BITS = {"and", "or", "xor", "exchange"}
 
 
-def atomic(frame: Frame, op: Atomic) -> None:
+def atomic(frame: NvptxFrame, op: Atomic) -> None:
     w, dtype = frame.w, mem_of(op.mem).dtype
     if memory_type(dtype).bits < 16:
         raise frame.lacks(f"atomics on {dtype}", "use 32-bit elements")
@@ -49,7 +49,7 @@ def _prefix(op: Atomic) -> str:
     return f"atom.{order}.{_SCOPES[op.scope]}.{memory_kind(mem_of(op.mem))}"
 
 
-def _native(frame: Frame, operation: str, dtype: str) -> str | None:
+def _native(frame: NvptxFrame, operation: str, dtype: str) -> str | None:
     """The instruction's operation and type, None where there is none."""
     bits = memory_type(dtype).bits
     if operation == "exchange":
@@ -77,7 +77,7 @@ def _native(frame: Frame, operation: str, dtype: str) -> str | None:
             return None
 
 
-def _change(frame: Frame, op: Atomic, dtype: str) -> Value:
+def _change(frame: NvptxFrame, op: Atomic, dtype: str) -> LlvmValue:
     w = frame.w
     address = element_address(frame, op.mem, op.index)
     value, operation = frame.values[op.value.name].scalar, op.operation
@@ -106,7 +106,7 @@ def _change(frame: Frame, op: Atomic, dtype: str) -> Value:
     return _loop(frame, op, address, operation, value, dtype)
 
 
-def _is_read(frame: Frame, op: Atomic) -> bool:
+def _is_read(frame: NvptxFrame, op: Atomic) -> bool:
     """Whether something wants what the element held before: else nobody waits for the memory's answer."""
     every = (inner for top in frame.function.body.body for inner in top.walk())
     return any(op.result in inner.operand_values or op.result.name in inner.symbols for inner in every)
@@ -116,19 +116,19 @@ def _word(dtype: str) -> LlvmType:
     return vector(f"i{memory_type(dtype).bits}")
 
 
-def _from_word(frame: Frame, word: Value, dtype: str) -> Value:
+def _from_word(frame: NvptxFrame, word: LlvmValue, dtype: str) -> LlvmValue:
     element = memory_type(dtype).element
     return frame.w.convert("bitcast", word, element) if word.type.element != element else word
 
 
-def _swap(frame: Frame, op: Atomic, address: Value, expected: Value, value: Value) -> Value:
+def _swap(frame: NvptxFrame, op: Atomic, address: LlvmValue, expected: LlvmValue, value: LlvmValue) -> LlvmValue:
     bits = expected.type.bits
     kind = {16: "h", 32: "r", 64: "l"}[bits]
     text = f"{_prefix(op)}.cas.b{bits} $0, [$1], $2, $3;"
     return frame.w.assembly(text, [expected.type], f"l,{kind},{kind}", [address, expected, value])[0]
 
 
-def _loop(frame: Frame, op: Atomic, address: Value, operation: str, value: Value, dtype: str) -> Value:
+def _loop(frame: NvptxFrame, op: Atomic, address: LlvmValue, operation: str, value: LlvmValue, dtype: str) -> LlvmValue:
     """Compute the new value from what was there, and swap; again where another thread came between."""
     w = frame.w
     word = vector(f"i{memory_type(dtype).bits}")

@@ -13,7 +13,7 @@ from compiler.backends.nvptx import overlap
 from compiler.backends.nvptx.access import CONSTANT_SPACE, symbol_of
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.emit import emit_kernel
-from compiler.backends.nvptx.frame import Kernel, TensorMap
+from compiler.backends.nvptx.frame import NvptxKernel, TensorMap
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.backends.nvptx.written_out import without_calls
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -130,7 +130,7 @@ def _symbol(function: HirFunction, taken: set[str]) -> str:
     return name
 
 
-def _entry(kernel: Kernel) -> KernelEntry:
+def _entry(kernel: NvptxKernel) -> KernelEntry:
     parameters = []
     for parameter in kernel.function.parameters:
         if isinstance(parameter.type, Mem):

@@ -2,14 +2,14 @@
 which a wait may find done."""
 
 from compiler.backends.llvm.types import I32, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.backends.nvptx.access import element_address, mask_of, where_allowed
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.machines.gpu import Feature
 
 
-def async_copy(frame: Frame, op: AsyncCopy) -> None:
+def async_copy(frame: NvptxFrame, op: AsyncCopy) -> None:
     w = frame.w
     where = frame.values[op.where.name].scalar if op.where is not None else None
     where = w.both(where, mask_of(frame, op.source_index, {}))
@@ -37,7 +37,7 @@ def _text(op: AsyncCopy, size: str) -> str:
     return f"cp.async.{level}.shared.global [$0], [$1], {size};"
 
 
-def _at_once(frame: Frame, op: AsyncCopy, to: Value, source: Value, where: Value | None) -> None:
+def _at_once(frame: NvptxFrame, op: AsyncCopy, to: LlvmValue, source: LlvmValue, where: LlvmValue | None) -> None:
     w = frame.w
     type = vector("i32", op.bytes // 4 if op.bytes > 4 else 0)
     if where is None:
@@ -54,11 +54,11 @@ def _at_once(frame: Frame, op: AsyncCopy, to: Value, source: Value, where: Value
     w.store(w.phi(type, [(found, end), ("zeroinitializer" if type.lanes else "0", before)]), to, op.bytes)
 
 
-def async_commit(frame: Frame, op: AsyncCommit) -> None:
+def async_commit(frame: NvptxFrame, op: AsyncCommit) -> None:
     if frame.has(Feature.ASYNC_COPIES):
         frame.w.call_void("llvm.nvvm.cp.async.commit.group")
 
 
-def async_wait(frame: Frame, op: AsyncWait) -> None:
+def async_wait(frame: NvptxFrame, op: AsyncWait) -> None:
     if frame.has(Feature.ASYNC_COPIES):
         frame.w.call_void("llvm.nvvm.cp.async.wait.group", constant(I32, op.count))

@@ -12,8 +12,8 @@ from compiler.backends.llvm.arithmetic import rounded
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.types import F32
-from compiler.backends.llvm.writer import FunctionWriter, Value
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.core import Binary, Const
 from compiler.hir.types import is_float
 
@@ -23,7 +23,7 @@ FAR = 2.0**64, 2.0**-64
 TOGETHER = 4
 
 
-def shares_divisor(frame: Frame, op: Binary) -> bool:
+def shares_divisor(frame: NvptxFrame, op: Binary) -> bool:
     """Whether many floats are divided by one that isn't a power of two."""
     left, right = frame.values[op.left.name], frame.values[op.right.name]
     if op.operator != "div" or not is_float(left.dtype) or left.dtype == "f64":
@@ -33,7 +33,7 @@ def shares_divisor(frame: Frame, op: Binary) -> bool:
     return not right.axes and not right.lanes and len(left.items) * max(1, left.lanes) >= TOGETHER
 
 
-def divide(frame: Frame, op: Binary) -> None:
+def divide(frame: NvptxFrame, op: Binary) -> None:
     w, left = frame.w, frame.values[op.left.name]
     divisor = frame.values[op.right.name].scalar
     one = Maths(w, F32)
@@ -43,14 +43,14 @@ def divide(frame: Frame, op: Binary) -> None:
         return
     reciprocal = one.div(one.number(1.0), divisor)
     usual = one.both(one.is_("oge", divisor, DIVISORS[0]), one.is_("ole", divisor, DIVISORS[1]))
-    made: list[Value] = []
+    made: list[LlvmValue] = []
     together = max(1, TOGETHER // max(1, left.lanes))
     for start in range(0, len(left.items), together):
         made += _quotients(frame, left.items[start : start + together], divisor, reciprocal, usual)
     frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in made)))
 
 
-def _about(frame: Frame, numbers: tuple[Value, ...], divisor: Value) -> list[Value]:
+def _about(frame: NvptxFrame, numbers: tuple[LlvmValue, ...], divisor: LlvmValue) -> list[LlvmValue]:
     """Products with the reciprocal, right to 22 bits. The divisor is brought to the middle of the range, where it has a reciprocal."""
     w = frame.w
     one = Maths(w, F32)
@@ -65,7 +65,9 @@ def _about(frame: Frame, numbers: tuple[Value, ...], divisor: Value) -> list[Val
     return made
 
 
-def _quotients(frame: Frame, numbers: tuple[Value, ...], divisor: Value, reciprocal: Value, usual: Value) -> list[Value]:
+def _quotients(
+    frame: NvptxFrame, numbers: tuple[LlvmValue, ...], divisor: LlvmValue, reciprocal: LlvmValue, usual: LlvmValue
+) -> list[LlvmValue]:
     w = frame.w
     found, fine = [], usual
     for x in numbers:
@@ -90,10 +92,10 @@ def _quotients(frame: Frame, numbers: tuple[Value, ...], divisor: Value, recipro
     return [w.phi(q.type, [(q, quick), (e, slow)]) for q, e in zip(found, exact, strict=True)]
 
 
-def _exact(w: FunctionWriter, x: Value, divisor: Value) -> Value:
+def _exact(w: FunctionWriter, x: LlvmValue, divisor: LlvmValue) -> LlvmValue:
     """The division itself; as assembly, or LLVM would take it out of its branch."""
 
-    def one(number: Value) -> Value:
+    def one(number: LlvmValue) -> LlvmValue:
         return w.assembly("div.rn.f32 $0, $1, $2;", [F32], "f,f", [number, divisor])[0]
 
     if not x.type.lanes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.backends.llvm import arithmetic, structured
 from compiler.backends.llvm.bundle import scalar_bundle
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I64, PTR, LlvmType, memory_type, pointer
 from compiler.backends.llvm.writer import ModuleWriter, constant
@@ -31,7 +31,7 @@ from compiler.backends.nvptx import (
     words,
 )
 from compiler.backends.nvptx.debug import Debug
-from compiler.backends.nvptx.frame import Frame, Kernel, TensorMap
+from compiler.backends.nvptx.frame import NvptxFrame, NvptxKernel, TensorMap
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
@@ -47,7 +47,7 @@ from compiler.hir.gpu import (
     FenceAsync,
     GridIndex,
     GridSync,
-    Match,
+    MatchLanes,
     Redux,
     SharedAlloc,
     Shuffle,
@@ -84,7 +84,7 @@ from compiler.machines.nvidia import first_with
 
 MAX_THREADS = 1024
 
-EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
+EMITTERS: dict[type[Instruction], Callable[[NvptxFrame, Any], None]] = {
     Load: access.load,
     Store: access.store,
     Alloc: access.alloc,
@@ -105,7 +105,7 @@ EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
     Atomic: atomics.atomic,
     Shuffle: warps.shuffle,
     Vote: warps.vote,
-    Match: warps.match,
+    MatchLanes: warps.match,
     Elect: warps.elect,
     Redux: warps.redux,
     MmaLoad: fragments.mma_load,
@@ -137,7 +137,7 @@ EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
 """Instructions that this back end has its own code for; all others are emitted as everywhere."""
 
 
-def emit(frame: Frame, op: Instruction) -> None:
+def emit(frame: NvptxFrame, op: Instruction) -> None:
     """One instruction."""
     match op:
         case For():
@@ -158,7 +158,7 @@ def emit(frame: Frame, op: Instruction) -> None:
                 emit_plain(frame, op)
 
 
-def _marks(frame: Frame, op: For) -> str:
+def _marks(frame: NvptxFrame, op: For) -> str:
     """Loops are unrolled as marked."""
     unroll = op.mark("unroll")
     module = frame.kernel.module
@@ -175,7 +175,7 @@ def _marks(frame: Frame, op: For) -> str:
 
 def emit_kernel(
     module: ModuleWriter, function: HirFunction, symbol: str, target: GpuTarget, tables: dict[str, HirGlobal], debug: Debug
-) -> Kernel:
+) -> NvptxKernel:
     """Write one kernel into the module."""
     maps = hopper.tensor_maps(function)
     parameters: list[tuple[LlvmType, str]] = []
@@ -194,7 +194,7 @@ def emit_kernel(
     parameters.append((pointer(1), "fault"))
     w = module.function(symbol, None, parameters, "ptx_kernel", _bounds(function, target))
     w.parameter_notes = notes
-    kernel = Kernel(function, symbol, module, target, tables, debug, emit)
+    kernel = NvptxKernel(function, symbol, module, target, tables, debug, emit)
     kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
     static = shared.plan(function, target)
     if static > shared.STATIC_LIMIT:
@@ -203,10 +203,10 @@ def emit_kernel(
     debug.begin(w, function.span or next(spans, None))
     flag = w.alloca(I64)
     w.store(constant(I64, 0), flag)
-    frame = Frame(function=function, kernel=kernel, w=w, flag=flag, finish=w.label("finish"), record=w.parameters[-1])
+    frame = NvptxFrame(function=function, kernel=kernel, w=w, flag=flag, finish=w.label("finish"), record=w.parameters[-1])
     for parameter, held in zip(function.parameters, w.parameters, strict=False):
         if isinstance(parameter.type, Mem):
-            frame.memories[parameter.name] = Memory(held, parameter.type)
+            frame.memories[parameter.name] = AddressedMemory(held, parameter.type)
         else:
             assert isinstance(parameter.type, Tile)
             dtype = parameter.type.dtype

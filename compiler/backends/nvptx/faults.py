@@ -7,15 +7,15 @@ thread in the grid plus one (0: nothing failed), word 2 the number of the check,
 
 from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, pass_check
 from compiler.backends.llvm.types import I32, I64, pointer
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.memory import Check
 
 RECORD_WORDS = 8
 GLOBAL = pointer(1)
 
 
-def check(frame: Frame, op: Check) -> None:
+def check(frame: NvptxFrame, op: Check) -> None:
     w, kernel = frame.w, frame.kernel
     condition = frame.values[op.condition.name]
     kernel.checks.append(check_site(frame, op))
@@ -55,19 +55,19 @@ def _make(outer: FunctionWriter, name: str) -> None:
     w.ret()
 
 
-def special(w: FunctionWriter, name: str) -> Value:
+def special(w: FunctionWriter, name: str) -> LlvmValue:
     """A special register of the thread, as a 64-bit number."""
     return w.convert("zext nneg", w.call(f"llvm.nvvm.read.ptx.sreg.{name}", I32), "i64")
 
 
-def thread_in_block(w: FunctionWriter) -> Value:
+def thread_in_block(w: FunctionWriter) -> LlvmValue:
     """The thread's number in its block, x fastest."""
     total = w.mul(special(w, "tid.z"), special(w, "ntid.y"))
     total = w.mul(w.add(total, special(w, "tid.y")), special(w, "ntid.x"))
     return w.add(total, special(w, "tid.x"))
 
 
-def thread_in_grid(w: FunctionWriter) -> Value:
+def thread_in_grid(w: FunctionWriter) -> LlvmValue:
     """Blocks one after the other, x fastest, and threads in each."""
     block = w.mul(special(w, "ctaid.z"), special(w, "nctaid.y"))
     block = w.mul(w.add(block, special(w, "ctaid.y")), special(w, "nctaid.x"))

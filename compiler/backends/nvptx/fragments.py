@@ -8,14 +8,14 @@ from compiler.backends.llvm.bundle import scalar_bundle, unsupported
 from compiler.backends.llvm.indexing import strides_of
 from compiler.backends.llvm.masked import load_where
 from compiler.backends.llvm.types import F32, I32, I64, LlvmType, memory_type, register_type
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.backends.nvptx.access import element_address, mask_of, together
 from compiler.backends.nvptx.faults import special
 from compiler.backends.nvptx.fragment_shapes import PADDED, PRODUCTS, shape_of
-from compiler.backends.nvptx.frame import Frame, fragment_bundle, memory_kind
+from compiler.backends.nvptx.frame import NvptxFrame, fragment_bundle, memory_kind
 from compiler.hir.affine import Affine
 from compiler.hir.core import Const
-from compiler.hir.instruction import Value as HirValue
+from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
 from compiler.hir.types import Fragment, FragmentRole, bytes_of
@@ -30,7 +30,7 @@ def _name(shape: Shape) -> str:
     return "m{}n{}k{}".format(*shape)
 
 
-def fill(frame: Frame, op: Const) -> None:
+def fill(frame: NvptxFrame, op: Const) -> None:
     """A fragment of one number everywhere."""
     assert isinstance(op.type, Fragment)
     w = frame.w
@@ -42,7 +42,7 @@ def fill(frame: Frame, op: Const) -> None:
     frame.define(op, fragment_bundle(op.type, [held] * count))
 
 
-def _repeated(w: FunctionWriter, value: Value) -> Value:
+def _repeated(w: FunctionWriter, value: LlvmValue) -> LlvmValue:
     """A number of 8 or 16 bits (or an f32's bits) as often as a word holds it."""
     if value.type.is_float:
         return w.convert("bitcast", value, "i32")
@@ -53,7 +53,7 @@ def _repeated(w: FunctionWriter, value: Value) -> Value:
 # ---- loads and stores ----------------------------------------------------------------------------------------------------
 
 
-def _stride(frame: Frame, mem: HirValue) -> Value:
+def _stride(frame: NvptxFrame, mem: Value) -> LlvmValue:
     """Elements from one row (column) of a matrix to the next."""
     strides = strides_of(frame, frame.memories[mem.name].type)
     if strides[-1].number != 1:
@@ -61,7 +61,7 @@ def _stride(frame: Frame, mem: HirValue) -> Value:
     return frame.w.convert("trunc", strides[-2], "i32") if strides[-2].number is None else constant(I32, strides[-2].number)
 
 
-def mma_load(frame: Frame, op: MmaLoad) -> None:
+def mma_load(frame: NvptxFrame, op: MmaLoad) -> None:
     fragment, w = op.type, frame.w
     assert isinstance(fragment, Fragment)
     register, count = frame.registers_of(fragment)
@@ -73,7 +73,7 @@ def mma_load(frame: Frame, op: MmaLoad) -> None:
     name = f"wmma.load.{role}.sync.aligned.{op.layout}.{_name(shape_of(fragment))}.{memory_kind(mem_of(op.mem))}.{word}"
     stride = _stride(frame, op.mem)
 
-    def make() -> list[Value]:
+    def make() -> list[LlvmValue]:
         outputs = ", ".join(f"${n}" for n in range(count))
         text = f"{name} {{{outputs}}}, [${count}], ${count + 1};"
         return w.assembly(text, [register] * count, "l,r", [element_address(frame, op.mem, op.index), stride])
@@ -84,7 +84,7 @@ def mma_load(frame: Frame, op: MmaLoad) -> None:
     frame.define(op, fragment_bundle(fragment, held))
 
 
-def mma_store(frame: Frame, op: MmaStore) -> None:
+def mma_store(frame: NvptxFrame, op: MmaStore) -> None:
     w = frame.w
     fragment = op.fragment.type
     assert isinstance(fragment, Fragment)
@@ -96,7 +96,7 @@ def mma_store(frame: Frame, op: MmaStore) -> None:
     stride = _stride(frame, op.mem)
     count = len(held)
 
-    def make() -> list[Value]:
+    def make() -> list[LlvmValue]:
         inputs = ", ".join(f"${n + 1}" for n in range(count))
         kind = {"i32": "r", "float": "f", "double": "d"}[held[0].type.element]
         constraints = ",".join(["l", *[kind] * count, "r"])
@@ -106,7 +106,7 @@ def mma_store(frame: Frame, op: MmaStore) -> None:
     together(frame, op.index, make)
 
 
-def mma(frame: Frame, op: Mma) -> None:
+def mma(frame: NvptxFrame, op: Mma) -> None:
     w = frame.w
     a, c = op.a.type, op.c.type
     assert isinstance(a, Fragment) and isinstance(c, Fragment)
@@ -128,7 +128,7 @@ def mma(frame: Frame, op: Mma) -> None:
     frame.define(op, fragment_bundle(c, results))
 
 
-def _multiply(w: FunctionWriter, name: str, results: list[LlvmType], held: list[list[Value]]) -> list[Value]:
+def _multiply(w: FunctionWriter, name: str, results: list[LlvmType], held: list[list[LlvmValue]]) -> list[LlvmValue]:
     number = len(results)
     groups = ["{" + ", ".join(f"${n}" for n in range(number)) + "}"]
     for registers in held:
@@ -142,7 +142,7 @@ def _multiply(w: FunctionWriter, name: str, results: list[LlvmType], held: list[
 # ---- 8x8x8 ---------------------------------------------------------------------------------------------------------------
 
 
-def _places(frame: Frame, fragment: Fragment, layout: str) -> list[tuple[Value, Value]]:
+def _places(frame: NvptxFrame, fragment: Fragment, layout: str) -> list[tuple[LlvmValue, LlvmValue]]:
     """Where the two elements of a lane lie, behind the matrix's first: along the memory's last dims."""
     w = frame.w
     lane = special(w, "laneid")
@@ -157,7 +157,7 @@ def _places(frame: Frame, fragment: Fragment, layout: str) -> list[tuple[Value, 
     return found
 
 
-def _address(frame: Frame, mem: HirValue, index: tuple[Affine, ...], place: tuple[Value, Value]) -> Value:
+def _address(frame: NvptxFrame, mem: Value, index: tuple[Affine, ...], place: tuple[LlvmValue, LlvmValue]) -> LlvmValue:
     w = frame.w
     first = element_address(frame, mem, index)
     strides = strides_of(frame, frame.memories[mem.name].type)
@@ -165,7 +165,7 @@ def _address(frame: Frame, mem: HirValue, index: tuple[Affine, ...], place: tupl
     return w.offset(first, offset, memory_type(mem_of(mem).dtype))
 
 
-def _load_small(frame: Frame, op: MmaLoad, fragment: Fragment) -> list[Value]:
+def _load_small(frame: NvptxFrame, op: MmaLoad, fragment: Fragment) -> list[LlvmValue]:
     w, dtype = frame.w, fragment.dtype
     mask = mask_of(frame, op.index, {})
     zero = constant(register_type(dtype), 0.0)
@@ -178,7 +178,7 @@ def _load_small(frame: Frame, op: MmaLoad, fragment: Fragment) -> list[Value]:
     return [w.binary("or", low, w.binary("shl", high, constant(I32, 16)))]
 
 
-def _store_small(frame: Frame, op: MmaStore, fragment: Fragment, held: list[Value]) -> None:
+def _store_small(frame: NvptxFrame, op: MmaStore, fragment: Fragment, held: list[LlvmValue]) -> None:
     w, dtype = frame.w, fragment.dtype
     mask = mask_of(frame, op.index, {})
     for value, place in zip(held, _places(frame, fragment, op.layout), strict=True):
@@ -193,7 +193,7 @@ def _store_small(frame: Frame, op: MmaStore, fragment: Fragment, held: list[Valu
 # ---- ldmatrix and stmatrix -------------------------------------------------------------------------------------------------
 
 
-def load_matrix(frame: Frame, op: LoadMatrix) -> None:
+def load_matrix(frame: NvptxFrame, op: LoadMatrix) -> None:
     w, count = frame.w, op.count
     outputs = ", ".join(f"${n}" for n in range(count))
     trans = ".trans" if op.transpose else ""
@@ -202,7 +202,7 @@ def load_matrix(frame: Frame, op: LoadMatrix) -> None:
     frame.define(op, *[scalar_bundle("u32", value) for value in together(frame, op.index, make)])
 
 
-def store_matrix(frame: Frame, op: StoreMatrix) -> None:
+def store_matrix(frame: NvptxFrame, op: StoreMatrix) -> None:
     frame.require_feature(Feature.STORE_MATRIX, "stmatrix")
     w, count = frame.w, len(op.values)
     inputs = ", ".join(f"${n + 1}" for n in range(count))

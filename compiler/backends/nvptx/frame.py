@@ -7,9 +7,9 @@ from attrs import Factory
 
 from compiler.backends.llvm.bundle import Bundle, unsupported
 from compiler.backends.llvm.checks import CheckSite
-from compiler.backends.llvm.frame import Frame as BaseFrame
+from compiler.backends.llvm.frame import FunctionFrame
 from compiler.backends.llvm.types import I32, I64, LlvmType
-from compiler.backends.llvm.writer import ModuleWriter, Value, constant, poison
+from compiler.backends.llvm.writer import LlvmValue, ModuleWriter, constant, poison
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.fragment_shapes import PRODUCTS, registers_of
 from compiler.backends.nvptx.target import GpuTarget
@@ -40,7 +40,7 @@ class TensorMap:
 
 
 @define
-class Kernel:
+class NvptxKernel:
     """The compilation of one function."""
 
     function: HirFunction
@@ -49,8 +49,8 @@ class Kernel:
     target: GpuTarget
     globals: dict[str, HirGlobal]
     debug: Debug
-    emit: "Callable[[Frame, Instruction], None]"
-    tensor_maps: dict[TensorMap, Value] = Factory(dict)
+    emit: "Callable[[NvptxFrame, Instruction], None]"
+    tensor_maps: dict[TensorMap, LlvmValue] = Factory(dict)
     checks: list[CheckSite] = Factory(list)
     shared_bytes: int = 0
     """What shared allocations take so far."""
@@ -68,11 +68,11 @@ class Kernel:
 
 
 @define(kw_only=True)
-class Frame(BaseFrame):
+class NvptxFrame(FunctionFrame):
     """The kernel's function under construction. Its flag is 1 after a failed check of this thread."""
 
-    kernel: Kernel
-    record: Value
+    kernel: NvptxKernel
+    record: LlvmValue
     """Address of the fault record."""
     op: Instruction | None = None
     """The instruction at hand, for messages."""
@@ -94,9 +94,9 @@ class Frame(BaseFrame):
         if isinstance(type, Fragment):
             register, count = self.registers_of(type)
             return fragment_bundle(type, [poison(register)] * count)
-        return BaseFrame.undefined(self, type)
+        return FunctionFrame.undefined(self, type)
 
-    def still_good(self) -> Value | None:
+    def still_good(self) -> LlvmValue | None:
         if not self.kernel.has_checks:
             return None
         return self.w.compare("eq", self.w.load(I64, self.flag), constant(I64, 0))
@@ -130,7 +130,7 @@ class Frame(BaseFrame):
         self.require(lambda machine: machine.has(feature), what)
 
 
-def fragment_bundle(type: Fragment, registers: list[Value]) -> Bundle:
+def fragment_bundle(type: Fragment, registers: list[LlvmValue]) -> Bundle:
     """A fragment as a value: its registers, in the hardware's order."""
     return Bundle(type.dtype, (("register", len(registers)),), None, 0, tuple(registers))
 

@@ -1,11 +1,11 @@
 """What sm_90 adds to copies: barriers in shared memory that count bytes, and bulk copies of tensor boxes. A tensor that boxes are
 copied of is described to the hardware by a tensor map, a parameter of the kernel."""
 
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.types import I1, I32, I64, LlvmType, pointer, vector
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.backends.nvptx.access import element_address, where_allowed
-from compiler.backends.nvptx.frame import Frame, TensorMap
+from compiler.backends.nvptx.frame import NvptxFrame, TensorMap
 from compiler.backends.nvptx.shared import shared_block
 from compiler.hir.affine import Affine
 from compiler.hir.hopper import (
@@ -36,13 +36,13 @@ I16 = vector("i16")
 # ---- barriers --------------------------------------------------------------------------------------------------------------
 
 
-def barrier_make(frame: Frame, op: BarrierMake) -> None:
+def barrier_make(frame: NvptxFrame, op: BarrierMake) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     assert isinstance(op.type, Barrier)
-    frame.memories[op.result.name] = Memory(shared_block(frame, op), Mem("i64", (Affine.of(op.type.count),), space=Space.SHARED))
+    frame.memories[op.result.name] = AddressedMemory(shared_block(frame, op), Mem("i64", (Affine.of(op.type.count),), space=Space.SHARED))
 
 
-def barrier_init(frame: Frame, op: BarrierInit) -> None:
+def barrier_init(frame: NvptxFrame, op: BarrierInit) -> None:
     """Also made known to the bulk copies that will signal it: once for many, a fence takes longer than they do."""
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     place = element_address(frame, op.barrier, op.barrier_index)
@@ -51,7 +51,7 @@ def barrier_init(frame: Frame, op: BarrierInit) -> None:
         frame.w.call_void("llvm.nvvm.fence.mbarrier_init.release.cluster")
 
 
-def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:
+def barrier_arrive(frame: NvptxFrame, op: BarrierArrive) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     w, one = frame.w, constant(I32, 1)
     place = element_address(frame, op.barrier, op.barrier_index)
@@ -62,13 +62,13 @@ def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:
     w.call_void(f"llvm.nvvm.mbarrier.arrive.scope.{BARRIER_SCOPES[op.scope]}.space.cluster", there, one)
 
 
-def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
+def barrier_expect(frame: NvptxFrame, op: BarrierExpect) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     place = element_address(frame, op.barrier, op.barrier_index)
     frame.w.call("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, place, constant(I32, op.bytes))
 
 
-def barrier_wait(frame: Frame, op: BarrierWait) -> None:
+def barrier_wait(frame: NvptxFrame, op: BarrierWait) -> None:
     """Asks until the phase has ended; the hardware lets the thread sleep a while each time. What never comes is a fault of the kernel
     (0805) in the end: a device that hangs costs more."""
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
@@ -105,13 +105,13 @@ def tensor_maps(function: HirFunction) -> list[TensorMap]:
     return list(dict.fromkeys(map_of(op) for op in every if isinstance(op, BulkLoad | BulkStore)))
 
 
-def prefetch_map(w: FunctionWriter, map: Value) -> None:
+def prefetch_map(w: FunctionWriter, map: LlvmValue) -> None:
     """Has a tensor map fetched by the block's first thread, long before its first copy needs it."""
     first = "{ .reg .pred p; .reg .b32 t; mov.u32 t, %tid.x; setp.eq.u32 p, t, 0; @p prefetch.tensormap [$0]; }"
     w.assembly(first, [], "l", [map])
 
 
-def _coordinates(frame: Frame, index: tuple[Affine, ...], kind: LlvmType = I32) -> list[Value]:
+def _coordinates(frame: NvptxFrame, index: tuple[Affine, ...], kind: LlvmType = I32) -> list[LlvmValue]:
     """Innermost first, as numbers of 32 bits, or of another width."""
     w = frame.w
     found = []
@@ -121,7 +121,7 @@ def _coordinates(frame: Frame, index: tuple[Affine, ...], kind: LlvmType = I32) 
     return found
 
 
-def bulk_load(frame: Frame, op: BulkLoad) -> None:
+def bulk_load(frame: NvptxFrame, op: BulkLoad) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BULK)
     w = frame.w
     coordinates = _coordinates(frame, op.tensor_index)
@@ -148,7 +148,7 @@ def bulk_load(frame: Frame, op: BulkLoad) -> None:
         w.assembly(f"{name} [$0], [$1, {{{box}}}], [$2]{tail};", [], ",".join(kinds), arguments)
 
 
-def bulk_store(frame: Frame, op: BulkStore) -> None:
+def bulk_store(frame: NvptxFrame, op: BulkStore) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BULK)
     coordinates = _coordinates(frame, op.tensor_index)
     rank = len(coordinates)
@@ -160,11 +160,11 @@ def bulk_store(frame: Frame, op: BulkStore) -> None:
         frame.w.assembly(text, [], ",".join(["l", "l", *["r"] * rank]), arguments)
 
 
-def bulk_commit(frame: Frame, op: BulkCommit) -> None:
+def bulk_commit(frame: NvptxFrame, op: BulkCommit) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BULK)
     frame.w.call_void("llvm.nvvm.cp.async.bulk.commit.group")
 
 
-def bulk_wait(frame: Frame, op: BulkWait) -> None:
+def bulk_wait(frame: NvptxFrame, op: BulkWait) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BULK)
     frame.w.call_void(f"llvm.nvvm.cp.async.bulk.wait.group{'.read' if op.read else ''}", constant(I32, op.count))

@@ -7,7 +7,7 @@ and measured no faster."""
 
 import re
 
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.control import Return
 from compiler.hir.gpu import GridSync
 from compiler.hir.instruction import Instruction, Region, Value
@@ -20,7 +20,7 @@ _KERNEL = re.compile(r"(?ms)^\.visible \.entry (\w+)\(.*?^\}")
 _ACCESS = re.compile(r"\b(?:ld|st|atom|red|cp)\.[\w.:]*\bglobal\b")
 
 
-def body(frame: Frame, region: Region) -> None:
+def body(frame: NvptxFrame, region: Region) -> None:
     """A kernel's instructions, with the wait before the first of them that needs what came before."""
     overlapping = frame.has(Feature.EARLY_LAUNCHES)
     waited = not overlapping

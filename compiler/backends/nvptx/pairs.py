@@ -3,14 +3,14 @@
 
 from compiler.backends.llvm.bundle import Bundle, is_simd, points
 from compiler.backends.llvm.types import I32
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.core import Cast, Pack2, dtype_of
 from compiler.machines.gpu import Feature
 
 _NARROWED = {"bf16": "cvt.rn.bf16x2.f32", "f16": "cvt.rn.f16x2.f32"}
 
 
-def narrows(frame: Frame, op: Pack2) -> bool:
+def narrows(frame: NvptxFrame, op: Pack2) -> bool:
     """Whether the pairs were f32 before."""
     cast = op.value.source
     if not isinstance(cast, Cast) or cast.to not in _NARROWED or dtype_of(cast.value) != "f32" or not frame.has(Feature.NARROW_FLOATS):
@@ -18,7 +18,7 @@ def narrows(frame: Frame, op: Pack2) -> bool:
     return not is_simd(op.over) and frame.values[cast.value.name].simd is None and op.over in dict(frame.values[cast.value.name].axes)
 
 
-def pack(frame: Frame, op: Pack2) -> None:
+def pack(frame: NvptxFrame, op: Pack2) -> None:
     """As memory holds them, the first in the low half."""
     cast = op.value.source
     assert isinstance(cast, Cast)

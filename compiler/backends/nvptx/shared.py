@@ -1,11 +1,11 @@
 """Shared memory: allocations of constant size, as globals of the kernel, or at offsets of the dynamic block where they are too much
 for that; and views of the dynamic block."""
 
-from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.types import I8, I64, pointer
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.backends.nvptx.access import symbol_of
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.gpu import DynamicShared, SharedAlloc
@@ -26,7 +26,7 @@ def plan(function: HirFunction, target: GpuTarget) -> int:
     return laid_out(shared_uses(function))
 
 
-def shared_block(frame: Frame, op: SharedAlloc | BarrierMake) -> Value:
+def shared_block(frame: NvptxFrame, op: SharedAlloc | BarrierMake) -> LlvmValue:
     """Where an allocation lies."""
     kernel = frame.kernel
     use = shared_use(op)
@@ -36,23 +36,23 @@ def shared_block(frame: Frame, op: SharedAlloc | BarrierMake) -> Value:
         return frame.w.offset(_dynamic_base(frame), constant(I64, place), I8)
     symbol = kernel.module.unique(f"{kernel.symbol}_{symbol_of(op.result.name)}").replace(".", "_")
     kernel.module.globals.append(f"@{symbol} = internal addrspace(3) global [{use.bytes} x i8] poison, align {use.align}")
-    return Value(pointer(3), f"@{symbol}")
+    return LlvmValue(pointer(3), f"@{symbol}")
 
 
-def _dynamic_base(frame: Frame) -> Value:
+def _dynamic_base(frame: NvptxFrame) -> LlvmValue:
     module = frame.kernel.module
     text = f"@{DYNAMIC} = external addrspace(3) global [0 x i8], align {_ALIGN}"
     if text not in module.globals:
         module.globals.append(text)
-    return Value(pointer(3), f"@{DYNAMIC}")
+    return LlvmValue(pointer(3), f"@{DYNAMIC}")
 
 
-def shared_alloc(frame: Frame, op: SharedAlloc) -> None:
-    frame.memories[op.result.name] = Memory(shared_block(frame, op), op.type)
+def shared_alloc(frame: NvptxFrame, op: SharedAlloc) -> None:
+    frame.memories[op.result.name] = AddressedMemory(shared_block(frame, op), op.type)
 
 
-def dynamic_shared(frame: Frame, op: DynamicShared) -> None:
+def dynamic_shared(frame: NvptxFrame, op: DynamicShared) -> None:
     frame.kernel.dynamic_shared = True
     w = frame.w
     offset = w.add(frame.affine(op.offset), constant(I64, frame.kernel.dynamic_start))
-    frame.memories[op.result.name] = Memory(w.offset(_dynamic_base(frame), offset, I8), op.type)
+    frame.memories[op.result.name] = AddressedMemory(w.offset(_dynamic_base(frame), offset, I8), op.type)

@@ -4,9 +4,9 @@ from math import prod
 
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.types import I8, I32, I64
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.backends.nvptx.faults import special, thread_in_block
-from compiler.backends.nvptx.frame import ALL_LANES, Frame
+from compiler.backends.nvptx.frame import ALL_LANES, NvptxFrame
 from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, GridSync, SyncThreads, Uniform, WarpIndex, WarpSync
 from compiler.machines.gpu import Feature
 
@@ -14,13 +14,13 @@ _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "g
 _FENCES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
 
 
-def grid_index(frame: Frame, op: GridIndex) -> None:
+def grid_index(frame: NvptxFrame, op: GridIndex) -> None:
     known = known_place(frame, op.operator, op.dim)
     value = special(frame.w, f"{_REGISTERS[op.operator]}.{op.dim}") if known is None else constant(I64, known)
     frame.define(op, scalar_bundle("index", value))
 
 
-def known_place(frame: Frame, operator: str, dim: str) -> int | None:
+def known_place(frame: NvptxFrame, operator: str, dim: str) -> int | None:
     """What the size of the block says: its extents, and 0 for a thread along an extent of 1."""
     info = frame.function.kernel_info
     if info is None or info.workgroup is None:
@@ -31,7 +31,7 @@ def known_place(frame: Frame, operator: str, dim: str) -> int | None:
     return 0 if operator == "thread_idx" and extent == 1 else None
 
 
-def warp_index(frame: Frame, op: WarpIndex) -> None:
+def warp_index(frame: NvptxFrame, op: WarpIndex) -> None:
     """`lane` is a register; the warp's number is not (the one there is may change while the thread runs)."""
     w = frame.w
     match op.operator:
@@ -45,12 +45,12 @@ def warp_index(frame: Frame, op: WarpIndex) -> None:
     frame.define(op, scalar_bundle("index", value))
 
 
-def uniform(frame: Frame, op: Uniform) -> None:
+def uniform(frame: NvptxFrame, op: Uniform) -> None:
     """Known already: the value itself."""
     frame.define(op, frame.values[op.value.name])
 
 
-def sync_threads(frame: Frame, op: SyncThreads) -> None:
+def sync_threads(frame: NvptxFrame, op: SyncThreads) -> None:
     w = frame.w
     number = constant(I32, op.id)
     if op.arrive:
@@ -61,7 +61,7 @@ def sync_threads(frame: Frame, op: SyncThreads) -> None:
         w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", number)
 
 
-def _threads(frame: Frame, op: SyncThreads) -> Value:
+def _threads(frame: NvptxFrame, op: SyncThreads) -> LlvmValue:
     """How many threads a barrier counts: what it says, or all of the block, rounded up to warps."""
     w = frame.w
     extents = [known_place(frame, "block_dim", dim) for dim in "xyz"]
@@ -71,7 +71,7 @@ def _threads(frame: Frame, op: SyncThreads) -> Value:
     return w.convert("trunc", w.binary("and", w.add(total, constant(total.type, 31)), constant(total.type, -32)), "i32")
 
 
-def fence(frame: Frame, op: Fence) -> None:
+def fence(frame: NvptxFrame, op: Fence) -> None:
     if op.scope == "thread":
         # the order of one thread's own accesses: no instruction, but LLVM must keep it
         frame.w.assembly("", [], "", [])
@@ -79,12 +79,12 @@ def fence(frame: Frame, op: Fence) -> None:
         frame.w.line(f"fence {_FENCES[op.scope]}acq_rel")
 
 
-def warp_sync(frame: Frame, op: WarpSync) -> None:
+def warp_sync(frame: NvptxFrame, op: WarpSync) -> None:
     mask = frame.values[op.mask.name].scalar if op.mask is not None else ALL_LANES
     frame.w.call_void("llvm.nvvm.bar.warp.sync", mask)
 
 
-def cluster_sync(frame: Frame, op: ClusterSync) -> None:
+def cluster_sync(frame: NvptxFrame, op: ClusterSync) -> None:
     frame.require_feature(Feature.CLUSTERS, "clusters of blocks")
     if op.part != "wait":
         frame.w.call_void(f"llvm.nvvm.barrier.cluster.arrive{'' if op.writes else '.relaxed'}.aligned")
@@ -92,7 +92,7 @@ def cluster_sync(frame: Frame, op: ClusterSync) -> None:
         frame.w.call_void("llvm.nvvm.barrier.cluster.wait.aligned")
 
 
-def grid_sync(frame: Frame, op: GridSync) -> None:
+def grid_sync(frame: NvptxFrame, op: GridSync) -> None:
     """A thread of each block adds 1 to a counter of the launch, that of the first block what brings the sum to 2^31: the highest bit
     changes when all have come, and the others are 0 again."""
     w, kernel = frame.w, frame.kernel
@@ -114,6 +114,6 @@ def grid_sync(frame: Frame, op: GridSync) -> None:
     w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", constant(I32, 0))
 
 
-def fence_async(frame: Frame, op: FenceAsync) -> None:
+def fence_async(frame: NvptxFrame, op: FenceAsync) -> None:
     frame.require_feature(Feature.BULK_COPIES, "bulk copies")
     frame.w.call_void("llvm.nvvm.fence.proxy.async.shared_cta")

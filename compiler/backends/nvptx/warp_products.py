@@ -5,8 +5,8 @@ from itertools import product
 
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.types import LlvmType
-from compiler.backends.llvm.writer import FunctionWriter, Value, poison
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, poison
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.tensor_core import WARP_KINDS, WarpMma
 from compiler.machines.units.unit import Issue, Shape
 
@@ -14,8 +14,7 @@ _SUMS = {"f32": "f32", "i32": "s32", "f64": "f64"}
 _REGISTERS = {"i32": "r", "float": "f", "double": "d"}
 
 
-
-def warp_mma(frame: Frame, op: WarpMma) -> None:
+def warp_mma(frame: NvptxFrame, op: WarpMma) -> None:
     w, kind = frame.w, WARP_KINDS[op.dtype]
     frame.require(lambda machine: machine.multiplies(Issue.REGISTERS, op.dtype), f"tensor cores for {op.dtype}")
     unit = frame.target.machine.unit(Issue.REGISTERS)
@@ -45,19 +44,21 @@ def _order(op: WarpMma) -> dict[tuple[int, int], list[tuple[int, int]]]:
     }
 
 
-def _registers(w: FunctionWriter, held: Bundle, op: WarpMma) -> dict[tuple[int, int], list[Value]]:
+def _registers(w: FunctionWriter, held: Bundle, op: WarpMma) -> dict[tuple[int, int], list[LlvmValue]]:
     return {block: [w.extract(held.items[item], lane) for item, lane in spots] for block, spots in _order(op).items()}
 
 
-def _as_bundle(w: FunctionWriter, like: Bundle, op: WarpMma, found: dict[tuple[int, int], list[Value]]) -> Bundle:
-    items: list[Value] = [poison(item.type) for item in like.items]
+def _as_bundle(w: FunctionWriter, like: Bundle, op: WarpMma, found: dict[tuple[int, int], list[LlvmValue]]) -> Bundle:
+    items: list[LlvmValue] = [poison(item.type) for item in like.items]
     for block, spots in _order(op).items():
         for (item, lane), value in zip(spots, found[block], strict=True):
             items[item] = w.insert(items[item], value, lane)
     return Bundle(like.dtype, like.axes, like.simd, like.lanes, tuple(items))
 
 
-def _multiplied(w: FunctionWriter, name: str, piece: Shape, op: WarpMma, sums: list[Value], a: list[Value], b: list[Value]) -> list[Value]:
+def _multiplied(
+    w: FunctionWriter, name: str, piece: Shape, op: WarpMma, sums: list[LlvmValue], a: list[LlvmValue], b: list[LlvmValue]
+) -> list[LlvmValue]:
     """The four sums of a block with its products added: rows 8 apart at pairs of columns."""
     if piece[:2] == (16, 8):
         along = piece[2] * len(a) // op.shape[2]
@@ -70,7 +71,7 @@ def _multiplied(w: FunctionWriter, name: str, piece: Shape, op: WarpMma, sums: l
     return [*found[0], *found[1]]
 
 
-def _mma(w: FunctionWriter, name: str, sums: list[Value], a: list[Value], b: list[Value]) -> list[Value]:
+def _mma(w: FunctionWriter, name: str, sums: list[LlvmValue], a: list[LlvmValue], b: list[LlvmValue]) -> list[LlvmValue]:
     number = len(sums)
     results = "{" + ", ".join(f"${n}" for n in range(number)) + "}"
     groups = [results]

@@ -4,9 +4,9 @@ registers. The accumulator is a tile, whose axes say which register is which (`r
 from compiler.backends.llvm.bundle import Bundle, unsupported
 from compiler.backends.llvm.indexing import strides_of
 from compiler.backends.llvm.types import I32, I64, LlvmType
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.backends.nvptx.access import element_address
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.affine import Affine
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
@@ -18,7 +18,7 @@ from compiler.hir.hopper import (
     kind_of,
     register_points,
 )
-from compiler.hir.instruction import Value as HirValue
+from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
@@ -28,7 +28,7 @@ _SWIZZLES = {"128B": (128, 1), "64B": (64, 2), "32B": (32, 3)}
 """Bytes of a row, and the descriptor's code."""
 
 
-def _require(frame: Frame) -> None:
+def _require(frame: NvptxFrame) -> None:
     if frame.target.machine.unit(Issue.WARPGROUP) is None:
         raise frame.lacks("products of warpgroups", "they are for sm_90a; `mma` is for all targets")
 
@@ -43,13 +43,13 @@ def _points(bundle: Bundle) -> list[dict[str, int]]:
     return points
 
 
-def _registers(bundle: Bundle) -> list[Value]:
+def _registers(bundle: Bundle) -> list[LlvmValue]:
     return [bundle.at(point) for point in _points(bundle)]
 
 
-def _as_bundle(like: Bundle, registers: list[Value]) -> Bundle:
+def _as_bundle(like: Bundle, registers: list[LlvmValue]) -> Bundle:
     """A bundle of `like`'s axes from registers in the hardware's order."""
-    places: dict[tuple[int, ...], Value] = {}
+    places: dict[tuple[int, ...], LlvmValue] = {}
     for point, value in zip(_points(like), registers, strict=True):
         places[tuple(point[name] for name in like.names)] = value
     return Bundle(like.dtype, like.axes, None, 0, tuple(places[key] for key in sorted(places)))
@@ -58,7 +58,7 @@ def _as_bundle(like: Bundle, registers: list[Value]) -> Bundle:
 # ---- descriptors -----------------------------------------------------------------------------------------------------------
 
 
-def _descriptor(frame: Frame, mem: HirValue, index: tuple[Affine, ...], transposed: bool) -> Value:
+def _descriptor(frame: NvptxFrame, mem: Value, index: tuple[Affine, ...], transposed: bool) -> LlvmValue:
     """Where a matrix lies in shared memory, and how: rows of 32, 64 or 128 bytes, swizzled, eight rows after eight. Transposed
     (contiguous along rows or columns rather than the depth), it is made of boxes that wide, one behind the other."""
     w, type = frame.w, frame.memories[mem.name].type
@@ -87,7 +87,7 @@ def _descriptor(frame: Frame, mem: HirValue, index: tuple[Affine, ...], transpos
     return found
 
 
-def _steps(frame: Frame, type: Mem, index: tuple[Affine, ...]) -> Value:
+def _steps(frame: NvptxFrame, type: Mem, index: tuple[Affine, ...]) -> LlvmValue:
     """How many times 16 bytes elements at a constant place lie behind the memory's begin."""
     total = constant(I64, 0)
     for form, stride in zip(index, strides_of(frame, type), strict=True):
@@ -99,7 +99,7 @@ def _steps(frame: Frame, type: Mem, index: tuple[Affine, ...]) -> Value:
 # ---- the product -----------------------------------------------------------------------------------------------------------
 
 
-def mma(frame: Frame, op: WarpgroupMma) -> None:
+def mma(frame: NvptxFrame, op: WarpgroupMma) -> None:
     _require(frame)
     w = frame.w
     dtype = mem_of(op.b).dtype
@@ -136,7 +136,7 @@ def mma(frame: Frame, op: WarpgroupMma) -> None:
     frame.define(op, _as_bundle(held, _tied(frame, text, result, count, [*a_kinds, "l", "r"], arguments)))
 
 
-def _operand_a(frame: Frame, op: WarpgroupMma, first: int) -> tuple[list[Value], str, list[str]]:
+def _operand_a(frame: NvptxFrame, op: WarpgroupMma, first: int) -> tuple[list[LlvmValue], str, list[str]]:
     """The operand's values, its text, and their constraints; operand numbers start at `first`."""
     if isinstance(op.a.type, Mem):
         return [_descriptor(frame, op.a, op.a_index, op.transpose_a)], f"${first}", ["l"]
@@ -148,23 +148,23 @@ def _operand_a(frame: Frame, op: WarpgroupMma, first: int) -> tuple[list[Value],
     return list(items), "{" + ", ".join(f"${first + n}" for n in range(4)) + "}", ["r"] * 4
 
 
-def _tied(frame: Frame, text: str, type: LlvmType, count: int, kinds: list[str], arguments: list[Value]) -> list[Value]:
+def _tied(frame: NvptxFrame, text: str, type: LlvmType, count: int, kinds: list[str], arguments: list[LlvmValue]) -> list[LlvmValue]:
     """Assembly whose first arguments are also its results, in the same registers."""
     constraints = ",".join([*[str(n) for n in range(count)], *kinds])
     return frame.w.assembly(text, [type] * count, constraints, arguments)
 
 
-def fence(frame: Frame, op: WarpgroupFence) -> None:
+def fence(frame: NvptxFrame, op: WarpgroupFence) -> None:
     _require(frame)
     frame.w.call_void("llvm.nvvm.wgmma.fence.sync.aligned")
 
 
-def commit(frame: Frame, op: WarpgroupCommit) -> None:
+def commit(frame: NvptxFrame, op: WarpgroupCommit) -> None:
     _require(frame)
     frame.w.call_void("llvm.nvvm.wgmma.commit_group.sync.aligned")
 
 
-def wait(frame: Frame, op: WarpgroupWait) -> None:
+def wait(frame: NvptxFrame, op: WarpgroupWait) -> None:
     """Tied to the accumulators, so that nothing that reads them moves above it."""
     _require(frame)
     bundles = [frame.values[value.name] for value in op.values]
@@ -183,7 +183,7 @@ def wait(frame: Frame, op: WarpgroupWait) -> None:
     frame.define(op, *made)
 
 
-def set_registers(frame: Frame, op: SetMaxRegisters) -> None:
+def set_registers(frame: NvptxFrame, op: SetMaxRegisters) -> None:
     if not frame.has(Feature.REGISTER_TRANSFER):
         raise frame.lacks("registers handed from role to role", "they are for sm_90a and sm_100a")
     frame.w.assembly(f"setmaxnreg.{op.direction}.sync.aligned.u32 {op.registers};", [], "", [])

@@ -6,17 +6,17 @@ from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.arithmetic import to_memory
 from compiler.backends.llvm.bundle import Bundle, scalar_bundle
 from compiler.backends.llvm.types import I1, I32, I64
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.backends.nvptx.faults import special
-from compiler.backends.nvptx.frame import ALL_LANES, Frame
-from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote
+from compiler.backends.nvptx.frame import ALL_LANES, NvptxFrame
+from compiler.hir.gpu import Elect, MatchLanes, Redux, Shuffle, Vote
 from compiler.machines.gpu import Feature
 
 _MODES = {"idx": "idx", "up": "up", "down": "down", "xor": "bfly"}
 _REDUX = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
 
 
-def _words(w: FunctionWriter, value: Value, make: Callable[[Value], Value]) -> Value:
+def _words(w: FunctionWriter, value: LlvmValue, make: Callable[[LlvmValue], LlvmValue]) -> LlvmValue:
     """`make` of each 32-bit word of a value of any type, and the value of the results."""
     type = value.type
     if type.lanes:
@@ -38,14 +38,14 @@ def _words(w: FunctionWriter, value: Value, make: Callable[[Value], Value]) -> V
     return make(value)
 
 
-def _exchange(w: FunctionWriter, mode: str, value: Value, lane: Value, width: int) -> Value:
+def _exchange(w: FunctionWriter, mode: str, value: LlvmValue, lane: LlvmValue, width: int) -> LlvmValue:
     """The clamp word: where groups of lanes end, and in its low part the last lane that may be read (the first, for `up`)."""
     clamp = constant(I32, (32 - width) << 8 | (0 if mode == "up" else 31))
     name = f"llvm.nvvm.shfl.sync.{_MODES[mode]}.i32"
     return _words(w, value, lambda word: w.call(name, I32, ALL_LANES, word, lane, clamp))
 
 
-def shuffle(frame: Frame, op: Shuffle) -> None:
+def shuffle(frame: NvptxFrame, op: Shuffle) -> None:
     """Narrow floats are f32 in registers and travel so."""
     w, held, lane = frame.w, frame.values[op.value.name], frame.values[op.lane.name].scalar
     items = tuple(_exchange(w, op.mode, item, lane, op.width) for item in held.items)
@@ -56,14 +56,14 @@ def shuffle(frame: Frame, op: Shuffle) -> None:
     frame.define(op, Bundle(held.dtype, held.axes, held.simd, held.lanes, items))
 
 
-def vote(frame: Frame, op: Vote) -> None:
+def vote(frame: NvptxFrame, op: Vote) -> None:
     ballot = op.operation == "ballot"
     predicate = frame.values[op.predicate.name].scalar
     found = frame.w.call(f"llvm.nvvm.vote.{op.operation}.sync", I32 if ballot else I1, ALL_LANES, predicate)
     frame.define(op, scalar_bundle("i32" if ballot else "i1", found))
 
 
-def match(frame: Frame, op: Match) -> None:
+def match(frame: NvptxFrame, op: MatchLanes) -> None:
     """Compared are the bits, as memory would hold them."""
     w, held = frame.w, frame.values[op.value.name]
     bits = to_memory(w, held.scalar, held.dtype)
@@ -79,7 +79,7 @@ def match(frame: Frame, op: Match) -> None:
     frame.define(op, scalar_bundle("i32", found))
 
 
-def elect(frame: Frame, op: Elect) -> None:
+def elect(frame: NvptxFrame, op: Elect) -> None:
     """The first lane, where there is no instruction for it."""
     w = frame.w
     if frame.has(Feature.ELECTION):
@@ -89,7 +89,7 @@ def elect(frame: Frame, op: Elect) -> None:
     frame.define(op, scalar_bundle("i1", chosen))
 
 
-def redux(frame: Frame, op: Redux) -> None:
+def redux(frame: NvptxFrame, op: Redux) -> None:
     """One instruction from sm_80 on; before, five exchanges."""
     w, held = frame.w, frame.values[op.value.name]
     value = held.scalar

@@ -5,20 +5,20 @@ from itertools import pairwise
 
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.types import I32, I64, LlvmType, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.backends.nvptx.access import element_address, mask_of, where_allowed
-from compiler.backends.nvptx.frame import Frame
+from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.alignment import alignment
 from compiler.hir.types import bytes_of
 from compiler.hir.words import WORD, LoadWords, StoreWords
 
 
-def load_words(frame: Frame, op: LoadWords) -> None:
+def load_words(frame: NvptxFrame, op: LoadWords) -> None:
     w, size = frame.w, WORD * op.count
     mem = frame.memories[op.mem.name].type
     address = element_address(frame, op.mem, op.index)
     mask = mask_of(frame, op.index, {})
-    bytes: Value | None = None
+    bytes: LlvmValue | None = None
     if op.valid is not None:
         known = w.mul(frame.values[op.valid.name].scalar, constant(I64, bytes_of(mem.dtype)))
         least = w.call("llvm.smax.i64", I64, known, constant(I64, 0))
@@ -33,12 +33,12 @@ def load_words(frame: Frame, op: LoadWords) -> None:
     frame.define(op, *[scalar_bundle("u32", word) for word in words])
 
 
-def _read(frame: Frame, address: Value, count: int, mask: Value | None) -> list[Value]:
+def _read(frame: NvptxFrame, address: LlvmValue, count: int, mask: LlvmValue | None) -> list[LlvmValue]:
     """Words at a multiple of as many bytes; zeros where the mask is false."""
     w = frame.w
     type: LlvmType = vector("i32", count) if count > 1 else I32
 
-    def parts(whole: Value) -> list[Value]:
+    def parts(whole: LlvmValue) -> list[LlvmValue]:
         return [w.extract(whole, lane) for lane in range(count)] if count > 1 else [whole]
 
     if mask is None:
@@ -54,7 +54,7 @@ def _read(frame: Frame, address: Value, count: int, mask: Value | None) -> list[
     return parts(w.phi(type, [(found, end), ("zeroinitializer" if type.lanes else "0", before)]))
 
 
-def _shifted(frame: Frame, address: Value, count: int, mask: Value | None, bytes: Value | None) -> list[Value]:
+def _shifted(frame: NvptxFrame, address: LlvmValue, count: int, mask: LlvmValue | None, bytes: LlvmValue | None) -> list[LlvmValue]:
     w, size = frame.w, WORD * count
     place = w.value(I64, f"ptrtoint {address} to i64")
     behind = w.convert("trunc", w.binary("and", place, constant(I64, size - 1)), "i32")
@@ -77,7 +77,7 @@ def _shifted(frame: Frame, address: Value, count: int, mask: Value | None, bytes
     return [w.call("llvm.fshr.i32", I32, high, low, bits) for low, high in pairwise(held)]
 
 
-def _first_bytes(frame: Frame, bytes: Value, before: int) -> Value:
+def _first_bytes(frame: NvptxFrame, bytes: LlvmValue, before: int) -> LlvmValue:
     """Ones where a word has bytes that are wanted; `before`: of the words before it."""
     w = frame.w
     here = w.call("llvm.smax.i32", I32, w.binary("sub", bytes, constant(I32, before)), constant(I32, 0))
@@ -86,7 +86,7 @@ def _first_bytes(frame: Frame, bytes: Value, before: int) -> Value:
     return w.select(w.compare("sge", here, constant(I32, WORD)), constant(I32, -1), ones)
 
 
-def store_words(frame: Frame, op: StoreWords) -> None:
+def store_words(frame: NvptxFrame, op: StoreWords) -> None:
     w = frame.w
     values = [frame.values[value.name].scalar for value in op.values]
     with where_allowed(frame, op.index):
@@ -94,7 +94,7 @@ def store_words(frame: Frame, op: StoreWords) -> None:
         if len(values) == 1:
             w.store(values[0], address, WORD)
             return
-        whole = Value(vector("i32", len(values)), "poison")
+        whole = LlvmValue(vector("i32", len(values)), "poison")
         for lane, value in enumerate(values):
             whole = w.insert(whole, value, lane)
         w.store(whole, address, WORD * len(values))

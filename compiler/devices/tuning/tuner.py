@@ -18,7 +18,7 @@ from compiler.launch.cuda import tuned
 from compiler.launch.cuda.calls import PlannedCall
 from compiler.launch.cuda.planning import Settle, TuningCase, first
 from compiler.options import Tuning
-from compiler.schedule.gpu.choose import Choice
+from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import Facts
 from runtime import forks
 from runtime.cuda.gpu import Gpu
@@ -40,7 +40,7 @@ class GpuTuner:
     changes: int = 0
     """Runs that took another way than the model's."""
     _ended: bool = False
-    _known: Cache[tuple[str, str], tuple[Choice, bool]] = Factory(partial(Cache, TUNED))
+    _known: Cache[tuple[str, str], tuple[LaunchChoice, bool]] = Factory(partial(Cache, TUNED))
     """The choices, and whether another run would take the same."""
     _lock: threading.Lock = Factory(forks.lock)
 
@@ -48,7 +48,7 @@ class GpuTuner:
         """The call of the choice that is known to be the fastest for a case's sizes, or is found to be now."""
         return partial(self._settled, case)
 
-    def _settled(self, case: TuningCase, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make) -> PlannedCall:
+    def _settled(self, case: TuningCase, choices: tuple[LaunchChoice, ...], sizes: Mapping[str, int], call: Make) -> PlannedCall:
         choices = affordable(choices, case.tuning.seconds)
         if len(choices) < 2:
             return first(choices, sizes, call)
@@ -80,12 +80,12 @@ class GpuTuner:
             tuning.tell(f"tuning took {self.spent:.0f} s in this process: from here on estimates decide, where nothing is known")
 
     def _run(
-        self, case: TuningCase, choices: Sequence[Choice], usual: PlannedCall, call: Make, making: float
-    ) -> tuple[Choice, bool]:
+        self, case: TuningCase, choices: Sequence[LaunchChoice], usual: PlannedCall, call: Make, making: float
+    ) -> tuple[LaunchChoice, bool]:
         """The choice, and whether it lasts. `making`: seconds that the usual one took to make."""
         trials: list[Trials] = []
 
-        def candidate(choice: Choice) -> Round:
+        def candidate(choice: LaunchChoice) -> Round:
             if not trials:
                 trials.append(Trials(usual, case.given, case.values, case.stream))
             return trials[0].candidate(call(choice.facts))
@@ -99,7 +99,7 @@ class GpuTuner:
         return choice, result.verdict.lasts
 
 
-def affordable(choices: tuple[Choice, ...], seconds: float) -> tuple[Choice, ...]:
+def affordable(choices: tuple[LaunchChoice, ...], seconds: float) -> tuple[LaunchChoice, ...]:
     """The first of the choices, as many as can be timed in half of these seconds by what they are estimated to take."""
     left, within = 1e9 * seconds / 2, []
     for choice in choices:
@@ -110,7 +110,7 @@ def affordable(choices: tuple[Choice, ...], seconds: float) -> tuple[Choice, ...
     return tuple(within) or choices[:1]
 
 
-def words(case: TuningCase, usual: PlannedCall, choice: Choice, count: int, result: ContestResult) -> str:
+def words(case: TuningCase, usual: PlannedCall, choice: LaunchChoice, count: int, result: ContestResult) -> str:
     """A run in a line."""
     shapes = ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in case.given.items() if isinstance(value, Tensor))
     line = f"tuned {usual.steps[0].plan.where or usual.steps[0].plan.kernel.name} ({shapes}): "

@@ -18,7 +18,7 @@ from compiler.launch.emulator import launch_choices
 from compiler.launch.plan import KernelPlan
 from compiler.launch.slots import Workspace, element_name
 from compiler.options import Tuning
-from compiler.schedule.gpu.choose import Choice
+from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.typed_ast import nodes
 from runtime.cuda.gpu import Gpu
@@ -28,11 +28,11 @@ from runtime.cuda.stream import Stream
 from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
-Settle = Callable[[tuple[Choice, ...], Mapping[str, int], Callable[[Facts], PlannedCall]], PlannedCall]
+Settle = Callable[[tuple[LaunchChoice, ...], Mapping[str, int], Callable[[Facts], PlannedCall]], PlannedCall]
 """Takes one of several choices for these sizes: gives its call, which the function makes."""
 
 
-def first(choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Callable[[Facts], PlannedCall]) -> PlannedCall:
+def first(choices: tuple[LaunchChoice, ...], sizes: Mapping[str, int], call: Callable[[Facts], PlannedCall]) -> PlannedCall:
     """The call of what is estimated to end first."""
     return call(choices[0].facts)
 
@@ -68,7 +68,7 @@ class GpuPlan:
     def known(self) -> dict[str, int]:
         return self.plan.known
 
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[LaunchChoice, ...]:
         """The facts that hold, and what they leave to choose."""
         kernel, slots, tensors, known = self.plan.kernel, self.plan.bound.slots, self.tensors, self.known
         foreign = {place for place, name in slots.tensors if not _begins_aligned(tensors[name])}

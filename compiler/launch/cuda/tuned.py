@@ -10,7 +10,7 @@ from attrs import asdict, evolve
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
 from compiler.launch.cache import TUNING_RUNS
-from compiler.schedule.gpu.choose import Choice
+from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from runtime.cuda.device import CudaDevice
@@ -30,13 +30,13 @@ def case_of(facts: Facts, sizes: Mapping[str, int], device: CudaDevice) -> str:
     return f"{device.properties} {device.driver.version} {held}"
 
 
-def known_choice(name: str, case: str, choices: Sequence[Choice]) -> Choice | None:
+def known_choice(name: str, case: str, choices: Sequence[LaunchChoice]) -> LaunchChoice | None:
     """The choice that a run took, here or in another process; None where none is known."""
     tiling = _runs(name).get(case, {}).get("tiling")
     return next((choice for choice in choices if _as_json(choice.facts.tiling) == tiling), None) if tiling is not None else None
 
 
-def keep(name: str, case: str, choice: Choice, sizes: Mapping[str, int], device: str) -> None:
+def keep(name: str, case: str, choice: LaunchChoice, sizes: Mapping[str, int], device: str) -> None:
     """Put a run's choice there. `device`: its name."""
     runs = {key: run for key, run in _runs(name).items() if key != case}
     left = dict([*runs.items()][1 - MOST :])

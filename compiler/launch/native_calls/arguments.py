@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.launch.native_calls.code import CallCode
 from compiler.launch.native_calls.numbers import MOST, WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, ArrayLayout, NumberArgument, Unplannable
@@ -22,10 +22,10 @@ class TakenArray:
     argument."""
 
     argument: ArrayArgument
-    data: Callable[[], Value]
+    data: Callable[[], LlvmValue]
     extents: tuple[WholeNumber, ...]
-    strides: tuple[Value, ...] = ()
-    object: Value | None = None
+    strides: tuple[LlvmValue, ...] = ()
+    object: LlvmValue | None = None
 
     @property
     def width(self) -> int:
@@ -37,17 +37,17 @@ class TakenNumber:
     """A number of the call: as kernels take it, asked when one runs, and as a whole number where it is one."""
 
     dtype: DType
-    value: Callable[[], Value]
+    value: Callable[[], LlvmValue]
     whole: WholeNumber | None = None
 
 
-def require_type(code: CallCode, given: Value, wanted: type) -> None:
+def require_type(code: CallCode, given: LlvmValue, wanted: type) -> None:
     """The object is exactly of this type, not of a type under it."""
     held = code.w.load(PTR, code.at(given, arrays.TYPE))
     code.require(code.w.compare("eq", held, code.object(wanted)))
 
 
-def take_array(code: CallCode, given: Value, argument: ArrayArgument) -> TakenArray:
+def take_array(code: CallCode, given: LlvmValue, argument: ArrayArgument) -> TakenArray:
     w = code.w
     require_type(code, given, np.ndarray)
     _require_dtype(code, w.load(PTR, code.at(given, arrays.DTYPE)), argument.dtype)
@@ -70,19 +70,19 @@ def take_array(code: CallCode, given: Value, argument: ArrayArgument) -> TakenAr
     return TakenArray(argument, lambda: data, tuple(extents), tuple(strides), given)
 
 
-def _require_dtype(code: CallCode, held: Value, wanted: np.dtype[np.generic]) -> None:
+def _require_dtype(code: CallCode, held: LlvmValue, wanted: np.dtype[np.generic]) -> None:
     """The dtype is NumPy's own object for it, or another one of that class and of the machine's byte order, as unpickled arrays have."""
     w = code.w
     order = ord(wanted.byteorder)
 
-    def is_like() -> Value:
+    def is_like() -> LlvmValue:
         same = w.compare("eq", w.load(PTR, code.at(held, arrays.TYPE)), code.object(type(wanted)))
         return w.binary("and", same, w.compare("eq", w.load(I8, code.at(held, arrays.BYTE_ORDER)), constant(I8, order)))
 
     code.require(code.either(w.compare("eq", held, code.object(wanted)), w.true, is_like))
 
 
-def _require_strides(code: CallCode, strides: list[Value], argument: ArrayArgument) -> None:
+def _require_strides(code: CallCode, strides: list[LlvmValue], argument: ArrayArgument) -> None:
     """The strides are whole numbers of elements, and the rows dense where they should be, else not."""
     w, width = code.w, int(argument.dtype.itemsize)
     if width > 1:
@@ -95,7 +95,7 @@ def _require_strides(code: CallCode, strides: list[Value], argument: ArrayArgume
     code.require(w.compare(predicate, strides[-1], constant(I64, width)))
 
 
-def bounds_of(code: CallCode, array: TakenArray) -> tuple[Value, Value]:
+def bounds_of(code: CallCode, array: TakenArray) -> tuple[LlvmValue, LlvmValue]:
     """The addresses of the first byte of the elements, and of the one behind their last."""
     w = code.w
     low = high = w.value(I64, f"ptrtoint {array.data()} to i64")
@@ -110,7 +110,7 @@ def bounds_of(code: CallCode, array: TakenArray) -> tuple[Value, Value]:
     return low, w.binary("add", high, constant(I64, array.width))
 
 
-def take_number(code: CallCode, given: Value, argument: NumberArgument) -> TakenNumber:
+def take_number(code: CallCode, given: LlvmValue, argument: NumberArgument) -> TakenNumber:
     require_type(code, given, argument.python)
     if argument.python is float:
         value = _taken_float(code, code.call("PyFloat_AsDouble", DOUBLE, given), argument.dtype)
@@ -121,7 +121,7 @@ def take_number(code: CallCode, given: Value, argument: NumberArgument) -> Taken
     return _taken_int(code, number, argument.dtype)
 
 
-def _taken_float(code: CallCode, number: Value, dtype: DType) -> Value:
+def _taken_float(code: CallCode, number: LlvmValue, dtype: DType) -> LlvmValue:
     match dtype:
         case DType.F64:
             return number
@@ -134,7 +134,7 @@ EXACT = {DType.F32: 1 << 24, DType.F64: MOST}
 """Ints up to here are the same as floats of these types."""
 
 
-def _taken_int(code: CallCode, number: Value, dtype: DType) -> TakenNumber:
+def _taken_int(code: CallCode, number: LlvmValue, dtype: DType) -> TakenNumber:
     w = code.w
     least, most = -MOST, MOST
     if dtype is DType.BOOL:

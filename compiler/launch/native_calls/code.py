@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.backends.llvm.types import I8, I64, PTR, LlvmType
-from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.launch.native_calls.numbers import MOST, WholeNumber, known
 
 NAME = "zyntax_bound_call"
-NULL = Value(PTR, "null")
+NULL = LlvmValue(PTR, "null")
 
 
 class CallCode:
@@ -23,40 +23,40 @@ class CallCode:
 
     # ---- what it refers to ----
 
-    def object(self, referred: Any) -> Value:
+    def object(self, referred: Any) -> LlvmValue:
         """The address of an object of Python's that lives as long as the code."""
         name = self._names.get(id(referred))
         if name is None:
             name = self._names[id(referred)] = f"object{len(self._names)}"
             self.objects[name] = referred
             self.module.globals.append(f"@{name} = external global i8")
-        return Value(PTR, f"@{name}")
+        return LlvmValue(PTR, f"@{name}")
 
-    def text(self, words: str) -> Value:
+    def text(self, words: str) -> LlvmValue:
         """A text of C's."""
         name = f"@text{len(self.module.globals)}"
         self.module.globals.append(f'{name} = private constant [{len(words) + 1} x i8] c"{words}\\00"')
-        return Value(PTR, name)
+        return LlvmValue(PTR, name)
 
-    def call(self, name: str, result: LlvmType, *arguments: Value) -> Value:
+    def call(self, name: str, result: LlvmType, *arguments: LlvmValue) -> LlvmValue:
         """A call of a function of Python's, NumPy's or C's."""
         self.module.declare(name, f"{result} ({', '.join(str(a.type) for a in arguments)})")
         return self.w.call(name, result, *arguments)
 
-    def do(self, name: str, *arguments: Value) -> None:
+    def do(self, name: str, *arguments: LlvmValue) -> None:
         """The same where it gives nothing."""
         self.module.declare(name, f"void ({', '.join(str(a.type) for a in arguments)})")
         self.w.call_void(name, *arguments)
 
     # ---- where it goes ----
 
-    def require(self, condition: Value) -> None:
+    def require(self, condition: LlvmValue) -> None:
         """Goes on where the condition holds; else these are calls for the next code."""
         going = self.w.label("going")
         self.w.branch_if(condition, going, self._otherwise)
         self.w.start(going)
 
-    def require_below(self, number: Value, most: int = MOST) -> WholeNumber:
+    def require_below(self, number: LlvmValue, most: int = MOST) -> WholeNumber:
         """The number, which is at least 0 and below `most`."""
         self.require(self.w.compare("ult", number, constant(I64, most)))
         return WholeNumber(self.w, number, most)
@@ -65,7 +65,7 @@ class CallCode:
         if self.number(first).value.text != self.number(second).value.text:
             self.require(self.holds("eq", first, second))
 
-    def holds(self, predicate: str, first: WholeNumber | int, second: WholeNumber | int) -> Value:
+    def holds(self, predicate: str, first: WholeNumber | int, second: WholeNumber | int) -> LlvmValue:
         return self.w.compare(predicate, self.number(first).value, self.number(second).value)
 
     def number(self, number: WholeNumber | int) -> WholeNumber:
@@ -81,7 +81,7 @@ class CallCode:
             self.require(self.w.compare("olt", rough, constant(rough.type, float(most))))
         return WholeNumber(self.w, total, most)
 
-    def rough(self, number: WholeNumber) -> Value:
+    def rough(self, number: WholeNumber) -> LlvmValue:
         """The number as a float, which no product leaves."""
         return self.w.convert("sitofp", number.value, "double")
 
@@ -92,10 +92,10 @@ class CallCode:
         self.module.declare(tail, "ptr (ptr, ptr, i64, ptr)")
         self.w.ret(self.w.value(PTR, f"tail call ptr @{tail}({parameters})"))
 
-    def at(self, address: Value, offset: int) -> Value:
+    def at(self, address: LlvmValue, offset: int) -> LlvmValue:
         return self.w.offset(address, constant(I64, offset), I8)
 
-    def either(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
+    def either(self, condition: LlvmValue, then: Callable[[], LlvmValue], otherwise: Callable[[], LlvmValue]) -> LlvmValue:
         """One of two values, of which only that one is computed."""
         w = self.w
         yes, no, joined = w.label("yes"), w.label("no"), w.label("joined")

@@ -7,7 +7,7 @@ program, which runs it once more and tells what is wrong."""
 from typing import Any
 
 from compiler.backends.llvm.types import I8, I64, PTR
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.launch.native_calls import results
 from compiler.launch.native_calls.arguments import TakenArray, take_array, take_number
 from compiler.launch.native_calls.code import NULL, CallCode
@@ -105,7 +105,7 @@ class _Call:
         """A forked process begins its teams elsewhere."""
         w = self.w
         self.code.module.globals.append(f"@{FORKED} = external global i8")
-        fine = w.compare("eq", w.load(I8, Value(PTR, f"@{FORKED}")), constant(I8, 0))
+        fine = w.compare("eq", w.load(I8, LlvmValue(PTR, f"@{FORKED}")), constant(I8, 0))
         alone = w.true()
         for launch in launches:
             alone = w.binary("and", alone, w.binary("xor", launch.in_threads, w.true()))
@@ -122,7 +122,7 @@ class _Call:
         last = launches[-1]
         return grouped(last.results, [last.part(number) for number in range(len(last.results))])
 
-    def _made(self, value: Any) -> Value:
+    def _made(self, value: Any) -> LlvmValue:
         if value is None:
             none = self.code.object(None)
             self.code.do("Py_IncRef", none)
@@ -132,7 +132,7 @@ class _Call:
         return results.object_of(self.code, value)
 
 
-def _arrays_of(value: Any) -> list[Value]:
+def _arrays_of(value: Any) -> list[LlvmValue]:
     """The arrays among the parts of a value."""
     if isinstance(value, tuple):
         return [array for part in value for array in _arrays_of(part)]

@@ -4,7 +4,7 @@ the way through the program. It stays for as long as the process does: a functio
 from collections.abc import Mapping
 
 from compiler.backends.llvm.types import I8, I64, PTR
-from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from runtime.calls.vectorcall import ENTRY, KEPT, SLOW
 
 FIRST, SLOWLY = "zyntax_call", "zyntax_call_slowly"
@@ -28,14 +28,14 @@ def _function(module: ModuleWriter, name: str) -> FunctionWriter:
     return module.function(name, PTR, [(PTR, "self"), (PTR, "args"), (I64, "count"), (PTR, "keywords")])
 
 
-def _field(w: FunctionWriter, offset: int) -> Value:
+def _field(w: FunctionWriter, offset: int) -> LlvmValue:
     return w.load(PTR, w.offset(w.parameters[0], constant(I64, offset), I8))
 
 
 def _first(module: ModuleWriter, offsets: Mapping[str, int]) -> None:
     w = _function(module, FIRST)
     parameters = ", ".join(map(str, w.parameters))
-    with w.when(w.compare("ne", _field(w, offsets[KEPT]), Value(PTR, "null"))):
+    with w.when(w.compare("ne", _field(w, offsets[KEPT]), LlvmValue(PTR, "null"))):
         w.ret(w.value(PTR, f"tail call ptr {_field(w, offsets[ENTRY]).text}({parameters})"))
     w.ret(w.value(PTR, f"tail call ptr @{SLOWLY}({parameters})"))
 
@@ -44,10 +44,10 @@ def _slowly(module: ModuleWriter, offsets: Mapping[str, int]) -> None:
     w = _function(module, SLOWLY)
     _, given, count, keywords = w.parameters
     slow = _field(w, offsets[SLOW])
-    with w.when(w.compare("eq", slow, Value(PTR, "null"))):
+    with w.when(w.compare("eq", slow, LlvmValue(PTR, "null"))):
         module.declare("PyErr_SetString", "void (ptr, ptr)")
-        w.call_void("PyErr_SetString", Value(PTR, f"@{EMPTIED}"), Value(PTR, "@emptied"))
-        w.ret(Value(PTR, "null"))
+        w.call_void("PyErr_SetString", LlvmValue(PTR, f"@{EMPTIED}"), LlvmValue(PTR, "@emptied"))
+        w.ret(LlvmValue(PTR, "null"))
     for name in ("Py_IncRef", "Py_DecRef"):
         module.declare(name, "void (ptr)")
     module.declare("PyObject_Vectorcall", "ptr (ptr, ptr, i64, ptr)")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
 from compiler.backends.llvm.checks import RECORD_VALUES
 from compiler.backends.llvm.types import I64, PTR, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, While
 from compiler.hir.memory import Alloc
@@ -63,7 +63,7 @@ def require_plannable(kernel: BuiltKernel, alone: bool) -> None:
 class LaunchCode:
     """A launch while it is written. `in_threads`, once it is prepared: whether it is worth threads."""
 
-    in_threads: Value
+    in_threads: LlvmValue
 
     def __init__(self, code: CallCode, held: Held, number: int, planned: PlannedLaunch) -> None:
         self.code, self.w, self.held, self.number = code, code.w, held, number
@@ -185,7 +185,7 @@ class LaunchCode:
             holds = self.w.binary("or", holds, self.code.holds("sle", self._of(form), 0))
         self.code.require(holds)
 
-    def _work(self) -> Value:
+    def _work(self) -> LlvmValue:
         """Inner steps of the launch, roughly."""
         w = self.w
         total = self.code.rough(self.code.number(0))
@@ -222,10 +222,10 @@ class LaunchCode:
                 results.clear(code, room, size, unless)
         slots = self._slots(w.select(self.in_threads, constant(I64, threads), constant(I64, 1)))
 
-        def run() -> Value:
+        def run() -> LlvmValue:
             return code.call(kernel_symbol(self.number), I64, slots)
 
-        def run_beside() -> Value:
+        def run_beside() -> LlvmValue:
             thread = code.call("PyEval_SaveThread", PTR)
             status = run()
             code.do("PyEval_RestoreThread", thread)
@@ -239,7 +239,7 @@ class LaunchCode:
         w.branch_if(w.compare("eq", status, constant(I64, 0)), ended, "failed")
         w.start(ended)
 
-    def _slots(self, threads: Value) -> Value:
+    def _slots(self, threads: LlvmValue) -> LlvmValue:
         """The kernel's arguments as it takes them."""
         code, w, arguments = self.code, self.w, self.launch.arguments
         slots, record = w.alloca(I64, len(arguments) + 2), w.alloca(I64, 1 + RECORD_VALUES)
@@ -268,12 +268,12 @@ class LaunchCode:
             raise Unplannable("an array that is copied first")
         return array
 
-    def _stride(self, array: TakenArray, axis: int) -> Value:
+    def _stride(self, array: TakenArray, axis: int) -> LlvmValue:
         if not array.strides:
             raise Unplannable("strides of a contiguous array")
         return self.w.binary("sdiv exact", array.strides[axis], constant(I64, array.width))
 
-    def _number(self, name: str, dtype: DType) -> Value:
+    def _number(self, name: str, dtype: DType) -> LlvmValue:
         if name in self.numbers:
             taken = self.numbers[name]
             if taken.dtype is not dtype:

@@ -1,7 +1,7 @@
 """Whole numbers in machine code, with how large they can be: arithmetic on them never leaves 64 bits."""
 
 from compiler.backends.llvm.types import I64
-from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.launch.native_calls.plan import Unplannable
 from runtime.records import frozen
 
@@ -17,7 +17,7 @@ class WholeNumber:
     large. Affine forms are evaluated with it as with ints."""
 
     w: FunctionWriter
-    value: Value
+    value: LlvmValue
     bound: int
 
     def __attrs_post_init__(self) -> None:

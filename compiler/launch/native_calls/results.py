@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.launch.native_calls.arguments import DOUBLE
 from compiler.launch.native_calls.code import NULL, CallCode
 from compiler.launch.native_calls.numbers import WholeNumber
@@ -22,8 +22,8 @@ NUMBER_BYTES = 16
 class Room:
     """Memory of a launch: its address, and the array whose memory it is, where there is one."""
 
-    data: Value
-    array: Value | None = None
+    data: LlvmValue
+    array: LlvmValue | None = None
 
 
 @frozen(eq=False)
@@ -39,9 +39,9 @@ class Held:
 
     def __init__(self, code: CallCode) -> None:
         self.code = code
-        self._cells: list[tuple[Value, str, str]] = []
+        self._cells: list[tuple[LlvmValue, str, str]] = []
 
-    def hold(self, address: Value, given_back_by: str, failed: str) -> None:
+    def hold(self, address: LlvmValue, given_back_by: str, failed: str) -> None:
         """Goes to the block `failed` where there is none."""
         w = self.code.w
         cell = w.alloca(PTR)
@@ -52,7 +52,7 @@ class Held:
         w.branch_if(w.compare("eq", address, NULL), failed, going)
         w.start(going)
 
-    def give_back(self, only: str = "", but: Sequence[Value] = ()) -> None:
+    def give_back(self, only: str = "", but: Sequence[LlvmValue] = ()) -> None:
         """All of it, or what is given back by `only` this function, but not these."""
         w = self.code.w
         kept = {address.text for address in but}
@@ -72,13 +72,13 @@ def new_array(code: CallCode, plan: ResultPlan, extents: Sequence[WholeNumber], 
     for axis, extent in enumerate(extents):
         w.store(extent.value, code.at(shape, 8 * axis))
 
-    def small() -> Value:
+    def small() -> LlvmValue:
         code.do("Py_IncRef", descriptor)  # the new array takes it
         none, zero = NULL, constant(I32, 0)
         rank = constant(I32, len(extents))
         return code.call("PyArray_NewFromDescr", PTR, code.object(_ndarray()), descriptor, rank, shape, none, none, zero, none)
 
-    def large() -> Value:
+    def large() -> LlvmValue:
         form = code.text("((" + "L" * len(extents) + ")O)")
         code.module.declare("PyObject_CallFunction", "ptr (ptr, ptr, ...)")
         given = ", ".join(map(str, [code.object(buffers.empty), form, *(extent.value for extent in extents), descriptor]))
@@ -104,7 +104,7 @@ def new_number(code: CallCode) -> Room:
     return Room(code.w.alloca(I8, NUMBER_BYTES, NUMBER_BYTES))
 
 
-def scratch(code: CallCode, count: WholeNumber, width: int, held: Held, failed: str) -> Value:
+def scratch(code: CallCode, count: WholeNumber, width: int, held: Held, failed: str) -> LlvmValue:
     """Scratch memory for so many elements."""
     w = code.w
     size = w.mul(w.intrinsic("umax", count.value, constant(I64, 1)), constant(I64, width))
@@ -113,7 +113,7 @@ def scratch(code: CallCode, count: WholeNumber, width: int, held: Held, failed: 
     return address
 
 
-def clear(code: CallCode, room: Room, size: Value, unless: Sequence[WholeNumber]) -> None:
+def clear(code: CallCode, room: Room, size: LlvmValue, unless: Sequence[WholeNumber]) -> None:
     """Fills with zeros, but not where there are numbers `unless` and all of them are at least 0."""
     w = code.w
     keep = None
@@ -125,12 +125,12 @@ def clear(code: CallCode, room: Room, size: Value, unless: Sequence[WholeNumber]
         w.call_void("llvm.memset.p0.i64", room.data, constant(I8, 0), size, constant(vector("i1"), 0))
 
 
-def copy(code: CallCode, room: Room, source: Value, size: Value) -> None:
+def copy(code: CallCode, room: Room, source: LlvmValue, size: LlvmValue) -> None:
     code.module.declare("llvm.memcpy.p0.p0.i64", "void (ptr, ptr, i64, i1)")
     code.w.call_void("llvm.memcpy.p0.p0.i64", room.data, source, size, constant(vector("i1"), 0))
 
 
-def number_of(code: CallCode, room: Room, dtype: DType) -> Value:
+def number_of(code: CallCode, room: Room, dtype: DType) -> LlvmValue:
     """Python's own number for i64, f64 and bool, else NumPy's scalar."""
     w = code.w
     match dtype:
@@ -144,7 +144,7 @@ def number_of(code: CallCode, room: Room, dtype: DType) -> Value:
     return code.call("PyArray_Scalar", PTR, room.data, code.object(numpy_dtype(dtype.value)), NULL)
 
 
-def object_of(code: CallCode, part: Part) -> Value:
+def object_of(code: CallCode, part: Part) -> LlvmValue:
     """The object of Python's for a part of the value."""
     if part.plan.scalar:
         return number_of(code, part.room, part.plan.dtype)
@@ -154,7 +154,7 @@ def object_of(code: CallCode, part: Part) -> Value:
     return part.room.array
 
 
-def tuple_of(code: CallCode, values: Sequence[Value]) -> Value:
+def tuple_of(code: CallCode, values: Sequence[LlvmValue]) -> LlvmValue:
     """A tuple, which takes its values; NULL with an error set where one of them is NULL."""
     w = code.w
     made = code.call("PyTuple_New", PTR, constant(I64, len(values)))
@@ -162,13 +162,13 @@ def tuple_of(code: CallCode, values: Sequence[Value]) -> Value:
     for value in values:
         failed = w.binary("or", failed, w.compare("eq", value, NULL))
 
-    def give_up() -> Value:
+    def give_up() -> LlvmValue:
         for value in [*values, made]:
             with w.when(w.compare("ne", value, NULL)):
                 code.do("Py_DecRef", value)
         return NULL
 
-    def fill() -> Value:
+    def fill() -> LlvmValue:
         for number, value in enumerate(values):
             code.call("PyTuple_SetItem", I32, made, constant(I64, number), value)
         return made

@@ -14,7 +14,7 @@ from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import is_product, rescaling_of
 from compiler.schedule.gpu.visible import Visible, visible_of
-from compiler.schedule.gpu.warpgroup_operands import Side, plain_load, side_of
+from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, plain_load, side_of
 from runtime.records import frozen
 
 MOST = 256
@@ -30,9 +30,9 @@ class AttentionField:
     scores: Contract
     weighted: Contract | Reduce
     weight: Value
-    query: Side
-    key: Side
-    value: Side
+    query: BoxedOperand
+    key: BoxedOperand
+    value: BoxedOperand
     inner: str
     along: str
     depth: int
@@ -111,7 +111,7 @@ def _rows(field: HirFunction, facts: Facts, product: ProductSum, rule: Online) -
     return sorted(found, key=lambda axis: -facts.about(field.axes[axis]))
 
 
-def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tuple[Side, Side, Side] | None:
+def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tuple[BoxedOperand, BoxedOperand, BoxedOperand] | None:
     """Queries, keys and values, where `rows` is the axis of the queries; None where boxes can't have them."""
     if rows not in (*second.m, *second.n):
         return None
@@ -131,7 +131,7 @@ def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tu
     return None
 
 
-def ends(side: Side, axis: str, field: HirFunction) -> bool:
+def ends(side: BoxedOperand, axis: str, field: HirFunction) -> bool:
     """Whether memory ends where the axis does, so that boxes have zeros beyond."""
     (dim,) = [place for place, form in enumerate(side.load.index) if axis in form.names]
     return side.load.index[dim] == Affine.of(axis) and side.mem.dims[dim] == field.axes[axis]

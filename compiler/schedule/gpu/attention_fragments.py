@@ -23,11 +23,11 @@ from compiler.schedule.gpu.attention_walk import Walk, placed, shared_walk, walk
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.fragment_attention import RESIDENT, STAGES, WARP_ROWS, FragmentAttention
 from compiler.schedule.gpu.indices import lane_index, small, small_digits, thread_index, warp_index
-from compiler.schedule.gpu.last_block import Part
+from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.shared_tiles import Place, SharedTile
-from compiler.schedule.gpu.warpgroup_operands import Side, divides
+from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, divides
 from compiler.schedule.gpu.warpgroup_results import taken
-from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
 STEP = 16
@@ -48,7 +48,7 @@ class AttentionOnWarps(AttentionWeights):
 
     # ---- tiles of queries ----
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         attention, b = self.attention, region.builder
         axes = {attention.query.axis, attention.value.axis, *self.batch}
         if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
@@ -72,7 +72,7 @@ class AttentionOnWarps(AttentionWeights):
             self.first_row = body.named(Affine.of(tile.name) * attention.rows)
             inner.starts[attention.query.axis] = self.first_row
             inner.starts[attention.value.axis] = Affine()
-            self.attended(group, inner, Part(part, parts, attention.parts, *self.numbered(numbers, tile, body)))
+            self.attended(group, inner, BlockPart(part, parts, attention.parts, *self.numbered(numbers, tile, body)))
 
     def heads_of(self, axis: str) -> int:
         """Heads of a block along a batch's axis; of one that is among the rows as a whole, its one number is 0."""
@@ -105,7 +105,7 @@ class AttentionOnWarps(AttentionWeights):
         own = [Affine.of(small(b, operator, tile, self.together).name) for operator in ("div", "rem")]
         return [*numbers, *own], [*extents, queries, self.field.axes[packed.axis]]
 
-    def placed_row(self, row: Affine, region: Region) -> None:
+    def placed_row(self, row: Affine, region: TileRegion) -> None:
         """The places of a row of the block: its query, and its head where heads lie beside each other."""
         b, attention = region.builder, self.attention
         query, packed = attention.query.axis, attention.packed
@@ -124,7 +124,7 @@ class AttentionOnWarps(AttentionWeights):
 
     # ---- the walk ----
 
-    def attended(self, group: Sequence[Target], region: Region, part: Part) -> None:
+    def attended(self, group: Sequence[Target], region: TileRegion, part: BlockPart) -> None:
         b, attention, rule = region.builder, self.attention, self.attention.rule
         thread = Affine.of(thread_index(b).name)
         self.lane = lane_index(b)
@@ -177,7 +177,14 @@ class AttentionOnWarps(AttentionWeights):
         self.produced(group, inner, whole, part, [maximum, *(over_lanes(b, "add", total) for total in totals)], output, sums)
 
     def produced(
-        self, group: Sequence[Target], region: Region, walk: Walk, part: Part, totals: list[Value], output: Value, sums: Sequence[Reduce]
+        self,
+        group: Sequence[Target],
+        region: TileRegion,
+        walk: Walk,
+        part: BlockPart,
+        totals: list[Value],
+        output: Value,
+        sums: Sequence[Reduce],
     ) -> None:
         """Results of the sums, when those of all warps and blocks are joined."""
         attention = self.attention
@@ -185,7 +192,7 @@ class AttentionOnWarps(AttentionWeights):
         if attention.across > 1:
             totals, output, first = joined_by_warps(self, attention, region.builder, self.row_of_lane, self.team, totals, output)
 
-        def results(place: Region, totals: Sequence[Value], output: Value) -> None:
+        def results(place: TileRegion, totals: Sequence[Value], output: Value) -> None:
             column = attention.value.axis
             pair, feature = self.features
             place.forms[column] = first + self.across + Affine.of(feature) * 8 + Affine.of(pair)
@@ -210,7 +217,7 @@ class AttentionOnWarps(AttentionWeights):
     def step(
         self,
         b: Builder,
-        region: Region,
+        region: TileRegion,
         walk: Walk,
         number: Value,
         state: Sequence[Value],
@@ -255,7 +262,7 @@ class AttentionOnWarps(AttentionWeights):
     def stage(self, b: Builder, turn: Affine) -> Affine:
         return b.named(turn % STAGES)
 
-    def bring_queries(self, region: Region, tile: SharedTile, thread: Affine) -> None:
+    def bring_queries(self, region: TileRegion, tile: SharedTile, thread: Affine) -> None:
         b, side = region.builder, self.attention.query
 
         def source(line: Affine, along: Affine) -> Place:
@@ -274,7 +281,7 @@ class AttentionOnWarps(AttentionWeights):
             for side, tile, pieces in self.rings:
                 axis = attention.inner if side is attention.key else side.axis
 
-                def source(line: Affine, along: Affine, side: Side = side, axis: str = axis) -> Place:
+                def source(line: Affine, along: Affine, side: BoxedOperand = side, axis: str = axis) -> Place:
                     place = self.tile_of_block.inside(coming, ())
                     place.forms[attention.along] = start + line
                     if not divides(attention.terms, self.field.axes[attention.along]):
@@ -284,7 +291,7 @@ class AttentionOnWarps(AttentionWeights):
                 tile.filled(coming, stage, pieces, source)
         b.emit(AsyncCommit())
 
-    def element(self, side: Side, place: Region, axis: str, along: Affine) -> Place:
+    def element(self, side: BoxedOperand, place: TileRegion, axis: str, along: Affine) -> Place:
         """Where an element of a row lies, and whether there is one."""
         place.forms[axis] = along
         if self.field.axes[axis].value != (self.attention.depth if axis == self.attention.inner else self.attention.width):

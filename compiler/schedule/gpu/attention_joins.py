@@ -12,8 +12,8 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space
 from compiler.schedule.gpu.attention_weights import AttentionWeights
 from compiler.schedule.gpu.fragment_attention import FragmentAttention
-from compiler.schedule.gpu.last_block import Part, comes_last
-from compiler.schedule.region import Region
+from compiler.schedule.gpu.last_block import BlockPart, comes_last
+from compiler.schedule.region import TileRegion
 
 TOGETHER = 4
 """Parts whose sums are read at a time."""
@@ -60,13 +60,13 @@ def joined(placing: AttentionWeights, b: Builder, left: Sequence[Value], right: 
 def joined_by_blocks(
     placing: AttentionWeights,
     attention: FragmentAttention,
-    region: Region,
+    region: TileRegion,
     row: Affine,
-    part: Part,
+    part: BlockPart,
     totals: Sequence[Value],
     output: Value,
     first: Affine,
-) -> Iterator[tuple[Region, list[Value], Value]]:
+) -> Iterator[tuple[TileRegion, list[Value], Value]]:
     """`with joined_by_blocks(...) as (last, totals, output):` what the block does that comes last, with the sums of all."""
     b = region.builder
     most = Affine.of(part.most)

@@ -8,7 +8,8 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem, Space, bytes_of
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_operands import SHARED_BYTES, SWIZZLED, wide_of
+from compiler.schedule.gpu.warpgroup_operands import wide_of
+from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, SWIZZLED
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""

@@ -7,14 +7,14 @@ from compiler.hir.affine import Affine
 from compiler.hir.core import IsNan
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Value
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 
 if TYPE_CHECKING:
     from compiler.schedule.gpu.attention_walk import Walk
     from compiler.schedule.gpu.attention_weights import AttentionWeights
 
 
-def repaired(placing: "AttentionWeights", region: Region, walk: "Walk", maximum: Value, output: Value) -> Value:
+def repaired(placing: "AttentionWeights", region: TileRegion, walk: "Walk", maximum: Value, output: Value) -> Value:
     """The sums, or where they are NaN those of the keys that are there and that no guard hides."""
     b, attention = region.builder, placing.attention
     wrong = b.emit(IsNan(value=output)).result
@@ -38,7 +38,7 @@ def repaired(placing: "AttentionWeights", region: Region, walk: "Walk", maximum:
     return chosen.results[0]
 
 
-def _score(placing: "AttentionWeights", region: Region) -> Value:
+def _score(placing: "AttentionWeights", region: TileRegion) -> Value:
     """The sum of products of the thread's rows and one key."""
     attention, b = placing.attention, region.builder
     rows = placing.tile_of_rows("f32")

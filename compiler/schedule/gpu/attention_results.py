@@ -12,9 +12,10 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.attention_group import AttentionGroup
 from compiler.schedule.gpu.attention_weights import AttentionWeights
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_operands import ROWS, divides, wide_of
+from compiler.schedule.gpu.warpgroup_operands import divides, wide_of
 from compiler.schedule.gpu.warpgroup_results import taken
-from compiler.schedule.region import Region
+from compiler.schedule.gpu.warpgroup_tiles import ROWS
+from compiler.schedule.region import TileRegion
 
 
 def is_boxed(field: HirFunction, attention: WarpgroupAttention, store: Store) -> bool:
@@ -44,7 +45,7 @@ def is_boxed(field: HirFunction, attention: WarpgroupAttention, store: Store) ->
 
 
 def stored(
-    placing: AttentionWeights, attention: WarpgroupAttention, group: AttentionGroup, memory: Value, store: Store, region: Region
+    placing: AttentionWeights, attention: WarpgroupAttention, group: AttentionGroup, memory: Value, store: Store, region: TileRegion
 ) -> None:
     """The tile through the shared memory of the warpgroup's queries."""
     b = region.builder

@@ -36,9 +36,9 @@ from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.indices import small_digits, thread_index
 from compiler.schedule.gpu.stage_ring import StageRing
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, wide_of
-from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
-from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, divides, wide_of
+from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}
@@ -59,7 +59,7 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- tiles of queries ----
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         attention, b = self.attention, region.builder
         axes = {attention.query.axis, attention.value.axis, *self.batch}
         if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
@@ -80,7 +80,7 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- roles ----
 
-    def roles(self, group: Sequence[Target], region: Region) -> None:
+    def roles(self, group: Sequence[Target], region: TileRegion) -> None:
         b, attention = region.builder, self.attention
         memory = AttentionMemory(b, attention)
         thread = thread_index(b)
@@ -99,7 +99,7 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- copying ----
 
-    def copied(self, b: Builder, region: Region, memory: AttentionMemory, walk: Walk) -> None:
+    def copied(self, b: Builder, region: TileRegion, memory: AttentionMemory, walk: Walk) -> None:
         attention = self.attention
         query = region.inside(b, ())
         b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * memory.depth * 2))
@@ -114,10 +114,10 @@ class AttentionDistributing(AttentionWeights):
     def bring(
         self,
         b: Builder,
-        region: Region,
+        region: TileRegion,
         ring: StageRing,
         tiles: Value,
-        side: Side,
+        side: BoxedOperand,
         elements: int,
         memory: AttentionMemory,
         walk: Walk,
@@ -131,7 +131,15 @@ class AttentionDistributing(AttentionWeights):
         self.boxes(side, self.terms, start, tiles, (stage,), ring.full, stage, region.inside(b, ()))
 
     def boxes(
-        self, side: Side, extent: int, start: Affine, memory: Value, at: tuple[Affine, ...], barrier: Value, stage: Affine, region: Region
+        self,
+        side: BoxedOperand,
+        extent: int,
+        start: Affine,
+        memory: Value,
+        at: tuple[Affine, ...],
+        barrier: Value,
+        stage: Affine,
+        region: TileRegion,
     ) -> None:
         """The copies of a tile of `extent` rows: boxes of 128 bytes of each row, side by side."""
         b, attention = region.builder, self.attention
@@ -158,7 +166,9 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- multiplying ----
 
-    def multiplied(self, b: Builder, region: Region, memory: AttentionMemory, walk: Walk, thread: Value, group: Sequence[Target]) -> None:
+    def multiplied(
+        self, b: Builder, region: TileRegion, memory: AttentionMemory, walk: Walk, thread: Value, group: Sequence[Target]
+    ) -> None:
         attention, rule = self.attention, self.attention.rule
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
@@ -230,7 +240,7 @@ class AttentionDistributing(AttentionWeights):
     def step(
         self,
         b: Builder,
-        region: Region,
+        region: TileRegion,
         memory: AttentionMemory,
         walk: Walk,
         number: Value,
@@ -264,7 +274,7 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- storing ----
 
-    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         if isinstance(target, Store) and is_boxed(self.field, self.attention, target):
             stored(self, self.attention, self.group, self.memory.query, target, region)
         else:

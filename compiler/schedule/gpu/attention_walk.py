@@ -9,7 +9,7 @@ from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.visible import Visible
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 from runtime.records import frozen
 
 HEADS = 16
@@ -42,7 +42,7 @@ def placed(visible: Visible, b: Builder, number: Value, heads: Value, tiles: Val
     return b.add(first, small(b, "rem", within, here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
 
 
-def walk_of(placing: Distributing, attention: AttentionField, region: Region) -> Walk:
+def walk_of(placing: Distributing, attention: AttentionField, region: TileRegion) -> Walk:
     """The turns that this block's rows need."""
     b, terms = region.builder, attention.terms
     visible, extent = attention.visible, placing.field.axes[attention.along]

@@ -22,7 +22,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.gpu.warpgroup_operands import divides
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 from compiler.schedule.table import Table
 
 SLACK = 8.0
@@ -47,9 +47,9 @@ class AttentionWeights(Distributing):
     def __init__(self, field: HirFunction, attention: AttentionField, table: Table) -> None:
         super().__init__(field, table)
         self.attention, self.terms = attention, attention.terms
-        self.unhidden: set[Region] = set()
+        self.unhidden: set[TileRegion] = set()
         """Turns in which nothing is hidden."""
-        self.bases: dict[Region, tuple[Value, Value]] = {}
+        self.bases: dict[TileRegion, tuple[Value, Value]] = {}
         """Of each turn: scores without their factor, and what their exponents are less by."""
 
     def idle(self, axes: object) -> list[int]:
@@ -77,7 +77,7 @@ class AttentionWeights(Distributing):
             found.append((walk.closed, walk.turns, False))
         return found
 
-    def turned(self, region: Region, b: Builder, walk: Walk, number: Value, whole: bool) -> Region:
+    def turned(self, region: TileRegion, b: Builder, walk: Walk, number: Value, whole: bool) -> TileRegion:
         """The scores of this turn: their places, and which exist."""
         along, (pair, eight) = self.attention.along, self.columns
         turn = region.inside(b, (along,))
@@ -91,7 +91,7 @@ class AttentionWeights(Distributing):
 
     # ---- between the products ----
 
-    def softened(self, turn: Region, scores: Value, before: Sequence[Value], sums: Sequence[Reduce]) -> tuple[Value, ...]:
+    def softened(self, turn: TileRegion, scores: Value, before: Sequence[Value], sums: Sequence[Reduce]) -> tuple[Value, ...]:
         """What earlier sums are multiplied by, and whether any of the warp's are; the maximum, the sums and the weights with this turn's
         scores."""
         b, attention = turn.builder, self.attention
@@ -125,7 +125,7 @@ class AttentionWeights(Distributing):
         """A number for each row of a thread."""
         return Tile(dtype, tuple((axis, self.out.function.axes[axis]) for axis in self.rows))
 
-    def hidden(self, turn: Region, value: Value) -> Value:
+    def hidden(self, turn: TileRegion, value: Value) -> Value:
         """Scores with what guards hide, and what isn't there, at -inf. Bounds are compared as whole numbers of 32 bits, relative to the
         first of a thread's columns."""
         b, attention = turn.builder, self.attention
@@ -148,7 +148,7 @@ class AttentionWeights(Distributing):
             value = b.select(b.op("le" if above else "ge", column, own), value, nothing)
         return value
 
-    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         """As everywhere; weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are
         rounded to; where nothing is hidden, what is seen; quotients of the sums by their reciprocals."""
         attention, b = self.attention, region.builder
@@ -163,16 +163,16 @@ class AttentionWeights(Distributing):
             return b.mul(self.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.value(op.right, region)))
         return super().make(op, value, region)
 
-    def added(self, region: Region, op: Reduce, total: Value, growth: Value) -> Value:
+    def added(self, region: TileRegion, op: Reduce, total: Value, growth: Value) -> Value:
         b = region.builder
         value = self.masked(self.value(op.values[0], region), 0.0, [self.attention.along], region)
         flags = ("reassoc", "contract")
         return b.add(b.mul(total, growth, flags=flags), b.reduce("add", value, over=self.columns, flags=("reassoc",))[0], flags=flags)
 
-    def weights(self, region: Region) -> Value:
+    def weights(self, region: TileRegion) -> Value:
         return self.masked(self.value(self.attention.weight, region), 0.0, [self.attention.along], region)
 
-    def factored(self, b: Builder, region: Region, turn_queries: Callable[[Builder, Value], None]) -> Value:
+    def factored(self, b: Builder, region: TileRegion, turn_queries: Callable[[Builder, Value], None]) -> Value:
         """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries, which
         `turn_queries` multiplies by it."""
         exponent = self.attention.exponent

@@ -9,7 +9,7 @@ from enum import Enum
 
 from attrs import Factory
 
-from compiler.analysis.accesses import Access, Loop
+from compiler.analysis.accesses import NestAccess, NestLoop
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.control import Break, Continue, For, If, While
 from compiler.hir.instruction import Instruction, Region, Value
@@ -35,7 +35,7 @@ class Touch:
     memory: Value | Instruction
     writes: bool
     who: Who
-    access: Access | None = None
+    access: NestAccess | None = None
     spread: Spread | None = None
 
 
@@ -140,7 +140,7 @@ class Barriers:
                 fixed |= rest
         return fixed.issuperset(two.axis for two in twos)
 
-    def axes(self, spread: Spread | None) -> list[Loop]:
+    def axes(self, spread: Spread | None) -> list[NestLoop]:
         return [self.facts.nest.of_loop(loop) for loop in spread.loops] if spread is not None else []
 
 

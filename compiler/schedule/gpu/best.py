@@ -9,7 +9,7 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile, is_float
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 
 
 def counts_turns(placing: BlockTiles, target: Reduce | Contract) -> bool:
@@ -22,7 +22,7 @@ def counts_turns(placing: BlockTiles, target: Reduce | Contract) -> bool:
     return index.of.coefficient(target.over[0]) > 0 and set(index.of.names) <= placing.field.axes.keys()
 
 
-def nothing_found(placing: BlockTiles, target: Reduce, region: Region) -> list[Value]:
+def nothing_found(placing: BlockTiles, target: Reduce, region: TileRegion) -> list[Value]:
     """The lowest value, of turn 0: where all values are the lowest, that is the first."""
     dtype = dtype_of(target.values[0])
     axes = placing.tile_axes(sorted(placing.axes(target.values), key=placing.table.order), region)
@@ -30,7 +30,7 @@ def nothing_found(placing: BlockTiles, target: Reduce, region: Region) -> list[V
     return [region.builder.const(number, Tile(dtype, axes)), region.builder.const(0, Tile("i32", axes))]
 
 
-def best_so_far(placing: BlockTiles, target: Reduce, before: list[Value], region: Region) -> list[Value]:
+def best_so_far(placing: BlockTiles, target: Reduce, before: list[Value], region: TileRegion) -> list[Value]:
     """The better of what each register had before, and of the loop's turn. NaN is better than all numbers, and than a later NaN."""
     b, (best, turn) = region.builder, before
     value = placing.brought(target, region)[0]
@@ -41,7 +41,7 @@ def best_so_far(placing: BlockTiles, target: Reduce, before: list[Value], region
     return [b.select(better, value, best), b.select(better, now, turn)]
 
 
-def indexed(placing: BlockTiles, target: Reduce, found: list[Value], region: Region) -> list[Value]:
+def indexed(placing: BlockTiles, target: Reduce, found: list[Value], region: TileRegion) -> list[Value]:
     """The best values with their indices."""
     b, index = region.builder, _index(target)
     assert index is not None

@@ -11,7 +11,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.place import Placing
-from compiler.schedule.region import NotPlaceable, Region
+from compiler.schedule.region import NotPlaceable, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
 
@@ -25,7 +25,7 @@ class BlockTiles(Placing):
         self.body: Builder | None = None
         self.memories: dict[Hashable, Value] = {}
         """Shared memories of this launch, by what they are for."""
-        self.passed: dict[tuple[Value, Region], Value] = {}
+        self.passed: dict[tuple[Value, TileRegion], Value] = {}
         """Shared memories of values that threads passed on, by where they were made."""
         self.member: Value | None = None
         """The block's place in its cluster, in the launch that is being built."""
@@ -44,7 +44,7 @@ class BlockTiles(Placing):
             rest = b.op("div", rest, b.const(extent, "index"))
         self.threads.append(rest)
 
-    def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
+    def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         super().enter(plan, loop, region)
         self.turns[plan.axis] = loop
         if plan.threads > 1:
@@ -79,9 +79,9 @@ class BlockTiles(Placing):
             self.memories[key] = self.body.emit(SharedAlloc(type=type), "shared").result
         return self.memories[key]
 
-    def lookup(self, value: Value, region: Region) -> tuple[Value, Region] | None:
+    def lookup(self, value: Value, region: TileRegion) -> tuple[Value, TileRegion] | None:
         """What was made of a value around here, and where."""
-        home: Region | None = region
+        home: TileRegion | None = region
         while home is not None:
             if value in home.made:
                 return home.made[value], home

@@ -26,8 +26,8 @@ from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.gpu.sort_launches import Way, sort_stage, way_of
-from compiler.schedule.gpu.sort_source import Nest, nest_of
+from compiler.schedule.gpu.sort_launches import SortMethod, sort_stage, way_of
+from compiler.schedule.gpu.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.region import NotPlaceable
@@ -82,12 +82,12 @@ class _Scheduling:
                 stages.append(self.leading(around, group, number, alone[group.loop]))
         return Launches(tuple(stages), tuple(around.memories), ("the nest as written", *self.words))
 
-    def filling(self, around: Around, number: int, alone: Mapping[For, Spread]) -> Nest | None:
+    def filling(self, around: Around, number: int, alone: Mapping[For, Spread]) -> SortNest | None:
         """The nest in front of a sort, where it does nothing but compute the elements."""
         sort, before = around.groups[number].sort, around.groups[number - 1] if number else None
         if sort is None or before is None or before.loop is None or before.body != [before.loop] or before.again:
             return None
-        if before.loop not in alone or way_of(sort, self.known) is Way.MERGED:
+        if before.loop not in alone or way_of(sort, self.known) is SortMethod.MERGED:
             return None
         known = {*self.nest.parameters, *(op.result for op in around.shared), *(result for op in around.pure for result in op.results)}
         return nest_of(sort, alone[before.loop], known)
@@ -110,7 +110,7 @@ class _Scheduling:
             return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
 
         def in_place(sort: Sort) -> bool:
-            return way_of(sort, self.known) is Way.BLOCK
+            return way_of(sort, self.known) is SortMethod.BLOCK
 
         return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 

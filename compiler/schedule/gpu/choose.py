@@ -46,22 +46,22 @@ from runtime.records import frozen
 
 
 @frozen
-class Choice:
+class LaunchChoice:
     """The facts of a launch that settle how a product is cut, and about how many nanoseconds it takes then, where that is known."""
 
     facts: Facts
     nanoseconds: float | None = None
 
 
-def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> tuple[Choice, ...]:
+def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> tuple[LaunchChoice, ...]:
     """The facts of a launch with these sizes, and how a product is cut that it would be a choice for all sizes alike: for these sizes
     themselves. There are few ways to cut, so kernels stay few. First what is estimated to end first, then what may be as fast as that;
     for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
     if field is None or facts.machine.unit(Issue.WARPGROUP) is None:
-        return (Choice(facts),)
+        return (LaunchChoice(facts),)
     prepared = _prepared(field, facts)
     if prepared is None:
-        return (Choice(facts),)
+        return (LaunchChoice(facts),)
     known, exact = prepared.field, dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
     for one in prepared.products:
@@ -69,8 +69,8 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     about = evolve(prepared.facts, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
     product = _product_of(known, about)
     if product is None:
-        return (Choice(facts),)
-    return tuple(Choice(evolve(facts, tiling=way.tiling), way.nanoseconds) for way in candidates(product.ways))
+        return (LaunchChoice(facts),)
+    return tuple(LaunchChoice(evolve(facts, tiling=way.tiling), way.nanoseconds) for way in candidates(product.ways))
 
 
 def _product_of(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:

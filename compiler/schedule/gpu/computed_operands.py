@@ -22,7 +22,7 @@ from compiler.hir.types import is_float
 from compiler.schedule.gpu.copied_operands import WORTH
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
-from compiler.schedule.gpu.reading_copies import Names
+from compiler.schedule.gpu.reading_copies import FreshNames
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, unguarded
 from compiler.schedule.gpu.workspaces import Computed
 from runtime.records import frozen
@@ -148,7 +148,7 @@ def _rewritten(
     function: HirFunction, target: Contract | Reduce, to: str, factors: Sequence[_Factor], summed: Sequence[str]
 ) -> ComputedOperands:
     """The field that reads what is computed: along the other axes first, the longest of the sum's last."""
-    names = Names(function)
+    names = FreshNames(function)
     made: dict[Value, Computed] = {}
     for factor, name in zip(factors, ("left", "right"), strict=True):
         if not factor.is_memory:

@@ -16,9 +16,9 @@ from compiler.hir.memory import Alloc, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.schedule.gpu.barriers import Barriers, hands_over, slots_changed
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.gpu.spread import Fold, Spread, dtype_in, is_plain, is_single
-from compiler.schedule.launches import SHARED_ALIGN, SharedVariable
-from compiler.schedule.stages import Copy, Start, iterations
+from compiler.schedule.gpu.spread import JoinedCells, Spread, dtype_in, is_plain, is_single
+from compiler.schedule.launches import SHARED_ALIGN, LaunchSizedShared
+from compiler.schedule.stages import InstructionCopy, Start, iterations
 
 
 class Cooperation:
@@ -29,7 +29,7 @@ class Cooperation:
         self.start, self.spreads, self.barriers, self.lanes = start, spreads, barriers, lanes
         self.copy, self.values = start.copy, start.values
         self.thread = start.out.body.index(start.thread, "thread")
-        self.dynamic: list[SharedVariable] = []
+        self.dynamic: list[LaunchSizedShared] = []
         self.behind = Affine()
         self.first = start.out.body.op("eq", self.thread, start.out.body.const(0, "index"), name="first")
 
@@ -71,7 +71,7 @@ class Cooperation:
         if all(dim.value is not None for dim in dims):
             return out.emit(SharedAlloc(type=type), value.name).result
         offset = self.behind
-        self.dynamic.append(SharedVariable(value.name, type.dims, bytes_of(mem.dtype)))
+        self.dynamic.append(LaunchSizedShared(value.name, type.dims, bytes_of(mem.dtype)))
         size = out.const(bytes_of(mem.dtype), "index")
         for dim in dims:
             size = out.mul(size, out.index(dim))
@@ -142,7 +142,7 @@ class Cooperation:
             return b.get(self.values[cell])
         return self.values[spread.outer.carried[spread.outer.body.parameters.index(cell) - 1]]
 
-    def after(self, fold: Fold, spread: Spread, values: Sequence[Value], b: Builder) -> None:
+    def after(self, fold: JoinedCells, spread: Spread, values: Sequence[Value], b: Builder) -> None:
         """What the fold's cells hold after the loop."""
         for cell, value in zip(fold.cells, values, strict=True):
             if isinstance(cell.type, Slot):
@@ -209,7 +209,7 @@ class Cooperation:
         self.values[loop.variable] = b.index(self.copy.form(loop.low) + Affine.of(number.name) * loop.step, loop.variable.name)
 
 
-def counts_of(spread: Spread, copy: Copy, b: Builder) -> list[Value]:
+def counts_of(spread: Spread, copy: InstructionCopy, b: Builder) -> list[Value]:
     """How many iterations each of the loops has, not below 0."""
     zero = b.const(0, "index")
     return [b.op("max", b.index(copy.form(iterations(loop))), zero) for loop in spread.loops]

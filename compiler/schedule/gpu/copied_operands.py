@@ -18,7 +18,7 @@ from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.grouped_products import grouped
 from compiler.schedule.gpu.lanes import power_of_two
-from compiler.schedule.gpu.reading_copies import Names, Read, Reading
+from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, WarpgroupProduct, side_of, sum_of_loads, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied, Workspace
 from runtime.records import frozen
@@ -124,7 +124,7 @@ def _dim_along(function: HirFunction, load: Load, axis: str) -> int | None:
 
 def _of_channels(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], axis: str) -> Reading:
     """Copies with the channels last, padded to whole multiples of 16 bytes; an operand that lies well stays as it is."""
-    extent, names = _padded(function.axes[axis], found.a), Names(function)
+    extent, names = _padded(function.axes[axis], found.a), FreshNames(function)
     far = [window for window in windows if window.stride > MOST_STEP]
     reads = {}
     for load in (found.a, found.b):
@@ -133,14 +133,14 @@ def _of_channels(function: HirFunction, found: SumOfLoads, windows: Sequence[_Wi
         if side is None or (side.across and bytes_of(side.mem.dtype) != 2):
             last = names.fresh(axis)
             copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})
-            reads[load] = Read(copy[0], (*copy[1], Affine.of(axis)))
+            reads[load] = CopiedRead(copy[0], (*copy[1], Affine.of(axis)))
     return Reading(function, found, axis, {axis: extent}, {}, reads)
 
 
 def _of_taps(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], channels: str | None, few: int) -> Reading:
     """Copies with the last window's taps and their channels as one axis, last; of the window's operand along places instead of
     pixels."""
-    names, window = Names(function), windows[0]
+    names, window = FreshNames(function), windows[0]
     along = names.fresh("t")
     tap = Affine.of(along).floordiv(few)
     forms = {window.tap: tap, **({} if channels is None else {channels: Affine.of(along) - tap * few})}
@@ -149,14 +149,14 @@ def _of_taps(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window
     reads = {}
     for load in (found.a, found.b):
         copy, read = _copied(function, load, names, near, (along, extent), forms)
-        reads[load] = Read(copy, (*read, Affine.of(along)))
+        reads[load] = CopiedRead(copy, (*read, Affine.of(along)))
     return Reading(function, found, along, {along: extent}, forms, reads)
 
 
 def _copied(
     function: HirFunction,
     load: Load,
-    names: Names,
+    names: FreshNames,
     windows: Sequence[_Window],
     last: tuple[str, Affine],
     forms: Mapping[str, Affine],

@@ -28,12 +28,12 @@ from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothi
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.combine_clusters import combine_over_cluster
-from compiler.schedule.gpu.last_block import Part, in_last_block, join_totals, leave_totals, reading
+from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_totals, leave_totals, reading
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
-from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
@@ -51,21 +51,21 @@ def distribute(field: HirFunction, table: Table) -> HirFunction:
 class Distributing(BlockTiles):
     def __init__(self, field: HirFunction, table: Table) -> None:
         super().__init__(field, table)
-        self.part: Part | None = None
+        self.part: BlockPart | None = None
         """The block's part of reductions that several blocks share."""
         self.left: dict[Value, Value] = {}
         """Memories of one element with whole reductions that later launches read."""
         self.behind: set[Value] = set()
         """What is computed from these, in each block that needs it."""
-        self.resting: dict[Region, set[Value]] = {}
+        self.resting: dict[TileRegion, set[Value]] = {}
         """Values that are computed in a region although they don't vary there: what they read is only known there."""
-        self.finished: set[tuple[Target, Region]] = set()
+        self.finished: set[tuple[Target, TileRegion]] = set()
         """Targets that the last block of a launch has finished, and the region whose they are."""
         self.rescaling = rescaling_of(field)
 
     # ---- blocks and threads ----
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == "block" and plan.axis in needed]
         extents = [self.field.axes[plan.axis] for plan in plans]
@@ -90,10 +90,10 @@ class Distributing(BlockTiles):
                 self.enter(plan, digit, inner)
             if parts is not None and self.table.split is not None:
                 tiles = [e.ceildiv(p.tile) for e, p in zip(extents, plans, strict=True)]
-                self.part = Part(part, parts, self.table.split.parts, tile, tiles)
+                self.part = BlockPart(part, parts, self.table.split.parts, tile, tiles)
             self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if _ragged(e, p)])
 
-    def blocks(self, count: Value, region: Region, axes: Iterable[str], cluster: int = 1) -> "_Blocks":
+    def blocks(self, count: Value, region: TileRegion, axes: Iterable[str], cluster: int = 1) -> "_Blocks":
         """`with self.blocks(...) as (inner, number):` a loop of `count` blocks, so many of them a cluster; the body is what each thread
         does."""
         return _Blocks(self, count, region, axes, cluster)
@@ -102,7 +102,7 @@ class Distributing(BlockTiles):
         """Which part of the work is the block's, of this number in the grid."""
         return number
 
-    def in_block(self, group: Sequence[Target], region: Region, ragged: Sequence[AxisPlan]) -> None:
+    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
         """The block's part: without masks where its tiles lie inside. Products are masked as they are staged."""
         self.enter_once(region)
         if not ragged:
@@ -129,7 +129,7 @@ class Distributing(BlockTiles):
         """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""
         return {"unroll": 1} if plan.registers > 1 and any(one.lanes > 1 for one in self.table.plans) else {}
 
-    def enter_once(self, region: Region) -> None:
+    def enter_once(self, region: TileRegion) -> None:
         """Axes of which the block has the whole: their values are computed once, and stay in registers from one reduction to the next."""
         for axis in self.once:
             plan, extent = self.table[axis], self.field.axes[axis]
@@ -138,7 +138,7 @@ class Distributing(BlockTiles):
                 region.masks[axis] = extent
         region.axes |= self.once
 
-    def inside(self, axis: str, region: Region) -> Value:
+    def inside(self, axis: str, region: TileRegion) -> Value:
         """As in all tiles; where the lanes of a vector are inside or outside together, one condition for all of them."""
         form, below = region.forms[axis], region.masks[axis]
         lanes = self.out.function.axes[SIMD].value if SIMD in form.names else None
@@ -148,7 +148,7 @@ class Distributing(BlockTiles):
 
     # ---- targets ----
 
-    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         if (target, region) in self.finished:
             return
         if not isinstance(target, Store) or not self.threads or region.parent is None:
@@ -165,7 +165,7 @@ class Distributing(BlockTiles):
         assert mem is not None
         b.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
 
-    def identity(self, target: Reduce | Contract, region: Region) -> list[Value]:
+    def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
         if self.rescaling is not None and target is self.rescaling.rule.maximum:
             return self.rescaling.identity(self, region)
         axes = sorted(self.target_axes(target), key=self.table.order)
@@ -180,14 +180,14 @@ class Distributing(BlockTiles):
         kept = self.tile_axes([axis for axis in axes if axis not in target.over], region)
         return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, kept))]
 
-    def fragments(self, target: Contract, region: Region) -> Fragments | None:
+    def fragments(self, target: Contract, region: TileRegion) -> Fragments | None:
         """The tensor cores' part in a product; None: threads multiply."""
         if not self.table.tensor_cores or (self.rescaling is not None and self.rescaling.covers(target)):
             return None
         product = product_sum(target)
         return fragments_of(self, target, product, region) if product is not None else None
 
-    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
         rule = self.rescaling
         if rule is not None and target is rule.rule.maximum:
             return rule.grown(self, accumulators[0], region)
@@ -201,13 +201,13 @@ class Distributing(BlockTiles):
             return best_so_far(self, target, accumulators, region)
         return super().accumulate(target, accumulators, region)
 
-    def brings_all(self, target: Reduce, region: Region) -> bool:
+    def brings_all(self, target: Reduce, region: TileRegion) -> bool:
         """Whether a reduction is of one tile whose elements are all its own: nothing needs to be there before."""
         digits = {name for name, _ in self.tile_axes(target.over, region)}
         varying = [{name for name, _ in self.tile_axes(self.axes([value]), region)} for value in target.values]
         return self.once.issuperset(target.over) and all(digits <= names for names in varying)
 
-    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
         if self.rescaling is not None and target is self.rescaling.rule.maximum:
             return accumulators
         if isinstance(target, Contract):
@@ -225,7 +225,7 @@ class Distributing(BlockTiles):
 
     # ---- values ----
 
-    def value(self, value: Value, region: Region) -> Value:
+    def value(self, value: Value, region: TileRegion) -> Value:
         """As in all tiles; a value that other threads of the block have is passed on through shared memory."""
         found = self.lookup(value, region)
         if found is None and value in self.left:
@@ -248,7 +248,9 @@ class Distributing(BlockTiles):
 
     # ---- reductions that blocks share ----
 
-    def share_of_blocks(self, plan: AxisPlan, part: Part, group: Sequence[Target], region: Region) -> list[tuple[Summed, list[Value]]]:
+    def share_of_blocks(
+        self, plan: AxisPlan, part: BlockPart, group: Sequence[Target], region: TileRegion
+    ) -> list[tuple[Summed, list[Value]]]:
         """What the block's tiles make: every so many, since what blocks read at a time should lie together. Which ones they are depends on
         the extent alone."""
         b = region.builder
@@ -265,14 +267,14 @@ class Distributing(BlockTiles):
             self.one_loop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, region, own, step=part.most)
         return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
 
-    def whole(self, plan: AxisPlan, group: Sequence[Target], region: Region) -> None:
+    def whole(self, plan: AxisPlan, group: Sequence[Target], region: TileRegion) -> None:
         """A reduction of everything, shared by all blocks, whose parts the last of them joins; a launch of one block does where blocks
         don't see each other's writes."""
         b = region.builder
         tiles = b.index(self.field.axes[plan.axis].ceildiv(plan.tile), "tiles")
         count = b.op("max", b.op("min", tiles, b.const(CHUNKS, "index")), b.const(1, "index"))
         with self.blocks(count, region, ()) as (inner, number):
-            part = Part(number, count, CHUNKS)
+            part = BlockPart(number, count, CHUNKS)
             totals = self.share_of_blocks(plan, part, group, inner)
             if self.table.machine.has(Feature.BLOCK_ORDER):
                 with in_last_block(self, part, totals, inner) as last:
@@ -285,7 +287,7 @@ class Distributing(BlockTiles):
                 self.end_whole(group, region, inner)
         self.behind |= reading(self, list(self.left))[0]
 
-    def end_whole(self, group: Sequence[Target], region: Region, last: Region) -> None:
+    def end_whole(self, group: Sequence[Target], region: TileRegion, last: TileRegion) -> None:
         """What follows reductions of everything, where their results are known. What something else than a result reads is left in a
         memory of one element."""
         rest = self.last_words(group, region, last)
@@ -293,7 +295,7 @@ class Distributing(BlockTiles):
             self.left[value] = self.workspace(("box", value), Mem(dtype_of(value), (1,), align=64))
             last.builder.store(self.left[value], last.made[value], [0], self.one_of(range(len(self.threads)), last.builder))
 
-    def last_words(self, group: Sequence[Target], region: Region, last: Region) -> set[Target]:
+    def last_words(self, group: Sequence[Target], region: TileRegion, last: TileRegion) -> set[Target]:
         """The results that wait for nothing but the group, finished in the last block; the other targets that read the group."""
         behind, readers = reading(self, [result for target in group for result in target.results])
         self.resting[last] = behind
@@ -311,7 +313,7 @@ class Distributing(BlockTiles):
         tiles = b.index(self.field.axes[split.axis].ceildiv(self.table[split.axis].tile), "tiles")
         return b.op("max", b.op("min", tiles, b.const(split.parts, "index")), b.const(1, "index"))
 
-    def part_of(self, part: Part, plan: AxisPlan, group: Sequence[Target], region: Region) -> None:
+    def part_of(self, part: BlockPart, plan: AxisPlan, group: Sequence[Target], region: TileRegion) -> None:
         """The block's part of reductions that several blocks share; the last of them finishes all results of the tile."""
         if any(isinstance(target, Store) for target in group):
             raise NotPlaceable("blocks share a reduction beside something else")
@@ -320,7 +322,7 @@ class Distributing(BlockTiles):
             if self.last_words(group, region, last):
                 raise NotPlaceable("blocks share a reduction that is read again")
 
-    def prerequisites(self, target: Target, region: Region) -> list[Target]:
+    def prerequisites(self, target: Target, region: TileRegion) -> list[Target]:
         if (target, region) in self.finished:
             return []
         found = [one for one in super().prerequisites(target, region) if not self.left.keys() >= set(one.results) or not one.results]
@@ -329,11 +331,11 @@ class Distributing(BlockTiles):
             found = [one for one in found if one is not rule.rule.maximum]
         return found
 
-    def reads_local(self, op: Instruction, home: Region) -> bool:
+    def reads_local(self, op: Instruction, home: TileRegion) -> bool:
         return super().reads_local(op, home) or not self.resting.get(home, set()).isdisjoint(op.results)
 
     def loop_over(
-        self, axis: str, group: Sequence[Target], region: Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+        self, axis: str, group: Sequence[Target], region: TileRegion, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
     ) -> None:
         plan = self.table[axis]
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
@@ -390,7 +392,7 @@ def _launch(around: Around, group: Group, number: int) -> Launch:
 class _Blocks:
     """A launch being built: the loop over its blocks, and the thread's place."""
 
-    def __init__(self, placing: Distributing, count: Value, region: Region, axes: Iterable[str], cluster: int) -> None:
+    def __init__(self, placing: Distributing, count: Value, region: TileRegion, axes: Iterable[str], cluster: int) -> None:
         self.placing, self.region, self.axes = placing, region, axes
         table = placing.table
         marks: dict[str, Any] = {} if table.resident is None else {"resident": table.resident}
@@ -398,7 +400,7 @@ class _Blocks:
             marks["cluster"] = cluster
         self.context = region.builder.loop("block", 0, count.name, place="block", threads=table.threads, **marks)
 
-    def __enter__(self) -> tuple[Region, Value]:
+    def __enter__(self) -> tuple[TileRegion, Value]:
         body, loop = self.context.__enter__()
         self.placing.body, self.placing.memories, self.placing.passed = body, {}, {}
         self.placing.stand(body)

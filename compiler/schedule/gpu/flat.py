@@ -11,7 +11,7 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.region import Region, Target
+from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
 THREADS = 128
@@ -27,7 +27,7 @@ def flat_table(axes: Sequence[str], lanes: int) -> Table:
     return Table(plans, [f"threads stand along {', '.join(axes)} as one row: none of these alone fills a block"], (THREADS,))
 
 
-class Flat(Distributing):
+class FlatDistributing(Distributing):
     """Builds the launch of such a map."""
 
     def __init__(self, field: HirFunction, table: Table, facts: Facts) -> None:
@@ -40,7 +40,7 @@ class Flat(Distributing):
         """Every thread has elements of its own."""
         return []
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         b, plans = region.builder, self.table.plans
         counts = [b.count(self.field.axes[plan.axis].ceildiv(plan.tile)) for plan in plans]
         total = b.product(counts)

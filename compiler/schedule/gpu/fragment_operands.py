@@ -34,7 +34,7 @@ LEAST = 16
 STAGES = 4
 
 
-class Way(Enum):
+class CopyMethod(Enum):
     """How pieces come to shared memory: by copies beside the computation; through registers, from anywhere; element by element."""
 
     BESIDE = "beside"
@@ -43,7 +43,7 @@ class Way(Enum):
 
 
 @frozen(eq=False)
-class Operand:
+class FragmentOperand:
     """A side of the product: its load, what must hold for it to count (else it is 0), its own axes (of rows there may be several, whose
     elements are counted through) and the sum's. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
 
@@ -53,7 +53,7 @@ class Operand:
     sum: str
     across: bool
     unit: int
-    way: Way
+    way: CopyMethod
 
     @property
     def own(self) -> str:
@@ -65,11 +65,11 @@ class Operand:
     def words(self) -> str:
         """How copies are made."""
         match self.way:
-            case Way.BESIDE:
+            case CopyMethod.BESIDE:
                 return f"by copies of {self.unit} bytes"
-            case Way.WORDS:
+            case CopyMethod.WORDS:
                 return f"through registers, {self.unit} bytes at a time"
-            case Way.ELEMENTS:
+            case CopyMethod.ELEMENTS:
                 return "element by element"
 
     @property
@@ -82,7 +82,7 @@ class Operand:
 
 
 @frozen(eq=False)
-class Shape:
+class FragmentTiling:
     """A block's tile: rows and columns, of which `down` by `across` warps each have a part; terms of a stage, and of a product."""
 
     rows: int
@@ -111,10 +111,10 @@ class FragmentProduct:
 
     target: Contract
     kind: WarpKind
-    a: Operand
-    b: Operand
+    a: FragmentOperand
+    b: FragmentOperand
     outer: tuple[str, ...]
-    shape: Shape
+    shape: FragmentTiling
 
     @property
     def dtype(self) -> str:
@@ -207,7 +207,7 @@ def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Se
     return max(reversed(list(axes)), key=suits)
 
 
-def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Value, ...], own: str, along: str) -> Operand | None:
+def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Value, ...], own: str, along: str) -> FragmentOperand | None:
     mem = mem_of(load.mem)
     across = steps_by_one(mem, load.index, own) and not steps_by_one(mem, load.index, along)
     if across and bytes_of(mem.dtype) not in (2, 4, 8):
@@ -217,10 +217,10 @@ def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Valu
     together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
     unit = _unit(function, load, fast) if together else size
     if unit >= LEAST_COPY and facts.machine.has(Feature.ASYNC_COPIES):
-        return Operand(load, guards, (own,), along, across, unit, Way.BESIDE)
+        return FragmentOperand(load, guards, (own,), along, across, unit, CopyMethod.BESIDE)
     if together:
-        return Operand(load, guards, (own,), along, across, WIDEST, Way.WORDS)
-    return Operand(load, guards, (own,), along, across, size, Way.ELEMENTS)
+        return FragmentOperand(load, guards, (own,), along, across, WIDEST, CopyMethod.WORDS)
+    return FragmentOperand(load, guards, (own,), along, across, size, CopyMethod.ELEMENTS)
 
 
 def _unit(function: HirFunction, load: Load, fast: str) -> int:
@@ -236,7 +236,7 @@ def _unit(function: HirFunction, load: Load, fast: str) -> int:
     return size
 
 
-def _is_rows(function: HirFunction, one: Operand, other: Operand) -> bool:
+def _is_rows(function: HirFunction, one: FragmentOperand, other: FragmentOperand) -> bool:
     """Whether the first operand's axis makes the rows: columns are what the result is contiguous along."""
     last = {axis for op in function.body.body if isinstance(op, Store) and op.index for axis in op.index[-1].names}
     return one.own not in last or other.own in last
@@ -250,18 +250,18 @@ GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""
 
 
-def _shape(facts: Facts, a: Operand, b: Operand, about: Sequence[int], others: int) -> Shape | None:
+def _shape(facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence[int], others: int) -> FragmentTiling | None:
     """The tile that takes least time: what a processor computes and loads in its rounds."""
     size = a.size
     shared = facts.machine.stage_shared
     ways = {a.way, b.way}
-    line = LINE // 2 if Way.ELEMENTS in ways or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
+    line = LINE // 2 if CopyMethod.ELEMENTS in ways or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
     depth = line // size
     step, ahead = (32 // size, 2) if size < 8 else _doubles(a, b)
-    most = 64 * 64 if Way.ELEMENTS in ways else 128 * 128 if size == 8 or Way.WORDS in ways else 128 * 256
+    most = 64 * 64 if CopyMethod.ELEMENTS in ways else 128 * 128 if size == 8 or CopyMethod.WORDS in ways else 128 * 256
 
     def stages(rows: int, columns: int) -> int:
-        return min(STAGES if Way.BESIDE in ways else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
+        return min(STAGES if CopyMethod.BESIDE in ways else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
 
     def cost(tile: tuple[int, int, int, int]) -> int:
         rows, columns, _, _ = tile
@@ -272,10 +272,10 @@ def _shape(facts: Facts, a: Operand, b: Operand, about: Sequence[int], others: i
     if not tiles:
         return None
     rows, columns, down, across = min(tiles, key=cost)
-    return Shape(rows, columns, down, across, depth, step, stages(rows, columns), ahead)
+    return FragmentTiling(rows, columns, down, across, depth, step, stages(rows, columns), ahead)
 
 
-def _doubles(a: Operand, b: Operand) -> tuple[int, int]:
+def _doubles(a: FragmentOperand, b: FragmentOperand) -> tuple[int, int]:
     """Terms of a product of f64, and operands whose fragments are read ahead. Sums and fragments take most registers; each piece of an
     operand that lies along the sum, and each narrow one, takes some for its address."""
     if min(a.unit, b.unit) < WIDEST:

@@ -20,7 +20,7 @@ from compiler.schedule.gpu.fragment_stages import Stages, row_count, row_digits
 from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.gpu.warpgroup_products import counted_on
-from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
 BAND = 16
@@ -46,7 +46,7 @@ class FragmentDistributing(Distributing):
         """Every thread has elements of its own."""
         return []
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         if any(self.target_axes(target) != {*self.product.own, *self.others} for target in group):
             raise NotPlaceable("a result that doesn't vary along all axes of a product")
         b, shape = region.builder, self.product.shape
@@ -58,7 +58,7 @@ class FragmentDistributing(Distributing):
             self.tile(inner, number, counts)
             self.multiplied(group, inner)
 
-    def tile(self, region: Region, number: Value, counts: Sequence[Value]) -> None:
+    def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> None:
         """The place of the block's tile: in bands of rows."""
         b, shape = region.builder, self.product.shape
         down, across = counts[-2:]
@@ -76,7 +76,7 @@ class FragmentDistributing(Distributing):
 
     # ---- the sum ----
 
-    def multiplied(self, group: Sequence[Target], region: Region) -> None:
+    def multiplied(self, group: Sequence[Target], region: TileRegion) -> None:
         b, product, shape = region.builder, self.product, self.product.shape
         rows, columns = shape.part
         thread = Affine.of(thread_index(b).name)
@@ -142,7 +142,7 @@ class FragmentDistributing(Distributing):
     def registers(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
         return [value for side in sides for value in side.fragments(b, stage, part)]
 
-    def ahead(self, region: Region, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
+    def ahead(self, region: TileRegion, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
         """Copies of the stage that was read last begin."""
         stages = self.product.shape.stages
         turn = step + (stages - 1)
@@ -150,7 +150,7 @@ class FragmentDistributing(Distributing):
         for side in sides:
             side.begin(b, self.inside_sum(region, b, places or [b.index(turn)]), _turn(b, turn, stages), inside)
 
-    def inside_sum(self, region: Region, b: Builder, places: Sequence[Value]) -> Region:
+    def inside_sum(self, region: TileRegion, b: Builder, places: Sequence[Value]) -> TileRegion:
         """The body at a place of the sum."""
         inner = region.inside(b, (*self.product.own, *self.product.walked))
         for axis, place in zip(self.product.walked, places, strict=True):

@@ -13,11 +13,11 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import U32, Mem, Space
 from compiler.hir.words import WORD, LoadWords, StoreWords
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.fragment_operands import GAP, FragmentProduct, Operand, Way
+from compiler.schedule.gpu.fragment_operands import GAP, CopyMethod, FragmentOperand, FragmentProduct
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.shared_tiles import MatrixTile
 from compiler.schedule.gpu.warpgroup_operands import divides
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 
 CHUNK = 16
 """Bytes of a row of a matrix."""
@@ -30,13 +30,13 @@ class Stages:
     def __init__(
         self,
         placing: BlockTiles,
-        operand: Operand,
+        operand: FragmentOperand,
         product: FragmentProduct,
         rows: Affine | None,
         first: Affine,
         thread: Affine,
         lane: Affine,
-        region: Region,
+        region: TileRegion,
     ) -> None:
         b, shape = region.builder, product.shape
         self.placing, self.operand, self.product, self.block_row = placing, operand, product, rows
@@ -77,7 +77,7 @@ class Stages:
             found.append((line, along * each, self.place(line, along * each, b)))
         return found
 
-    def row(self, line: Affine, region: Region) -> dict[str, Affine]:
+    def row(self, line: Affine, region: TileRegion) -> dict[str, Affine]:
         """The places of a row of the tile along the own axes. Beyond the last row is the last: its products are never stored."""
         b, placing = region.builder, self.placing
         if self.block_row is not None:
@@ -92,15 +92,15 @@ class Stages:
         """Where an element lies in a stage."""
         return self.tile.place(line, along, b) if self.by_matrix else b.index(line * self.line + along)
 
-    def begin(self, b: Builder, region: Region, stage: Affine, enabled: Value) -> None:
+    def begin(self, b: Builder, region: TileRegion, stage: Affine, enabled: Value) -> None:
         """The copies into a stage begin; `region` says of which part of the sum, `enabled` whether there is one."""
         self.stage = stage
         match self.operand.way:
-            case Way.BESIDE:
+            case CopyMethod.BESIDE:
                 self.copied(b, region, enabled)
-            case Way.WORDS:
+            case CopyMethod.WORDS:
                 self.coming = self.words(b, region, enabled)
-            case Way.ELEMENTS:
+            case CopyMethod.ELEMENTS:
                 self.coming = self.elements(b, region, enabled)
 
     def arrive(self, b: Builder) -> None:
@@ -108,13 +108,13 @@ class Stages:
         each = len(self.coming) // len(self.pieces)
         for number, (_, _, place) in enumerate(self.pieces):
             values, index = self.coming[number * each : (number + 1) * each], (self.stage, Affine.of(place.name))
-            if self.operand.way is Way.WORDS and values:
+            if self.operand.way is CopyMethod.WORDS and values:
                 b.emit(StoreWords(mem=self.memory, index=index, values=tuple(values)))
             elif values:
                 b.store(self.memory, values[0], index)
         self.coming = []
 
-    def copied(self, b: Builder, region: Region, enabled: Value) -> None:
+    def copied(self, b: Builder, region: TileRegion, enabled: Value) -> None:
         operand = self.operand
         for number, (_, _, place) in enumerate(self.pieces):
             inner = self.at(b, region, number)
@@ -130,7 +130,7 @@ class Stages:
                 )
             )
 
-    def elements(self, b: Builder, region: Region, enabled: Value) -> list[Value]:
+    def elements(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
         """This thread's elements, 0 outside."""
         found = []
         for number in range(len(self.pieces)):
@@ -140,7 +140,7 @@ class Stages:
             found.append(b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, self.operand.mem.dtype)))
         return found
 
-    def words(self, b: Builder, region: Region, enabled: Value) -> list[Value]:
+    def words(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
         """This thread's pieces as words. Most parts of the sum have all of them; only where one may end is asked how much there is."""
         types = [U32] * (len(self.pieces) * CHUNK // WORD)
         with b.branch(enabled, types) as (inside, outside, choice):
@@ -157,7 +157,7 @@ class Stages:
                 inside.yield_(*which.results)
         return choice.results
 
-    def ends(self, b: Builder, region: Region) -> Value | None:
+    def ends(self, b: Builder, region: TileRegion) -> Value | None:
         """Whether pieces of this part of the sum may lie beyond an end."""
         operand, fields = self.operand, self.placing.field.axes
         limits = [(region.forms[operand.sum] + self.product.shape.depth, fields[operand.sum], self.product.shape.depth)]
@@ -170,14 +170,14 @@ class Stages:
                 found = beyond if found is None else b.op("or", found, beyond)
         return found
 
-    def whole(self, b: Builder, region: Region) -> list[Value]:
+    def whole(self, b: Builder, region: TileRegion) -> list[Value]:
         found: list[Value] = []
         for number in range(len(self.pieces)):
             inner = self.at(b, region, number)
             found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner))).results
         return found
 
-    def some(self, b: Builder, region: Region) -> list[Value]:
+    def some(self, b: Builder, region: TileRegion) -> list[Value]:
         operand, found = self.operand, []
         for number in range(len(self.pieces)):
             inner = self.at(b, region, number)
@@ -193,7 +193,7 @@ class Stages:
             found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
         return found
 
-    def at(self, b: Builder, region: Region, number: int) -> Region:
+    def at(self, b: Builder, region: TileRegion, number: int) -> TileRegion:
         """The place of a piece, and along which axes it may lie outside."""
         operand, placing = self.operand, self.placing
         inner = region.inside(b, (*self.product.own, *self.product.walked))
@@ -210,7 +210,7 @@ class Stages:
                 inner.masks[axis] = placing.field.axes[axis]
         return inner
 
-    def where(self, place: Region, enabled: Value) -> Value:
+    def where(self, place: TileRegion, enabled: Value) -> Value:
         """Whether there is something at a place."""
         b, operand = place.builder, self.operand
         mask = self.placing.mask(place, place.masks, None)
@@ -219,12 +219,12 @@ class Stages:
             found = b.op("and", found, self.placing.value(guard, place))
         return found
 
-    def source(self, region: Region) -> Value:
+    def source(self, region: TileRegion) -> Value:
         mem = region.find(self.operand.load.mem)
         assert mem is not None
         return mem
 
-    def index(self, place: Region) -> tuple[Affine, ...]:
+    def index(self, place: TileRegion) -> tuple[Affine, ...]:
         return tuple(self.placing.form(form, place) for form in self.operand.load.index)
 
     # ---- reading ----

@@ -7,7 +7,7 @@ from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
-from compiler.schedule.gpu.reading_copies import Names, Read, Reading
+from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, wide_of
 from compiler.schedule.gpu.workspaces import Copied
 
@@ -49,7 +49,7 @@ def _reading(
     axes: tuple[str, str, str],
     sizes: tuple[int, int, int],
 ) -> Reading:
-    (group, filter, channel), (each, wide, deep), names = axes, sizes, Names(function)
+    (group, filter, channel), (each, wide, deep), names = axes, sizes, FreshNames(function)
     together, column, along = names.fresh(f"{group}s"), names.fresh(f"{filter}s"), names.fresh(f"{channel}s")
     extents = {together: function.axes[group].ceildiv(each), column: Affine.of(each * wide), along: Affine.of(each * deep)}
     of_column, of_term = Affine.of(column).floordiv(wide), Affine.of(along).floordiv(deep)
@@ -59,7 +59,7 @@ def _reading(
         channel: Affine.of(along) - of_term * deep,
     }
 
-    def copied(load: Load, own: dict[str, Affine], order: tuple[str, ...], inside: tuple[Affine, ...]) -> Read:
+    def copied(load: Load, own: dict[str, Affine], order: tuple[str, ...], inside: tuple[Affine, ...]) -> CopiedRead:
         """A copy whose dims are the load's own but those of `own`, which stand for the axes in `order`."""
         gone = {_alone(load, axis): form for axis, form in own.items()}
         kept = [(names.fresh(f"{load.mem.name}{dim}"), size) for dim, size in enumerate(mem_of(load.mem).dims) if dim not in gone]
@@ -75,7 +75,7 @@ def _reading(
         at = (*map(Affine.of, order[:-1]), *read, Affine.of(order[-1]))
         dims = (*first, *kept, last)
         copy = Copied(names.fresh(f"{load.mem.name}_copy"), load.mem, dims, tuple(map(renamed, index)), tuple(map(renamed, inside)))
-        return Read(copy, at)
+        return CopiedRead(copy, at)
 
     last_group, last_filter, last_channel = (function.axes[axis] - 1 for axis in axes)
     of_pictures = {group: Affine.of(together) * each + of_term, channel: forms[channel]}

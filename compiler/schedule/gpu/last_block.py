@@ -17,12 +17,12 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
-from compiler.schedule.region import Region, Target
+from compiler.schedule.region import Target, TileRegion
 from runtime.records import frozen
 
 
 @frozen
-class Part:
+class BlockPart:
     """A block's part of shared reductions: its `number` of `count` (at most `most`), and which `tile` of `tiles` of results they make."""
 
     number: Value
@@ -34,8 +34,8 @@ class Part:
 
 @contextmanager
 def in_last_block(
-    placing: BlockTiles, part: Part, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: Region
-) -> Iterator[Region]:
+    placing: BlockTiles, part: BlockPart, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: TileRegion
+) -> Iterator[TileRegion]:
     """`with in_last_block(...) as last:` what the block does that comes last, where the results of the reductions are known. `totals` is
     what each reduction has in this block, alike in all threads along which the result doesn't vary."""
     left = leave_totals(placing, part, totals, region)
@@ -45,7 +45,7 @@ def in_last_block(
 
 
 def leave_totals(
-    placing: BlockTiles, part: Part, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: Region
+    placing: BlockTiles, part: BlockPart, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: TileRegion
 ) -> list[list[Value]]:
     """The memories in which each block leaves what it has of each reduction."""
     return [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
@@ -53,10 +53,10 @@ def leave_totals(
 
 def join_totals(
     placing: BlockTiles,
-    part: Part,
+    part: BlockPart,
     totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]],
     left: Sequence[Sequence[Value]],
-    region: Region,
+    region: TileRegion,
 ) -> None:
     """The results of the reductions, of what all blocks left, made known in the region."""
     for (target, values), memories in zip(totals, left, strict=True):
@@ -65,7 +65,7 @@ def join_totals(
 
 
 @contextmanager
-def comes_last(placing: BlockTiles, part: Part, region: Region) -> Iterator[Region]:
+def comes_last(placing: BlockTiles, part: BlockPart, region: TileRegion) -> Iterator[TileRegion]:
     """`with comes_last(...) as last:` what the block does that comes last of those which share a tile, and sees what they all left."""
     b = region.builder
     b.emit(SyncThreads())
@@ -84,7 +84,7 @@ def comes_last(placing: BlockTiles, part: Part, region: Region) -> Iterator[Regi
         yield region.inside(deep, ())
 
 
-def _left(placing: BlockTiles, part: Part, target: Reduce | Contract, number: int, value: Value, region: Region) -> Value:
+def _left(placing: BlockTiles, part: BlockPart, target: Reduce | Contract, number: int, value: Value, region: TileRegion) -> Value:
     """The memory with the values of all blocks, where this one's is stored."""
     assert isinstance(value.type, Tile)
     b = region.builder
@@ -107,14 +107,14 @@ def _own(placing: BlockTiles, target: Reduce | Contract) -> tuple[Affine, int, l
     return own, width, idle
 
 
-def _index(part: Part, number: Affine, own: Affine, value: Value) -> list[Affine]:
+def _index(part: BlockPart, number: Affine, own: Affine, value: Value) -> list[Affine]:
     """Where a block's value lies."""
     assert isinstance(value.type, Tile)
     return [*part.tile, number, own, *map(Affine.of, value.type.axis_names)]
 
 
 def _joined(
-    placing: BlockTiles, part: Part, target: Reduce | Contract, values: Sequence[Value], memories: Sequence[Value], b: Builder
+    placing: BlockTiles, part: BlockPart, target: Reduce | Contract, values: Sequence[Value], memories: Sequence[Value], b: Builder
 ) -> list[Value]:
     """What all blocks left, joined: threads along which the result doesn't vary take turns, then join theirs."""
     own, _, idle = _own(placing, target)

@@ -11,7 +11,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
-from compiler.schedule.gpu.flat import Flat, flat_table
+from compiler.schedule.gpu.flat import FlatDistributing, flat_table
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
 from compiler.schedule.launches import Launches
@@ -53,7 +53,7 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         table = _rows(field, along, width, facts)
         if _fills(field, table[along], facts):
             return field_launches(field, table)
-        return launches_of_blocks(Flat(field, flat_table([*_others(field, along), along], width), facts).run())
+        return launches_of_blocks(FlatDistributing(field, flat_table([*_others(field, along), along], width), facts).run())
     return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
 
 

@@ -21,7 +21,7 @@ from runtime.records import frozen
 
 
 @frozen(eq=False)
-class Read:
+class CopiedRead:
     """Where a copy is read instead of its source."""
 
     copy: Copied
@@ -39,7 +39,7 @@ class Reading:
     along: str
     axes: Mapping[str, Affine]
     forms: Mapping[str, Affine]
-    reads: Mapping[Load, Read]
+    reads: Mapping[Load, CopiedRead]
     exist: tuple[Affine, ...] = ()
     counting: tuple[Affine, ...] = ()
 
@@ -104,7 +104,7 @@ class Reading:
         return exists if where is None or exists is None else b.op("and", where, exists)
 
 
-class Names:
+class FreshNames:
     """Names that a function doesn't have."""
 
     def __init__(self, function: HirFunction) -> None:

@@ -14,7 +14,7 @@ from compiler.hir.types import Tile
 from compiler.passes.online import Online, online
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
-from compiler.schedule.region import Region, Target
+from compiler.schedule.region import Target, TileRegion
 from runtime.records import define
 
 LOWEST = {
@@ -32,20 +32,20 @@ class Rescaling:
     makes no NaN."""
 
     rule: Online
-    _growth: dict[Region, Value] = Factory(dict)
+    _growth: dict[TileRegion, Value] = Factory(dict)
     """What sums are multiplied by in an iteration, by the body of its loop."""
 
     def covers(self, target: Target) -> bool:
         return target in self.rule.rescaled
 
-    def identity(self, placing: BlockTiles, region: Region) -> list[Value]:
+    def identity(self, placing: BlockTiles, region: TileRegion) -> list[Value]:
         """The maximum of nothing, for each row that a thread has."""
         maximum = self.rule.maximum
         axes = sorted(placing.axes(maximum.results), key=placing.table.order)
         dtype = dtype_of(maximum.results[0])
         return [region.builder.const(max(LOWEST[dtype], self.rule.start), Tile(dtype, placing.tile_axes(axes, region)))]
 
-    def grown(self, placing: BlockTiles, before: Value, region: Region) -> list[Value]:
+    def grown(self, placing: BlockTiles, before: Value, region: TileRegion) -> list[Value]:
         """The maximum with this tile's elements, complete: all threads along the axis have it."""
         b, maximum = region.builder, self.rule.maximum
         value = placing.masked(placing.value(maximum.values[0], region), float("-inf"), [self.rule.axis], region)
@@ -61,9 +61,9 @@ class Rescaling:
         region.made[maximum.results[0]] = after
         return [after]
 
-    def rescaled(self, sums: list[Value], region: Region) -> list[Value]:
+    def rescaled(self, sums: list[Value], region: TileRegion) -> list[Value]:
         growth: Value | None = None
-        place: Region | None = region
+        place: TileRegion | None = region
         while growth is None and place is not None:
             growth, place = self._growth.get(place), place.parent
         assert growth is not None

@@ -34,7 +34,7 @@ from compiler.schedule.gpu.look_back import GROUP, LookBack
 from compiler.schedule.gpu.tile_totals import TileTotals, for_each
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
-from compiler.schedule.region import Region, Target
+from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 from runtime.records import frozen
@@ -199,7 +199,7 @@ class ScanDistributing(Distributing):
         """Every thread has elements of its own."""
         return []
 
-    def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
+    def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         super().enter(plan, loop, region)
         if plan.warps > 1:
             region.forms[plan.axis] += Affine.of(self.threads[1].name) * plan.run
@@ -207,21 +207,21 @@ class ScanDistributing(Distributing):
             self.tile = loop
 
     def loop_over(
-        self, axis: str, group: Sequence[Target], region: Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+        self, axis: str, group: Sequence[Target], region: TileRegion, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
     ) -> None:
         if region.parent is None:
             self.shared_out(group, region)
         else:
             super().loop_over(axis, group, region, result, state)
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         if self.scan_plan.look_back:
             self.nothing_known(region)
         elif self.scan_plan.tiled:
             self.totals_first(group, region)
         super().shared_out(group, region)
 
-    def nothing_known(self, region: Region) -> None:
+    def nothing_known(self, region: TileRegion) -> None:
         """The launch that clears what tiles tell each other."""
         b = region.builder
         extents, tiles = self.tiles_of_scans()
@@ -231,7 +231,7 @@ class ScanDistributing(Distributing):
             for look_back in self.known.values():
                 look_back.clear(inner, [place.name for place in places[:-1]], places[-1])
 
-    def totals_first(self, group: Sequence[Target], region: Region) -> None:
+    def totals_first(self, group: Sequence[Target], region: TileRegion) -> None:
         """The launches that leave what stands before each tile."""
         b = region.builder
         extents, tiles = self.tiles_of_scans()
@@ -248,7 +248,7 @@ class ScanDistributing(Distributing):
         axis = self.scan_plan.axis
         return [self.field.axes[one] for one in self.others], self.field.axes[axis].ceildiv(self.table[axis].tile)
 
-    def produce(self, targets: Sequence[Target], region: Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+    def produce(self, targets: Sequence[Target], region: TileRegion, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
         if not self.leaving:
             return super().produce(targets, region, state)
         for scan, totals in self.totals.items():
@@ -257,7 +257,7 @@ class ScanDistributing(Distributing):
             totals.leave(b, self.around(b, region), b.index(self.tile), total, self.one_of(range(len(self.threads)), b))
         return {}
 
-    def around(self, b: Builder, region: Region) -> list[str]:
+    def around(self, b: Builder, region: TileRegion) -> list[str]:
         """Which scan the block's tile is of."""
         return [b.index(region.forms[one]).name for one in self.others]
 
@@ -275,17 +275,17 @@ class ScanDistributing(Distributing):
 
     # ---- running values ----
 
-    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         """With a tile a block, a running value is made where it is read."""
         if isinstance(op, Scan):
             self.scanned(op, None, region)
             return region.made[value]
         return super().make(op, value, region)
 
-    def scan_step(self, scan: Scan, before: Value, region: Region) -> Value:
+    def scan_step(self, scan: Scan, before: Value, region: TileRegion) -> Value:
         return self.scanned(scan, before, region)
 
-    def scanned(self, scan: Scan, before: Value | None, region: Region) -> Value:
+    def scanned(self, scan: Scan, before: Value | None, region: TileRegion) -> Value:
         """The tile's running values, noted in the region, and what stands behind the tile; `before` None: nothing, or what look-back
         finds."""
         b, axis = region.builder, self.scan_plan.axis
@@ -331,7 +331,7 @@ class ScanDistributing(Distributing):
         memory = self.shared_memory("warps", dtype_of(total), (plan.warps, self.table.machine.lanes))
         return joined.over_warps(total, warp, nothing, memory, plan.warps, (lane.name,))
 
-    def found(self, look_back: LookBack, total: Value, region: Region) -> Value:
+    def found(self, look_back: LookBack, total: Value, region: TileRegion) -> Value:
         """What stands before the block's tile: its first warp looks, all get it."""
         b = region.builder
         lane, warp = self.threads

@@ -117,7 +117,7 @@ def _place(field: HirFunction, op: Load | Store, outer: str, inner: str) -> int 
 
 
 @frozen
-class _Names:
+class _JoinedNames:
     outer: str
     inner: str
     extent: Affine
@@ -133,7 +133,7 @@ class _Names:
 
 def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further: str | None) -> HirFunction:
     """The field with both as one axis, called as the outer one; `further`: a new parameter that its extent names."""
-    names = _Names(outer, inner, extent)
+    names = _JoinedNames(outer, inner, extent)
     out = FunctionBuilder(field.name, field.form)
     accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
     together = {op.mem: place for op in accesses for place, form in enumerate(op.index) if form == Affine.of(outer)}

@@ -10,8 +10,8 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import DTYPES
 from compiler.schedule.gpu.digit_ranks import Ranking
 from compiler.schedule.gpu.number_bits import bits_of, from_bits
-from compiler.schedule.gpu.sort_source import Source
-from compiler.schedule.gpu.sorting import DIGIT, WARP, Lines, shared, taken
+from compiler.schedule.gpu.sort_source import SortSource
+from compiler.schedule.gpu.sorting import DIGIT, WARP, SortedLines, shared, taken
 from runtime.records import frozen
 
 LONGEST = 4096
@@ -42,8 +42,8 @@ class BlockSort:
     """One thread's part: from `here` to the memories `there`, keys first, which `here` may read. `axis` is of `items` registers."""
 
     b: Builder
-    lines: Lines
-    here: Source
+    lines: SortedLines
+    here: SortSource
     there: Sequence[Value]
     thread: Value
     threads: int

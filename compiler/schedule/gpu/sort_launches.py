@@ -17,7 +17,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.sort_block import LONGEST, RESIDENT, SHORTEST, BlockSort, shape_of
 from compiler.schedule.gpu.sort_pass import Pass
-from compiler.schedule.gpu.sort_source import Nest, Source, Stored
+from compiler.schedule.gpu.sort_source import SortNest, SortSource, Stored
 from compiler.schedule.gpu.sorting import (
     COUNTED,
     DIGIT,
@@ -27,7 +27,7 @@ from compiler.schedule.gpu.sorting import (
     THREADS,
     TURNS,
     WARP,
-    Lines,
+    SortedLines,
     count_digits,
     items_of,
     line_of,
@@ -44,11 +44,11 @@ BLOCKS = 2
 FEW_THREADS = 1024
 """Threads of a multiprocessor up to which registers aren't kept to several blocks of a sort."""
 
-Build = Callable[[Start, Builder, Lines, Value, Value], None]
+Build = Callable[[Start, Builder, SortedLines, Value, Value], None]
 """Builds a launch: its beginning, its body, the line of the block, the block's number in the line and the thread's in the block."""
 
 
-class Way(Enum):
+class SortMethod(Enum):
     """How lines are sorted, and the words that say so."""
 
     MERGED = "lines are merged"
@@ -57,13 +57,13 @@ class Way(Enum):
     EITHER = f"lines of {FEWEST} elements or more are sorted by digits, shorter ones merged"
 
 
-def way_of(sort: Sort, facts: Facts) -> Way:
+def way_of(sort: Sort, facts: Facts) -> SortMethod:
     if facts.machine.lanes != WARP or not facts.machine.has(Feature.BLOCK_ORDER):
-        return Way.MERGED
+        return SortMethod.MERGED
     most = longest(sort, facts)
     if most is None:
-        return Way.EITHER
-    return Way.MERGED if most <= SHORTEST else Way.BLOCK if most <= LONGEST else Way.DIGITS
+        return SortMethod.EITHER
+    return SortMethod.MERGED if most <= SHORTEST else SortMethod.BLOCK if most <= LONGEST else SortMethod.DIGITS
 
 
 def longest(sort: Sort, facts: Facts) -> int | None:
@@ -76,17 +76,17 @@ def longest(sort: Sort, facts: Facts) -> int | None:
 
 
 def sort_stage(
-    around: Around, group: Group, number: int, facts: Facts, nest: Nest | None, fill: Sequence[Launch | Either]
+    around: Around, group: Group, number: int, facts: Facts, nest: SortNest | None, fill: Sequence[Launch | Either]
 ) -> CountedSort | SortPasses | Launch:
     """The stage of a group that sorts; `nest`: where the elements come from, where `fill` needn't have stored them."""
     assert group.sort is not None
     making = _Making(around, group.sort, group.counts, number, nest, facts.machine.threads > FEW_THREADS)
     match way_of(group.sort, facts):
-        case Way.MERGED:
+        case SortMethod.MERGED:
             return sort_passes(around, group.sort, number)
-        case Way.BLOCK:
+        case SortMethod.BLOCK:
             return making.by_blocks(longest(group.sort, facts) or 1)
-        case Way.DIGITS:
+        case SortMethod.DIGITS:
             return making.counted((), None)
         case _:
             return making.counted(fill, sort_passes(around, group.sort, number))
@@ -100,7 +100,7 @@ class _Making:
     sort: Sort
     counts: Value | None
     number: int
-    nest: Nest | None
+    nest: SortNest | None
     late: bool
     """Whether several blocks of a sort fit a multiprocessor."""
 
@@ -132,7 +132,7 @@ class _Making:
         made.function.kernel_info = evolve(info, launch_bounds=bounds)
         return made
 
-    def source(self, start: Start) -> Source:
+    def source(self, start: Start) -> SortSource:
         if self.nest is None:
             return Stored([start.values[memory] for memory in self.memories])
         return self.nest.from_values(start.values, start.copy.form)
@@ -142,7 +142,7 @@ class _Making:
     def by_blocks(self, most: int) -> Launch:
         threads, items = shape_of(most)
 
-        def build(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
+        def build(start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
             there = [start.values[memory] for memory in self.memories]
             BlockSort(b, lines, self.source(start), there, thread, threads, start.out.axis("item", items), items).build()
 
@@ -168,14 +168,14 @@ class _Making:
             FEWEST,
         )
 
-    def count(self, start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
+    def count(self, start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
         count_digits(b, lines, self.source(start), place, thread, start.out.axis("item", COUNTED))
 
     def moved(self, way: str) -> Launch:
         """A pass from the source (`only` one, or `first` of several), or one way between the sorted memories and their second ones."""
         items = items_of(self.sort)
 
-        def build(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
+        def build(start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
             own = [start.values[memory] for memory in self.memories]
             second = [start.workspaces[self.around.others[memory]] for memory in self.memories]
             turn, shift = start.out.parameter("turn", INDEX), start.out.parameter("shift", INDEX)
@@ -186,5 +186,5 @@ class _Making:
         return self.launch(f"digits_{way}", self.extent.ceildiv(PASS_THREADS * items), build, PASS_THREADS, BLOCKS)
 
 
-def _clear(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
+def _clear(start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
     b.store(lines.counts, b.const(0, "u64"), lines.count(Affine.of(place.name), Affine.of(thread.name)))

@@ -12,8 +12,8 @@ from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile, bytes_of
 from compiler.schedule.gpu.digit_ranks import Ranking
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
-from compiler.schedule.gpu.sort_source import Source
-from compiler.schedule.gpu.sorting import DIGITS, PASS_THREADS, WARP, Lines, shared, taken
+from compiler.schedule.gpu.sort_source import SortSource
+from compiler.schedule.gpu.sorting import DIGITS, PASS_THREADS, WARP, SortedLines, shared, taken
 from runtime.records import frozen
 
 WINDOW = 4
@@ -29,8 +29,8 @@ class Pass:
     `shift`. `axis` is of `items` registers."""
 
     b: Builder
-    lines: Lines
-    here: Source
+    lines: SortedLines
+    here: SortSource
     there: Sequence[Value]
     number: Value
     shift: Value
@@ -146,14 +146,14 @@ class Pass:
         b.emit(SyncThreads())
         return b.load(box, [0]), b.load(box, [1])
 
-    def told(self, tile: Value, ranking: Ranking) -> tuple["_Known", Value, Value]:
+    def told(self, tile: Value, ranking: Ranking) -> tuple["_KnownCounts", Value, Value]:
         """A digit a thread: its count in the tile is published, and each warp's becomes where its elements begin in the order of digits.
         Gives what is known of the digit, its count, and where it begins."""
         b = self.b
         digit = b.op("min", self.thread, b.const(DIGITS - 1, "index"))
         mine = b.op("lt", self.thread, b.const(DIGITS, "index"))
         total = b.select(mine, ranking.total(b, digit), b.const(0, "u32"))
-        known = _Known(self, tile, digit, mine)
+        known = _KnownCounts(self, tile, digit, mine)
         known.publish(b, 1, b.cast(total, "u64"), b.op("and", mine, b.op("gt", tile, b.const(0, "index"))))
         start, _ = ranking.scanned(b, total)
         with b.when(mine) as some:
@@ -161,7 +161,7 @@ class Pass:
         b.emit(SyncThreads())
         return known, total, start
 
-    def origins(self, tile: Value, known: "_Known", total: Value, start: Value, origins: Value, ranking: Ranking) -> None:
+    def origins(self, tile: Value, known: "_KnownCounts", total: Value, start: Value, origins: Value, ranking: Ranking) -> None:
         """What must be added to a place in the tile, in the order of digits, to get the place in the line."""
         b = self.b
         zero = b.const(0, "index")
@@ -177,7 +177,7 @@ class Pass:
 
 
 @frozen
-class _Known:
+class _KnownCounts:
     """What tiles know of a digit, seen from one tile."""
 
     work: Pass

@@ -18,7 +18,7 @@ MOST = 8
 """Instructions of an element that are worth computing twice."""
 
 
-class Source(Protocol):
+class SortSource(Protocol):
     """The element of one of the sorted memories (keys first) at a place, where `where` holds."""
 
     def __call__(self, b: Builder, position: int, place: Sequence[Affine], where: Value | None) -> Value: ...
@@ -35,7 +35,7 @@ class Stored:
 
 
 @frozen
-class Element:
+class SortElement:
     """What a nest computes for one element: instructions, and the value that they end with."""
 
     body: tuple[Instruction, ...]
@@ -43,13 +43,13 @@ class Element:
 
 
 @frozen
-class Nest:
+class SortNest:
     """A nest that computes the elements of all memories of a sort; `variables` are its loops', by the axes of these memories."""
 
     variables: tuple[Value, ...]
-    elements: tuple[Element, ...]
+    elements: tuple[SortElement, ...]
 
-    def from_values(self, known: Mapping[Value, Value], form: Callable[[Affine], Affine]) -> Source:
+    def from_values(self, known: Mapping[Value, Value], form: Callable[[Affine], Affine]) -> SortSource:
         """Elements from what a launch knows the nest's operands as."""
 
         def source(b: Builder, position: int, place: Sequence[Affine], where: Value | None) -> Value:
@@ -60,7 +60,7 @@ class Nest:
     def element(
         self,
         b: Builder,
-        element: Element,
+        element: SortElement,
         known: Mapping[Value, Value],
         form: Callable[[Affine], Affine],
         place: Sequence[Affine],
@@ -76,7 +76,7 @@ class Nest:
         return values[element.value]
 
 
-def nest_of(sort: Sort, nest: Spread, known: set[Value]) -> Nest | None:
+def nest_of(sort: Sort, nest: Spread, known: set[Value]) -> SortNest | None:
     """The nest as where the sort's elements come from; None where it must store them. `known`: what a launch knows before it begins."""
     memories = (sort.keys, *sort.payload)
     variables = _variables(nest, mem_of(sort.keys).dims)
@@ -103,8 +103,8 @@ def nest_of(sort: Sort, nest: Spread, known: set[Value]) -> Nest | None:
         slice_ = _slice(value, others, made)
         if not any(along.name in op.symbols or along in op.operand_values for op in slice_) or len(slice_) > MOST:
             return None
-        found.append(Element(slice_, value))
-    return Nest(variables, tuple(found))
+        found.append(SortElement(slice_, value))
+    return SortNest(variables, tuple(found))
 
 
 def _variables(nest: Spread, dims: Sequence[Affine]) -> tuple[Value, ...] | None:

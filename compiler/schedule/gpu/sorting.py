@@ -17,7 +17,7 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem, Space, bytes_of, is_float, is_signed
 from compiler.schedule.gpu.number_bits import bits_of, unsigned
-from compiler.schedule.gpu.sort_source import Source
+from compiler.schedule.gpu.sort_source import SortSource
 from runtime.records import frozen
 
 WARP = 32
@@ -118,7 +118,7 @@ class Digits:
 
 
 @frozen
-class Lines:
+class SortedLines:
     """The lines of a sort in one launch: the memory of their counts, where they have any, and the line that a block works at."""
 
     sort: Sort
@@ -150,7 +150,7 @@ class Lines:
         return (*map(Affine.of, self.around), row, digit)
 
 
-def line_of(b: Builder, sort: Sort, counts: Value | None, keys: Value, block: Value, each: Value) -> tuple[Lines, Value]:
+def line_of(b: Builder, sort: Sort, counts: Value | None, keys: Value, block: Value, each: Value) -> tuple[SortedLines, Value]:
     """The line of a block, of which each has so many blocks, and the block's number among these."""
     dims = [b.index(dim) for dim in mem_of(keys).dims]
     extent = dims.pop(sort.axis)
@@ -159,13 +159,13 @@ def line_of(b: Builder, sort: Sort, counts: Value | None, keys: Value, block: Va
     for dim in reversed(dims):
         around.insert(0, b.op("rem", rest, dim).name)
         rest = b.op("div", rest, dim)
-    return Lines(sort, counts, tuple(around), extent), number
+    return SortedLines(sort, counts, tuple(around), extent), number
 
 
 # ---- counting ----------------------------------------------------------------------------------------------------
 
 
-def count_digits(b: Builder, lines: Lines, keys: Source, number: Value, thread: Value, axis: str) -> None:
+def count_digits(b: Builder, lines: SortedLines, keys: SortSource, number: Value, thread: Value, axis: str) -> None:
     """One thread's part in counting the digits of all passes; `number` is the block's in its line, `axis` one of `COUNTED` registers."""
     digits = lines.digits
     own = shared(b, "u32", (lines.passes, DIGITS))

@@ -3,13 +3,13 @@ joins. Everything else is done by all threads alike (values), or by one of them 
 
 from collections.abc import Mapping, Sequence
 
-from compiler.analysis.accesses import Access, Loop
+from compiler.analysis.accesses import NestAccess, NestLoop
 from compiler.analysis.affine_sets import upper
 from compiler.analysis.dependence import LoopKind, NestFacts, carried_update
 from compiler.hir.affine import Affine
 from compiler.hir.control import Call, For, Return, While, Yield
 from compiler.hir.core import dtype_of
-from compiler.hir.instruction import Effect, Family, Instruction, Region, Value
+from compiler.hir.instruction import Effect, Instruction, InstructionFamily, Region, Value
 from compiler.hir.memory import Alloc, Store, mem_of
 from compiler.hir.types import Slot
 from compiler.schedule.copying import privately
@@ -20,7 +20,7 @@ SMALL = 32
 
 
 @frozen(eq=False)
-class Fold:
+class JoinedCells:
     """Cells (carried values, or a slot) that a monoid joins; `argmin` and `argmax` have two, a value and its index."""
 
     monoid: str
@@ -42,7 +42,7 @@ class Spread:
 
     loops: tuple[For, ...]
     between: tuple[Instruction, ...]
-    folds: tuple[Fold, ...]
+    folds: tuple[JoinedCells, ...]
     private: tuple[Value, ...]
     """Scratch memories of which each iteration has its own."""
 
@@ -79,24 +79,24 @@ def _together(op: For, facts: NestFacts) -> Spread | None:
     return Spread(tuple(loops), tuple(between), folds, tuple(dict.fromkeys(private)))
 
 
-def _folds(op: For, facts: NestFacts) -> tuple[Fold, ...] | None:
+def _folds(op: For, facts: NestFacts) -> tuple[JoinedCells, ...] | None:
     """What joins the loop's iterations; None where they can't be joined in another order."""
     found = facts.loops.get(op)
     if found is None or found.kind not in (LoopKind.PARALLEL, LoopKind.REDUCTION):
         return None
-    if any(isinstance(inside, Return | Call) or inside.family is Family.LIBRARY for inside in op.walk()):
+    if any(isinstance(inside, Return | Call) or inside.family is InstructionFamily.LIBRARY for inside in op.walk()):
         return None
     if any(not fold.reorders or fold.in_memory for fold in found.folds):
         return None
-    folds = [Fold(fold.monoid, (fold.cell,)) for fold in found.folds if isinstance(fold.cell.type, Slot)]
+    folds = [JoinedCells(fold.monoid, (fold.cell,)) for fold in found.folds if isinstance(fold.cell.type, Slot)]
     if any(fold.monoid in ("argmin", "argmax") for fold in folds):
         return None
     return (*folds, *_carried_folds(op))
 
 
-def _carried_folds(op: For) -> list[Fold]:
+def _carried_folds(op: For) -> list[JoinedCells]:
     """The carried values, in the groups that change together."""
-    folds: list[Fold] = []
+    folds: list[JoinedCells] = []
     if not op.carried:
         return folds
     last = op.body.body[-1]
@@ -107,7 +107,7 @@ def _carried_folds(op: For) -> list[Fold]:
             continue
         update = carried_update(value, parameter)
         assert update is not None, "the analysis found a monoid"
-        folds.append(Fold(update[0], tuple(update[2])))
+        folds.append(JoinedCells(update[0], tuple(update[2])))
         done.update(update[2])
     return folds
 
@@ -158,7 +158,7 @@ def spreads_in(region: Region, facts: NestFacts) -> dict[For, Spread]:
     return found
 
 
-def is_short(loop: Loop) -> bool:
+def is_short(loop: NestLoop) -> bool:
     extent = loop.extent.value
     return extent is not None and extent < SMALL
 
@@ -205,5 +205,5 @@ def is_contiguous(spreads: Mapping[For, Spread], leading: Sequence[For], facts: 
     return _walking(along, inner) >= _walking(along, outer)
 
 
-def _walking(accesses: Sequence[Access], axes: set[str]) -> int:
+def _walking(accesses: Sequence[NestAccess], axes: set[str]) -> int:
     return sum(bool(access.index) and any(abs(access.index[-1].coefficient(axis)) == 1 for axis in axes) for access in accesses)

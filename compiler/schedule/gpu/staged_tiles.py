@@ -12,7 +12,7 @@ from compiler.hir.memory import Load
 from compiler.hir.types import Mem, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 
 PADDING = 1
 """Elements between rows of a shared tile, so that a column of it lies in different banks."""
@@ -25,7 +25,7 @@ class Staged:
     """A tile of an operand in shared memory: for threads, summed axes first and the operand's own axes fastest, so that neighbours read
     neighbouring elements; for tensor cores, which take either, as it lies in memory."""
 
-    def __init__(self, placing: BlockTiles, side: str, operand: Value, over: Sequence[str], region: Region, whole: bool) -> None:
+    def __init__(self, placing: BlockTiles, side: str, operand: Value, over: Sequence[str], region: TileRegion, whole: bool) -> None:
         names = placing.axes([operand])
         along = [axis for axis in over if axis in names]
         own = sorted((a for a in names if a not in over and placing.plan(a, region).tile > 1), key=placing.table.order)
@@ -47,7 +47,7 @@ class Staged:
         """This thread's part of the tile, to shared memory."""
         b.store(self.memory, self.value, [self.spread.forms[axis] - self.spread.starts[axis] for axis in self.axes] or [0], self.where)
 
-    def read(self, b: Builder, places: dict[str, Affine], region: Region) -> Value:
+    def read(self, b: Builder, places: dict[str, Affine], region: TileRegion) -> Value:
         """The registers of this thread at a place along the summed axes."""
         index = [places[axis] if axis in places else region.forms[axis] - region.starts[axis] for axis in self.axes]
         return b.load(self.memory, index or [0])
@@ -69,7 +69,7 @@ def depends_on_reduction(value: Value, over: Sequence[str]) -> bool:
     return False
 
 
-def side_by_side(placing: BlockTiles, operand: Value, axes: Sequence[str], region: Region) -> tuple[Region, Value | None]:
+def side_by_side(placing: BlockTiles, operand: Value, axes: Sequence[str], region: TileRegion) -> tuple[TileRegion, Value | None]:
     """The body as threads see it that share out the elements of a tile among all of them, the axis contiguous in memory fastest; and
     when a thread has a part, if not all have."""
     b = region.builder

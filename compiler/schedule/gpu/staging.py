@@ -12,11 +12,11 @@ from compiler.hir.instruction import Value
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.staged_tiles import Staged
 from compiler.schedule.gpu.tensor_cores import Fragments, multiplied
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 
 
 def staged_product(
-    placing: BlockTiles, target: Contract, fragments: Fragments | None, accumulators: Sequence[Value], region: Region
+    placing: BlockTiles, target: Contract, fragments: Fragments | None, accumulators: Sequence[Value], region: TileRegion
 ) -> list[Value]:
     """The accumulators with the products of this tile of the summed axes added: by tensor cores where they are fragments."""
     b = region.builder
@@ -54,7 +54,7 @@ def _digits(b: Builder, number: Value, extents: Sequence[int]) -> list[Affine]:
     return found[::-1]
 
 
-def pass_on(placing: BlockTiles, value: Value, made: Value, axes: Sequence[str], home: Region) -> Value:
+def pass_on(placing: BlockTiles, value: Value, made: Value, axes: Sequence[str], home: TileRegion) -> Value:
     """Shared memory with a value's tile, for threads that need other elements of it than their own."""
     b = home.builder
     memory = placing.shared_memory(("passed", value), dtype_of(made), [placing.plan(axis, home).tile for axis in axes])

@@ -24,7 +24,7 @@ from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, p
 from compiler.schedule.gpu.rows import is_chain, row_table
 from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
-from compiler.schedule.table import AxisPlan, Split, Table
+from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import frozen
 
 THREADS = 256
@@ -72,7 +72,7 @@ WIDEST_RESULT = 8
 
 
 @frozen
-class _Facts:
+class _BlockTableFacts:
     common: tuple[str, ...]
     written: frozenset[str]
     """Axes that every result varies along, and that nothing is reduced along."""
@@ -95,13 +95,13 @@ def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
     return _rows_table(field, seen, facts) if seen.common and not _is_whole(field, seen) else _whole_table(field, seen, facts)
 
 
-def _is_whole(field: HirFunction, facts: _Facts) -> bool:
+def _is_whole(field: HirFunction, facts: _BlockTableFacts) -> bool:
     """Whether nothing that is reduced varies along the results' axes."""
     reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract) for axis, _ in union_axes(*op.operand_values)}
     return reduced.isdisjoint(facts.common)
 
 
-def _look(field: HirFunction) -> _Facts:
+def _look(field: HirFunction) -> _BlockTableFacts:
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
     reduced = {axis for op in reductions for axis in op.over}
     products = [found for op in reductions if isinstance(op, Contract) and (found := product_sum(op)) is not None and found.m and found.n]
@@ -110,10 +110,10 @@ def _look(field: HirFunction) -> _Facts:
     indices = [{axis for axis, _ in scope.axes_of(*op.index)} for op in field.body.body if isinstance(op, Store)]
     written = frozenset(set.intersection(*indices) - reduced) if indices else frozenset()
     ordered = frozenset(axes_in_written_order(field))
-    return _Facts(common, written, frozenset(reduced), ordered, frozenset(axes_contiguous(field)), tuple(products))
+    return _BlockTableFacts(common, written, frozenset(reduced), ordered, frozenset(axes_contiguous(field)), tuple(products))
 
 
-def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | None:
+def _whole_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> Table | None:
     """No axis is every result's, or those that are don't vary what is summed: the longest summed axis is cut in chunks, a block each."""
     if facts.ordered:
         return None
@@ -137,7 +137,7 @@ def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | No
     return Table([*results, plans.pop(cut), *plans.values()], reasons, block, machine=launch.machine)
 
 
-def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
+def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> Table:
     """Every result varies along the common axes; the rest is reduced, or walked again after a reduction. A row gets a warp where there
     are enough rows for all warps of a large GPU, or rows are short; else a block."""
     inside = [axis for axis in field.axes if axis not in facts.common]
@@ -195,7 +195,7 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), machine=launch.machine))
 
 
-def _lines_table(field: HirFunction, facts: _Facts, launch: Facts, along: str, others: list[str]) -> Table:
+def _lines_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts, along: str, others: list[str]) -> Table:
     """Every result is reduced along several axes: a block's threads stand along the one that memory is contiguous along, as many as it
     fills, and side by side along the longest of the others."""
     lanes = lanes_along(field, [along])
@@ -213,7 +213,7 @@ def _lines_table(field: HirFunction, facts: _Facts, launch: Facts, along: str, o
     return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), machine=launch.machine))
 
 
-def _split(field: HirFunction, facts: _Facts, launch: Facts, table: Table) -> Table:
+def _split(field: HirFunction, facts: _BlockTableFacts, launch: Facts, table: Table) -> Table:
     """The table with more blocks for each tile of results, where tiles are too few for a large GPU and nothing reads the rows again."""
     inside = set(field.axes) - set(facts.common)
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
@@ -229,7 +229,7 @@ def _split(field: HirFunction, facts: _Facts, launch: Facts, table: Table) -> Ta
     if parts <= 1:
         return table
     reason = f"up to {parts} blocks share each sum along {outermost.axis}, the last of them joins their parts"
-    return evolve(table, split=Split(outermost.axis, parts), reasons=(*table.reasons, reason))
+    return evolve(table, split=LoopSplit(outermost.axis, parts), reasons=(*table.reasons, reason))
 
 
 def _short(field: HirFunction, common: tuple[str, ...], inside: list[str], launch: Facts) -> bool:
@@ -238,7 +238,7 @@ def _short(field: HirFunction, common: tuple[str, ...], inside: list[str], launc
     return each <= SHORT_SUM and prod(launch.about(field.axes[axis]) for axis in common) >= launch.processors * THREADS
 
 
-def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | None:
+def _product_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> Table | None:
     """Rows and columns of every product on a square of threads."""
     rightmost = {
         axis

@@ -19,7 +19,7 @@ from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.staged_tiles import Staged
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 from runtime.records import frozen
 
 SIDE = 16
@@ -93,7 +93,7 @@ class Fragments:
         return self.rows * self.columns
 
 
-def fragments_of(placing: BlockTiles, target: Contract, product: ProductSum, region: Region) -> Fragments | None:
+def fragments_of(placing: BlockTiles, target: Contract, product: ProductSum, region: TileRegion) -> Fragments | None:
     """The fragments of a product's tile; None where tensor cores don't take it: a type, a tile that isn't whole fragments, more axes."""
     if not multiplies(target):
         return None
@@ -154,7 +154,7 @@ def _fragment(staged: Staged, role: FragmentRole, own: Affine, step: int, b: Bui
     return b.emit(MmaLoad(layout="row" if rows_first else "col", mem=staged.memory, index=tuple(index), type=type)).result
 
 
-def collected(placing: BlockTiles, target: Contract, fragments: Fragments, sums: Sequence[Value], region: Region) -> list[Value]:
+def collected(placing: BlockTiles, target: Contract, fragments: Fragments, sums: Sequence[Value], region: TileRegion) -> list[Value]:
     """The complete sums as each thread's registers of the tile."""
     b = region.builder
     axes = (fragments.row_axis, fragments.column_axis)

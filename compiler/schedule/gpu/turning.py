@@ -14,7 +14,7 @@ from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 from compiler.schedule.table import SIMD, Table
 
 CHUNKS = 8
@@ -38,7 +38,7 @@ class Turning(Distributing):
         super().__init__(field, table)
         self.along, self.across = table[along], table[across]
 
-    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         if not isinstance(op, Load) or not crosses(op, self.along.axis, self.across.axis):
             return super().make(op, value, region)
         b, along, across = region.builder, self.along, self.across

@@ -9,10 +9,10 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, divides
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
-from compiler.schedule.region import Region
+from compiler.schedule.region import TileRegion
 
 
-class Warpgroup:
+class MultiplyingWarpgroup:
     def __init__(self, field: HirFunction, product: WarpgroupProduct, rank: Affine, leader: Value) -> None:
         self.field, self.product = field, product
         self.rank = rank
@@ -39,7 +39,7 @@ class Warpgroup:
         """In the tile, of one of this warpgroup's blocks of 64."""
         return ((self.team if self.product.turns == 1 else Affine()) * self.product.blocks + block) * ROWS
 
-    def at(self, region: Region, b: Builder, rows: Sequence[Affine], column: Affine) -> Region:
+    def at(self, region: TileRegion, b: Builder, rows: Sequence[Affine], column: Affine) -> TileRegion:
         """The tile at these places of the operands' own axes."""
         inner = region.inside(b, self.product.varying(self.field))
         for side, places in zip(self.product.sides, (rows, [column]), strict=True):

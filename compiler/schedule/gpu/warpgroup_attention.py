@@ -6,7 +6,8 @@ from compiler.hir.module import HirFunction
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_operands import ROWS, divides
+from compiler.schedule.gpu.warpgroup_operands import divides
+from compiler.schedule.gpu.warpgroup_tiles import ROWS
 from runtime.records import frozen
 
 TERMS = ((128, 128), (256, 64))

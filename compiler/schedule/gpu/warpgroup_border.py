@@ -14,10 +14,10 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.gpu.warpgroup import Warpgroup
+from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, digit, divides
 from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
-from compiler.schedule.region import Region, Target
+from compiler.schedule.region import Target, TileRegion
 
 OWN, OWN_GUARDED = 8, 4
 """Columns of a tile that is computed again that a thread has, at most; and where each term has a condition, which takes registers too."""
@@ -42,7 +42,7 @@ class Border:
                 for turn in range(TURNS):
                     b.store(self.notes, b.const(0, "i32"), [number, turn])
 
-    def noted(self, group: Warpgroup, sums: Value, number: Value, b: Builder) -> Value:
+    def noted(self, group: MultiplyingWarpgroup, sums: Value, number: Value, b: Builder) -> Value:
         """Whether any thread of the warpgroup has a NaN in its sums of this tile, or, of sums in parts, an infinity."""
         assert self.notes is not None
         place = self.place(group, number)
@@ -53,11 +53,13 @@ class Border:
         group.meet(b)
         return b.op("ne", b.load(self.notes, place), b.const(0, "i32"))
 
-    def place(self, group: Warpgroup, number: Value) -> list[Affine]:
+    def place(self, group: MultiplyingWarpgroup, number: Value) -> list[Affine]:
         turn = Affine.of(number.name).floordiv(self.product.turns) * self.product.blocks + group.block
         return [group.team, turn % TURNS]
 
-    def repaired(self, placing: BlockTiles, group: Warpgroup, targets: Sequence[Target], region: Region, number: Value, b: Builder) -> None:
+    def repaired(
+        self, placing: BlockTiles, group: MultiplyingWarpgroup, targets: Sequence[Target], region: TileRegion, number: Value, b: Builder
+    ) -> None:
         """Where the tile reaches over the border, or is of sums in parts: all of it once more, an element a thread and turn, over what
         was written."""
         assert self.notes is not None
@@ -72,7 +74,9 @@ class Border:
             one.store(self.notes, one.const(0, "i32"), self.place(group, number))
         group.meet(b)
 
-    def recomputed(self, placing: BlockTiles, group: Warpgroup, targets: Sequence[Target], region: Region, b: Builder) -> None:
+    def recomputed(
+        self, placing: BlockTiles, group: MultiplyingWarpgroup, targets: Sequence[Target], region: TileRegion, b: Builder
+    ) -> None:
         """Each thread has rows and columns of the tile in registers, so that what it reads counts for several sums."""
         columns, rows = group.width, self.product.rows
         across = 16 if columns % 16 == 0 else 8
@@ -94,13 +98,13 @@ class Border:
             inner.made[self.product.target.results[0]] = self.summed(placing, inner, body.const(0.0, tile))
             placing.produce(targets, inner, {})
 
-    def summed(self, placing: BlockTiles, region: Region, zero: Value) -> Value:
+    def summed(self, placing: BlockTiles, region: TileRegion, zero: Value) -> Value:
         """The sums of products as the nest has them, in its order along each axis."""
         product, target = self.product, self.product.target
         lanes = 16 // bytes_of(product.a.mem.dtype) if isinstance(target, Contract) else 1
         last = placing.out.axis("simd", lanes)
 
-        def walked(axes: Sequence[str], around: Region, begun: Value) -> Value:
+        def walked(axes: Sequence[str], around: TileRegion, begun: Value) -> Value:
             axis, *inner = axes
             step = 1 if inner else lanes
             extent = placing.field.axes[axis]
@@ -123,7 +127,7 @@ class Border:
 
         return walked((*product.outer, product.sum), region, zero)
 
-    def outside(self, placing: BlockTiles, region: Region, b: Builder) -> Value:
+    def outside(self, placing: BlockTiles, region: TileRegion, b: Builder) -> Value:
         """Whether any product of the tile lies outside of the guard."""
         if self.product.low:
             return b.const(True, "i1")

@@ -19,11 +19,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_tiles import BUFFERS as BUFFERS
-from compiler.schedule.gpu.warpgroup_tiles import ROWS as ROWS
-from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES as SHARED_BYTES
-from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED as SWIZZLED
-from compiler.schedule.gpu.warpgroup_tiles import Estimated, Tiling, Wishes, Work, ranked, resident
+from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
 from runtime.records import frozen
 
 GROUPS = 2
@@ -48,7 +44,7 @@ LOW_SCALE = 8192.0
 
 
 @frozen(eq=False)
-class Side:
+class BoxedOperand:
     """An operand: the load; its own axes, outermost in memory first, and the dim that each runs along; and the dim of the sum's axis
     that boxes hold a piece of. `tile`: how much of each own axis a tile has."""
 
@@ -107,15 +103,15 @@ class WarpgroupProduct:
 
     target: Contract | Reduce
     to: str
-    a: Side
-    b: Side
+    a: BoxedOperand
+    b: BoxedOperand
     sum: str
     outer: tuple[str, ...]
     guard: tuple[Affine, ...]
     tiling: Tiling
     processors: int
 
-    low: tuple[Side, ...] = ()
+    low: tuple[BoxedOperand, ...] = ()
     """What the tensor cores leave of both operands, where the products with that count too."""
     stretch: int = 0
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
@@ -189,7 +185,7 @@ class WarpgroupProduct:
         return self.columns // self.pieces
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[BoxedOperand, BoxedOperand]:
         return self.a, self.b
 
     @property
@@ -203,7 +199,7 @@ class WarpgroupProduct:
         return bool(self.guard or self.low)
 
     @property
-    def copied(self) -> tuple[Side, ...]:
+    def copied(self) -> tuple[BoxedOperand, ...]:
         """What is copied to a stage."""
         return self.sides + self.low
 
@@ -259,7 +255,7 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
     return None
 
 
-def _of_one_axis(function: HirFunction, facts: Facts, side: Side) -> Side:
+def _of_one_axis(function: HirFunction, facts: Facts, side: BoxedOperand) -> BoxedOperand:
     """The operand with tiles along one of its axes, the one that memory is contiguous along or else the longest: others are places of the
     grid, as those are that both operands know."""
     place = len(side.axes) - 1 if side.across else max(range(len(side.axes)), key=lambda n: facts.about(function.axes[side.axes[n]]))
@@ -351,7 +347,9 @@ def _converted(operand: Value, to: str) -> Load | None:
     return load if isinstance(load, Load) and load.pad is None else None
 
 
-def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b: Side, along: str) -> WarpgroupProduct | None:
+def _planned(
+    function: HirFunction, facts: Facts, found: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str
+) -> WarpgroupProduct | None:
     if b.steps or not _end_alike(function, (a, b), along):
         return None
     outer = tuple(axis for axis in found.described.k if axis != along)
@@ -370,7 +368,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
     coarse = bool(found.low) or a.mem.dtype in SUMMED_COARSELY
     tiling, ways = facts.tiling, tuple[Estimated, ...]()
     if tiling is None or tiling.axes != a.axes:
-        work = Work(
+        work = ProductWork(
             axes=a.axes,
             matrices=prod(facts.about(function.axes[axis]) for axis in places),
             down=tuple(facts.about(function.axes[axis]) for axis in a.axes),
@@ -385,7 +383,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
             boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
         )
         extents = [function.axes[axis] for axis in a.axes]
-        ways = ranked(work, lambda rows: _tile(extents, facts, rows), Wishes.of(function.kernel_info))
+        ways = ranked(work, lambda rows: _tile(extents, facts, rows), TileRequests.of(function.kernel_info))
         tiling = ways[0].tiling
     a, b = evolve(a, tile=tiling.rows), evolve(b, tile=(tiling.columns,))
     left = [side_of(found.low[side.load], found.described, along) for side in (a, b) if found.low]
@@ -398,7 +396,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
     )
 
 
-def _is_first(function: HirFunction, facts: Facts, one: Side, other: Side) -> bool:
+def _is_first(function: HirFunction, facts: Facts, one: BoxedOperand, other: BoxedOperand) -> bool:
     """Whether the first operand's axis makes the rows: columns are what the result is contiguous along; but few are always columns, and
     several axes are always rows."""
     settled = [facts.tiling is not None and {*facts.tiling.axes} <= {*side.axes} for side in (one, other)]
@@ -420,7 +418,7 @@ def plain_load(operand: Value) -> Load | None:
     return op if isinstance(op, Load) and op.where is None else None
 
 
-def side_of(load: Load | None, product: ProductSum, along: str) -> Side | None:
+def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand | None:
     """The operand as what boxes can copy: read where it lies, contiguous along its own axis or the sum's."""
     if load is None:
         return None
@@ -447,10 +445,10 @@ def side_of(load: Load | None, product: ProductSum, along: str) -> Side | None:
     strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
     if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
         return None
-    return Side(load, tuple(own), tuple(dims[axis] for axis in own), place)
+    return BoxedOperand(load, tuple(own), tuple(dims[axis] for axis in own), place)
 
 
-def _end_alike(function: HirFunction, sides: Sequence[Side], along: str) -> bool:
+def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str) -> bool:
     """Whether what boxes have beyond the end of the sum is zeros in both operands: it isn't there, or there is none."""
     extent = function.axes[along]
     if divides(wide_of(sides[0].mem), extent):

@@ -31,15 +31,15 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
-from compiler.schedule.gpu.warpgroup import Warpgroup
+from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, wide_of
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, BoxedOperand, WarpgroupProduct, digit, wide_of
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_ring import ProductRing, stage_dims, view
-from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, Part, Rounds
-from compiler.schedule.gpu.warpgroup_split import Split
-from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, Wishes
-from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, RoundPart, Rounds
+from compiler.schedule.gpu.warpgroup_split import ClusterSums
+from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, ROWS, WARPGROUP, TileRequests
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
 BAND = 2048
@@ -71,7 +71,7 @@ class WarpgroupDistributing(Distributing):
         """Every thread that multiplies has elements of its own."""
         return []
 
-    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         product = self.product
         if any(self.target_axes(target) != {*self.own, *self.batch} for target in group):
             raise NotPlaceable("a result that doesn't vary along all axes of a product")
@@ -88,7 +88,7 @@ class WarpgroupDistributing(Distributing):
         resident = b.op("min", b.mul(total, teams) if product.tiling.cut else total, teams)
         if product.together > 1:
             resident = b.mul(resident, b.const(product.together, "index"))
-        self.split = Split(b, product)
+        self.split = ClusterSums(b, product)
         self.leftovers = Leftovers(b, product) if product.tiling.cut else None
         with self.blocks(resident, region, (), cluster=product.together) as (inner, block):
             if product.together > 1:
@@ -96,7 +96,7 @@ class WarpgroupDistributing(Distributing):
                 block = small(inner.builder, "div", block, inner.builder.const(product.together, "index"))
             self.roles(group, inner, block, total, counts)
 
-    def roles(self, group: Sequence[Target], region: Region, block: Value, total: Value, counts: Sequence[Value]) -> None:
+    def roles(self, group: Sequence[Target], region: TileRegion, block: Value, total: Value, counts: Sequence[Value]) -> None:
         b, product = region.builder, self.product
         ring = ProductRing(b, product)
         thread = thread_index(b)
@@ -121,7 +121,7 @@ class WarpgroupDistributing(Distributing):
         else:
             self.rounds = Rounds(b, product, block, total, first_step, steps)
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
-            wished = Wishes.of(self.field.kernel_info).registers
+            wished = TileRequests.of(self.field.kernel_info).registers
             if product.warpgroups > 1 and (wished or product.sums > FEW_SUMS):
                 few, many = REGISTERS
                 copying.emit(SetMaxRegisters(direction="dec", registers=few))
@@ -130,9 +130,9 @@ class WarpgroupDistributing(Distributing):
                 self.tiles(one, region, (0, 1), counts, lambda inner, part: self.copied(inner, part, ring))
             place = Affine.of(thread.name)
             leader = multiplying.op("eq", multiplying.index(place % WARPGROUP), multiplying.index(0))
-            self.warpgroup = Warpgroup(self.field, product, self.rank, leader)
+            self.warpgroup = MultiplyingWarpgroup(self.field, product, self.rank, leader)
 
-            def multiplied(inner: Region, part: Part) -> None:
+            def multiplied(inner: TileRegion, part: RoundPart) -> None:
                 self.multiplied(inner, part, block, ring, group)
 
             who = warp_index(multiplying).floordiv(4) + -1
@@ -147,10 +147,10 @@ class WarpgroupDistributing(Distributing):
     def tiles(
         self,
         b: Builder,
-        region: Region,
+        region: TileRegion,
         rounds: tuple[AffineLike, int],
         counts: Sequence[Value],
-        work: Callable[[Region, Part], None],
+        work: Callable[[TileRegion, RoundPart], None],
     ) -> None:
         """The block's tiles in turn, those of these rounds: every so many, in bands of rows."""
         product = self.product
@@ -176,7 +176,7 @@ class WarpgroupDistributing(Distributing):
 
     # ---- copying ----
 
-    def copied(self, region: Region, part: Part, ring: ProductRing) -> None:
+    def copied(self, region: TileRegion, part: RoundPart, ring: ProductRing) -> None:
         b, product = region.builder, self.product
         walked = [b.index(self.field.axes[axis]) for axis in product.outer]
         walked.append(b.index(self.field.axes[product.sum].ceildiv(product.depth)))
@@ -200,7 +200,7 @@ class WarpgroupDistributing(Distributing):
             return [b.const(0, "index") for _ in walked]
         return small_digits(b, low, walked[1:])
 
-    def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: ProductRing, region: Region) -> None:
+    def box(self, b: Builder, side: BoxedOperand, memory: Value, stage: Affine, ring: ProductRing, region: TileRegion) -> None:
         """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that. What
         blocks of a cluster share each copies a part of, to all of them."""
         product = self.product
@@ -244,7 +244,7 @@ class WarpgroupDistributing(Distributing):
     # ---- multiplying ----
 
     def multiplied(
-        self, region: Region, part: Part, team: Value, ring: ProductRing, targets: Sequence[Target]
+        self, region: TileRegion, part: RoundPart, team: Value, ring: ProductRing, targets: Sequence[Target]
     ) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
@@ -271,7 +271,7 @@ class WarpgroupDistributing(Distributing):
             complete = self.leftovers.added(group, finishing, self.rounds, part, complete)
             self.finished_sums(region, finishing, part, complete, targets)
 
-    def finished_sums(self, region: Region, b: Builder, part: Part, complete: Sequence[Value], targets: Sequence[Target]) -> None:
+    def finished_sums(self, region: TileRegion, b: Builder, part: RoundPart, complete: Sequence[Value], targets: Sequence[Target]) -> None:
         """What follows the sums, of each block of rows."""
         product, group = self.product, self.warpgroup
         pair, own, half = group.digits
@@ -356,7 +356,7 @@ class WarpgroupDistributing(Distributing):
 
     # ---- storing ----
 
-    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         if isinstance(target, Store) and not self.border.repairing and (boxes := result_boxes(target, self.field, self.product)):
             store_boxes(self, self.warpgroup, target, boxes, region)
         else:

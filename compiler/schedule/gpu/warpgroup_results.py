@@ -17,9 +17,10 @@ from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import lane_index, warp_index
-from compiler.schedule.gpu.warpgroup import Warpgroup
-from compiler.schedule.gpu.warpgroup_operands import BOXED, BUFFERS, ROWS, SWIZZLED, WarpgroupProduct, digit, divides
-from compiler.schedule.region import Region
+from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
+from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct, digit, divides
+from compiler.schedule.gpu.warpgroup_tiles import BUFFERS, ROWS, SWIZZLED
+from compiler.schedule.region import TileRegion
 from runtime.records import frozen
 
 MATRIX = 8
@@ -29,14 +30,14 @@ WIDTHS = (64, 32, 16)
 
 
 @frozen
-class Boxes:
+class ResultBoxes:
     """How a warpgroup's 64 rows go out: so many columns at a time."""
 
     dtype: str
     columns: int
 
 
-def result_boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> Boxes | None:
+def result_boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> ResultBoxes | None:
     """The boxes that write a store's tile; None where threads do: at places that boxes can't have, with a condition, or where another
     result has taken the buffers for boxes of another kind."""
     found = _boxes(store, field, product)
@@ -44,7 +45,7 @@ def result_boxes(store: Store, field: HirFunction, product: WarpgroupProduct) ->
     return found if found == first else None
 
 
-def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> Boxes | None:
+def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> ResultBoxes | None:
     mem = mem_of(store.mem)
     unit = 16 // bytes_of(mem.dtype)
     strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
@@ -66,10 +67,10 @@ def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> Boxes
     if order != sorted(set(order)) or order[-1] != mem.rank - 1:
         return None
     columns = next((size for size in WIDTHS if product.width % size == 0), None)
-    return None if columns is None else Boxes(mem.dtype, columns)
+    return None if columns is None else ResultBoxes(mem.dtype, columns)
 
 
-def store_boxes(placing: BlockTiles, group: Warpgroup, store: Store, boxes: Boxes, region: Region) -> None:
+def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, boxes: ResultBoxes, region: TileRegion) -> None:
     """A box after the other, in two buffers for each warpgroup: while one is copied out the other fills."""
     b, product = region.builder, group.product
     buffers = _buffers(placing, product, boxes)
@@ -115,7 +116,7 @@ def store_boxes(placing: BlockTiles, group: Warpgroup, store: Store, boxes: Boxe
             one.emit(BulkCommit())
 
 
-def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: Boxes) -> Value:
+def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: ResultBoxes) -> Value:
     assert placing.body is not None
     if boxes not in placing.memories:
         dims, swizzle = (product.warpgroups, BUFFERS, ROWS, boxes.columns), f"{boxes.columns * bytes_of(boxes.dtype)}B"

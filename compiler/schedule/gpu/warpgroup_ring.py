@@ -8,10 +8,10 @@ from compiler.hir.hopper import BarrierArrive, BarrierMake, BarrierWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem, Space
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
-from compiler.schedule.gpu.warpgroup_operands import Side, WarpgroupProduct, wide_of
+from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, WarpgroupProduct, wide_of
 
 
-def view(side: Side, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...]:
+def view(side: BoxedOperand, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...]:
     """Where a matrix of 64 rows (or all columns) begins in a stage, at a place along the sum."""
     if not side.across:
         return stage, own, Affine.of(part)
@@ -67,11 +67,11 @@ class ProductRing(StageRing):
                 b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,), rank=b.const(rank, "i32")))
 
 
-def stage_dims(side: Side, product: WarpgroupProduct) -> tuple[int, ...]:
+def stage_dims(side: BoxedOperand, product: WarpgroupProduct) -> tuple[int, ...]:
     if side.across:
         return product.stages, -(-side.extent // wide_of(side.mem)), product.depth, wide_of(side.mem)
     return product.stages, side.extent, product.depth
 
 
-def stage_memory(side: Side, product: WarpgroupProduct) -> Mem:
+def stage_memory(side: BoxedOperand, product: WarpgroupProduct) -> Mem:
     return Mem(side.mem.dtype, stage_dims(side, product), space=Space.SHARED, align=1024, swizzle="128B")

@@ -14,14 +14,14 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc
 from compiler.hir.types import Mem
 from compiler.schedule.gpu.indices import small, thread_index
-from compiler.schedule.gpu.warpgroup import Warpgroup
+from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import MOST_PIECES, WARPGROUP
 from runtime.records import frozen
 
 
 @frozen
-class Part:
+class RoundPart:
     """What a block does in a round: `steps` of a tile's sum from `low` on, `done` of its own before. `others`: how many blocks have the
     rest of the sum, where these may be any."""
 
@@ -40,9 +40,9 @@ class Rounds:
         self.product, self.team, self.low, self.steps = product, team, low, steps
         self.count = small(b, "div", b.add(b.sub(total, team), b.index(product.teams - 1)), b.index(product.teams))
 
-    def part(self, b: Builder, round: Value) -> Part:
+    def part(self, b: Builder, round: Value) -> RoundPart:
         tile = b.index(Affine.of(round.name) * self.product.teams + self.team.name)
-        return Part(round, tile, self.low, self.steps, b.mul(round, self.steps))
+        return RoundPart(round, tile, self.low, self.steps, b.mul(round, self.steps))
 
 
 class CutRounds:
@@ -67,14 +67,14 @@ class CutRounds:
         self.high = b.op("min", b.add(self.low, self.length), steps)
         self.count = b.add(whole, self.cut)
 
-    def part(self, b: Builder, round: Value) -> Part:
+    def part(self, b: Builder, round: Value) -> RoundPart:
         none = b.const(0, "index")
         cut = b.op("lt", round, self.cut)
         further = b.sub(round, self.cut)
         tile = b.select(cut, self.tile, b.index(Affine.of(further.name) * self.product.teams + self.team.name))
         low, high = b.select(cut, self.low, none), b.select(cut, self.high, self.steps)
         done = b.add(b.mul(self.cut, b.sub(self.high, self.low)), b.mul(further, self.steps))
-        return Part(round, tile, low, b.sub(high, low), b.select(cut, none, done), b.select(cut, self.others, none))
+        return RoundPart(round, tile, low, b.sub(high, low), b.select(cut, none, done), b.select(cut, self.others, none))
 
 
 class Leftovers:
@@ -87,7 +87,7 @@ class Leftovers:
         there = Mem("u32", (product.teams, product.together, product.groups), align=64)
         self.there = b.emit(Alloc(type=there, zeros=True), "there").result
 
-    def leave(self, group: Warpgroup, b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
+    def leave(self, group: MultiplyingWarpgroup, b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
         """For the block that finishes the tile."""
         place = Affine.of(rounds.team.name)
         for block, sum in enumerate(sums):
@@ -97,7 +97,7 @@ class Leftovers:
             one.emit(Fence(scope="device"))
             self.exchanged(group, one, place, 1)
 
-    def added(self, group: Warpgroup, b: Builder, rounds: CutRounds, part: Part, sums: Sequence[Value]) -> list[Value]:
+    def added(self, group: MultiplyingWarpgroup, b: Builder, rounds: CutRounds, part: RoundPart, sums: Sequence[Value]) -> list[Value]:
         """The tile's sums, of those of its first steps."""
         assert part.others is not None
         with b.loop("other", 0, part.others.name, carried=[rounds.team, *sums]) as (body, loop):
@@ -115,15 +115,15 @@ class Leftovers:
             body.yield_(other, *[body.add(sum, more) for sum, more in zip(before, found, strict=True)])
         return loop.results[1:]
 
-    def index(self, group: Warpgroup, b: Builder, place: Affine, block: int) -> list[Affine]:
+    def index(self, group: MultiplyingWarpgroup, b: Builder, place: Affine, block: int) -> list[Affine]:
         pair, eight, half = group.digits
         thread = Affine.of(thread_index(b).name)
         rows = group.team * self.product.blocks + block
         own = thread % WARPGROUP
         return [place, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
 
-    def flag(self, group: Warpgroup, place: Affine) -> tuple[Affine, ...]:
+    def flag(self, group: MultiplyingWarpgroup, place: Affine) -> tuple[Affine, ...]:
         return place, group.rank, group.team
 
-    def exchanged(self, group: Warpgroup, b: Builder, place: Affine, there: int) -> None:
+    def exchanged(self, group: MultiplyingWarpgroup, b: Builder, place: Affine, there: int) -> None:
         b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(group, place), value=b.const(there, "u32")))

@@ -10,14 +10,14 @@ from compiler.hir.hopper import BarrierArrive, BarrierInit, BarrierMake, Barrier
 from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.gpu.warpgroup import Warpgroup
+from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 
 TURNS = 2
 """Tiles whose sums have memory of their own: a warpgroup may be one tile ahead of others."""
 
 
-class Split:
+class ClusterSums:
     """`sums`: of each cluster, turn, piece, 64 rows, 8 columns: four neighbouring elements a thread."""
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
@@ -43,7 +43,7 @@ class Split:
         return low, b.op("min", pieces, b.sub(steps, low))
 
     def joined(
-        self, group: Warpgroup, b: Builder, cluster: Value, number: Value, parts: Sequence[Value], eight: str, own: str
+        self, group: MultiplyingWarpgroup, b: Builder, cluster: Value, number: Value, parts: Sequence[Value], eight: str, own: str
     ) -> list[Value]:
         """The sums of the block's own columns, along the axis `own`, of sums of all columns, along `eight`."""
         product = self.product

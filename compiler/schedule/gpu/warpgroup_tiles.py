@@ -115,7 +115,7 @@ class Impossible(Exception):
 
 
 @frozen
-class Wishes:
+class TileRequests:
     """What the program says; None: the model's choice. `warps` that multiply, `registers` of each of their threads."""
 
     stages: int | None = None
@@ -124,10 +124,10 @@ class Wishes:
     cluster: int | None = None
 
     @staticmethod
-    def of(info: HirKernelInfo | None) -> "Wishes":
+    def of(info: HirKernelInfo | None) -> "TileRequests":
         if info is None:
-            return Wishes()
-        return Wishes(info.stages, info.warps, info.max_registers, info.cluster[0] if info.cluster is not None else None)
+            return TileRequests()
+        return TileRequests(info.stages, info.warps, info.max_registers, info.cluster[0] if info.cluster is not None else None)
 
     def check(self) -> None:
         """Raises `Impossible` for what no tile can have."""
@@ -144,7 +144,7 @@ class Wishes:
             message = f"`@registers({self.registers})` can't be done: warpgroups that multiply take registers by 8"
             raise Impossible("0502", message, f"{least} to {most} a thread can be taken")
 
-    def shaped(self, tiling: Tiling, work: "Work") -> Tiling | None:
+    def shaped(self, tiling: Tiling, work: "ProductWork") -> Tiling | None:
         """The tiling as wished; None where it can't be."""
         if self.warps not in (None, 4 * tiling.warpgroups) or self.cluster not in (None, tiling.cluster):
             return None
@@ -157,7 +157,7 @@ class Wishes:
 
 
 @frozen
-class Work:
+class ProductWork:
     """A product's sizes: matrices, extents of the axes that make rows, columns, and steps of 128 bytes along the sum. `astride`: whether
     rows and columns lie across two lines of cache each; `apart`: threads have sums twice; `twice`: so do stages their operands, for
     three products."""
@@ -184,13 +184,13 @@ class Work:
         return 1 + self.apart + self.twice
 
 
-def room(tiling: Tiling, work: Work) -> int:
+def room(tiling: Tiling, work: ProductWork) -> int:
     """Stages that shared memory holds."""
     stage = (prod(tiling.rows) + copied_columns(tiling, work)) * SWIZZLED * (1 + work.twice)
     return (SHARED_BYTES // tiling.residents - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
 
 
-def copied_columns(tiling: Tiling, work: Work) -> int:
+def copied_columns(tiling: Tiling, work: ProductWork) -> int:
     """Columns that a tile's blocks copy: what memory is contiguous along comes in boxes of 128 bytes of them."""
     return ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2) if work.across else tiling.columns
 
@@ -203,7 +203,7 @@ class Estimated:
     nanoseconds: float
 
 
-def ranked(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) -> tuple[Estimated, ...]:
+def ranked(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: TileRequests) -> tuple[Estimated, ...]:
     """All that the program allows, what is estimated to end first first. `lying`: how so many rows of a tile lie along the axes. Raises
     `Impossible`."""
     wishes.check()
@@ -213,12 +213,12 @@ def ranked(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) 
     return tuple(sorted((Estimated(tiling, nanoseconds(tiling, work)) for tiling in found), key=lambda one: one.nanoseconds))
 
 
-def best(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) -> Tiling:
+def best(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: TileRequests) -> Tiling:
     """What is estimated to end first of what the program allows. Raises `Impossible`."""
     return ranked(work, lying, wishes)[0].tiling
 
 
-def tilings(work: Work, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Tiling]:
+def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Tiling]:
     """All that a processor holds."""
     most = 2 * (SEVERAL if work.sets > 1 else SUMS) // work.sets
     for (groups, blocks, turns), columns, cluster, pieces in choices(TEAMS, WIDTHS, CLUSTERS, PIECES):
@@ -236,24 +236,24 @@ def tilings(work: Work, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Til
             yield evolve(whole, cut=True)
 
 
-def tiles(tiling: Tiling, work: Work) -> int:
+def tiles(tiling: Tiling, work: ProductWork) -> int:
     """How many there are: of clusters that load for each other, groups of as many."""
     first, *others = map(ceildiv, work.down, tiling.rows)
     return work.matrices * ceildiv(first, tiling.cluster) * prod(others) * ceildiv(work.columns, tiling.columns)
 
 
-def teams(tiling: Tiling, work: Work) -> int:
+def teams(tiling: Tiling, work: ProductWork) -> int:
     """How many of them are under way at a time."""
     return resident(tiling.cluster * tiling.pieces, work.processors) * tiling.residents
 
 
-def last_pieces(tiling: Tiling, work: Work) -> int:
+def last_pieces(tiling: Tiling, work: ProductWork) -> int:
     """Pieces of a sum of the last round, of as many blocks as there are."""
     left = tiles(tiling, work) % teams(tiling, work)
     return min(MOST_PIECES, work.steps, teams(tiling, work) // left) if left else 1
 
 
-def nanoseconds(tiling: Tiling, work: Work) -> float:
+def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     """About how long the product takes."""
     rows, columns, twice = prod(tiling.rows), tiling.columns, 1 + work.twice
     count, together = tiles(tiling, work), teams(tiling, work)

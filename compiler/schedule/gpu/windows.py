@@ -13,7 +13,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_operands import sum_of_loads
-from compiler.schedule.region import Region, Target
+from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
 
@@ -61,7 +61,7 @@ class WindowDistributing(Distributing):
         super().__init__(window.field, table)
         self.window = window
 
-    def in_block(self, group: Sequence[Target], region: Region, ragged: Sequence[AxisPlan]) -> None:
+    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
         exact = self.window.exact
         if exact is None:
             super().in_block(group, region, ragged)
@@ -79,7 +79,9 @@ class WindowDistributing(Distributing):
         with b.when(wrong) as again:
             self.recomputed(group, exact, digits, region, again)
 
-    def recomputed(self, group: Sequence[Target], exact: Reduce, digits: Sequence[tuple[str, Affine]], region: Region, b: Builder) -> None:
+    def recomputed(
+        self, group: Sequence[Target], exact: Reduce, digits: Sequence[tuple[str, Affine]], region: TileRegion, b: Builder
+    ) -> None:
         """The thread's elements once more, one after the other."""
         extents = [extent.value or 1 for _, extent in digits]
         with b.loop("again", 0, prod(extents)) as (body, loop):

@@ -15,7 +15,7 @@ from compiler.hir.gpu import (
     FenceAsync,
     GridIndex,
     GridSync,
-    Match,
+    MatchLanes,
     Redux,
     SharedAlloc,
     Shuffle,
@@ -262,7 +262,7 @@ for _mode, _dtype, _line in (
 
     @case("match", _line)
     def _match(k: Kernel, mode: str = _mode, dtype: str = _dtype) -> None:
-        k.keep(k.emit(Match(mode=mode, value=k.loaded(dtype))).result)
+        k.keep(k.emit(MatchLanes(mode=mode, value=k.loaded(dtype))).result)
 
 
 @case("elect", "elect.sync %r|%p, -1;", sm=90)

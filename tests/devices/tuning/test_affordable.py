@@ -3,7 +3,7 @@
 import pytest
 
 from compiler.devices.tuning.tuner import affordable
-from compiler.schedule.gpu.choose import Choice
+from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import NOTHING
 
 
@@ -19,5 +19,5 @@ from compiler.schedule.gpu.facts import NOTHING
     ],
 )
 def test_what_is_long_leaves_room_for_fewer(milliseconds: list[float], seconds: float, count: int) -> None:
-    choices = tuple(Choice(NOTHING, 1e6 * each) for each in milliseconds)
+    choices = tuple(LaunchChoice(NOTHING, 1e6 * each) for each in milliseconds)
     assert affordable(choices, seconds) == choices[:count]

@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from compiler.schedule.gpu.candidates import LEAST, MOST, NEAR, candidates, left_open
-from compiler.schedule.gpu.warpgroup_tiles import Estimated, Tiling, Wishes, Work, ranked
+from compiler.schedule.gpu.warpgroup_tiles import Estimated, ProductWork, TileRequests, Tiling, ranked
 
 TILING = Tiling(("i",), (128,), 256, 2, 1, 4)
 LONG = 10 * LEAST
@@ -50,6 +50,6 @@ def test_nothing_is_left_open_where_the_way_was_given() -> None:
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (16, 14336, 4096), (1000, 1016, 1000)], ids=str)
 def test_of_the_model_the_first_is_its_choice(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
-    given = ranked(Work(("i",), 1, (n,), m, -(-k // 64), 132), lambda rows: (rows,), Wishes())
+    given = ranked(ProductWork(("i",), 1, (n,), m, -(-k // 64), 132), lambda rows: (rows,), TileRequests())
     found = candidates(given)
     assert found[0] == given[0] and len(set(found)) == len(found) <= MOST

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.backends.native.compile import compile_module
-from compiler.backends.native.link import HostFunction, Outcome, link_modules
+from compiler.backends.native.link import HostFunction, RunOutcome, link_modules
 from compiler.hir.layout import new_memory
 from compiler.hir.types import Array
 from quantdsl.engine import layout
@@ -64,7 +64,7 @@ class Desk:
         own = self.state_memory[0]
         return [int(note) for note in own["notes"][: own["count"]]]
 
-    def call(self, name: str, *arguments: Any) -> Outcome:
+    def call(self, name: str, *arguments: Any) -> RunOutcome:
         function: HostFunction = self.linked[name]
         outcome = function.run([self.memory, self.state_memory, *arguments])
         out = self.at["out"]
@@ -91,7 +91,7 @@ class Desk:
             self.stops += 1
         return self
 
-    def words(self, outcome: Outcome) -> tuple[str, str]:
+    def words(self, outcome: RunOutcome) -> tuple[str, str]:
         """Code and message of what stopped a call."""
         fault = outcome.fault or outcome.caught
         assert fault is not None

@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 import quantdsl
-from compiler.backends.native.link import Outcome
+from compiler.backends.native.link import RunOutcome
 from compiler.emulator.execute import finish, prepare
 from compiler.emulator.translate import Translator
 from compiler.hir.merge import merged
@@ -102,8 +102,8 @@ class Interpreted:
         self.functions = {name: finish(Translator(self.module.functions[name], self.module), {}) for name in OF_RUNNER}
 
     def __getitem__(self, name: str) -> Any:
-        def run(arguments: Any) -> Outcome:
-            return Outcome(tuple(self.functions[name](*prepare(self.module.functions[name], list(arguments))) or ()))
+        def run(arguments: Any) -> RunOutcome:
+            return RunOutcome(tuple(self.functions[name](*prepare(self.module.functions[name], list(arguments))) or ()))
 
         return SimpleNamespace(run=run)
 
