@@ -841,3 +841,14 @@ def test_other_interpreters_are_not_supported(monkeypatch):
             changed.setattr(sys, name, value, raising=False)
             assert not vectorcall.is_supported.__wrapped__()
     assert vectorcall.is_supported.__wrapped__()
+
+
+def test_a_kernel_of_threads_is_launched_by_the_program(ways):
+    program = zynml.compile(
+        "def f(x: tensor[N]): tensor[N] { compute(x) -> tensor[N] @kernel(custom) @workgroup(64) {"
+        " let i = global_idx().x; if i < N: out[i] = x[i] + x[i] } }"
+    )
+    for size in (5, 5, 5, 0, 1, 64, 65, 1000):
+        x = numbers(size)
+        same(program.f(x), x + x)
+    assert len(ways) == 8

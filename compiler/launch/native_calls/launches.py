@@ -47,7 +47,7 @@ def kernel_symbol(number: int) -> str:
 
 def require_plannable(kernel: BuiltKernel, alone: bool) -> None:
     """Raises Unplannable for kernels that only the program launches; `alone`: there is no other in the call."""
-    if kernel.nest.form is Form.THREAD:
+    if kernel.lowered.function.form is Form.THREAD:
         raise Unplannable("a kernel whose grid is computed")
     if any(scalar.value is not None for scalar in kernel.lowered.signature.scalars):
         raise Unplannable("a kernel that is specialised on a number")
