@@ -33,7 +33,7 @@ def copied(root: Path) -> Path:
 def test_wheels_of_equal_contents_have_one_hash_and_a_changed_line_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (carried(copied(tmp_path / name), monkeypatch)[f"runtime/cache/{WRITTEN}"] for name in ("a", "b"))
     assert first == second and len(first) == 64
-    file = tmp_path / "b" / "compiler" / "pipelines.py"
+    file = tmp_path / "b" / "compiler" / "passes" / "pipelines.py"
     file.write_text(file.read_text(encoding="utf-8").replace("\n", "  # a comment\n", 1), encoding="utf-8")
     assert carried(tmp_path / "b", monkeypatch)[f"runtime/cache/{WRITTEN}"] != first
 

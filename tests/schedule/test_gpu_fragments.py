@@ -86,7 +86,7 @@ def test_fragments_mean_the_product(dtype: str, out: str, arch: str, turned: tup
     row = random.integers(-4, 5, n).astype(NUMPY[SUMS[dtype]])
     c = np.full((m, n), 7, NUMPY[out])
     given = [np.ascontiguousarray(a.T) if turned[0] else a, np.ascontiguousarray(b.T) if turned[1] else b, row, c]
-    known = facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], arch, 2)
+    known = facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], MACHINES[arch], 2)
     made = launches(product(dtype, out, *turned, bias=True), known)
     assert bool(operations(made, LoadMatrix)) == (dtype != "f64" and (dtype != "f32" or turned != (True, False)))
     arguments, sizes_known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
@@ -111,7 +111,7 @@ def f(A: tensor[B, M, K, TYPE], C: tensor[K, N, TYPE], R: tensor[M, TYPE]) {
 def test_rows_of_several_axes_are_counted_through(dtype: str) -> None:
     p = zynml.compile(BATCH.replace("TYPE", dtype).replace("SUM", SUMS[dtype]), device="emulator")
     ((_, kernel),) = kernels(p._session)
-    (launch,) = launches_for(kernel.nest, kernel.scheduled.field, facts_of({}, ["A", "C", "R", "out"], "sm_80")).launches
+    (launch,) = launches_for(kernel.nest, kernel.field, facts_of({}, ["A", "C", "R", "out"], MACHINES["sm_80"])).launches
     assert launch.blocks({"B": 5, "M": 3, "K": 20, "N": 9}) == 1  # one for each of the five, were only `i` rows
     random = np.random.default_rng(3)
     for b, m, n, k in ((7, 5, 20, 24), (3, 40, 33, 17), (64, 1, 16, 16)):
@@ -133,7 +133,7 @@ def test_large_products_assemble_without_spills(arch: str) -> None:
         if dtype == "f64" and arch == "sm_75":
             continue
         for size in (4096, 1001) if dtype != "f64" else (4096, 4000, 1001):
-            known = facts_of({"M": size, "N": size, "K": size}, ["A", "B", "C", "R"], arch)
+            known = facts_of({"M": size, "N": size, "K": size}, ["A", "B", "C", "R"], MACHINES[arch])
             (launch,) = launches(product(dtype, SUMS[dtype], turned_b=True), known).launches
             functions.append(launch.function)
     for function in functions:

@@ -194,7 +194,7 @@ def test_what_is_sorted_is_computed_in_the_first_pass(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sort_launches, "SHORTEST", 1)
     program = zynml.compile(NESTS, device="emulator")
     built = [kernel for _, kernel in kernels(program._session)]
-    stages = [launches_for(kernel.nest, kernel.scheduled.field, facts_of({}, [], "sm_90")).stages for kernel in built]
+    stages = [launches_for(kernel.nest, kernel.field, facts_of({}, [], MACHINES["sm_90"])).stages for kernel in built]
     assert [len(of_nest) for of_nest in stages] == [1, 1, 1, 1, 2, 2]  # the last two need a launch before they are sorted
     assert all(isinstance(of_nest[-1], CountedSort) for of_nest in stages)
     x = np.random.default_rng(1).integers(-300, 300, 400).astype(np.int16)

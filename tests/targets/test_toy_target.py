@@ -11,17 +11,20 @@ import zynml
 from compiler.backends.cpu.native import NativeKernel
 from compiler.emulator.interpret import interpret
 from compiler.launch import emulator
+from compiler.launch.emulator import EmulatedBlock
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import MACHINES
 from compiler.targets import nvidia
 from compiler.targets.registry import TARGETS, Target
-from tests.programs.on_devices import PROGRAMS, ROOT
+from tests.programs.on_devices import PROGRAMS, ROOT, beside_the_cpu, emulator_command
 from zyntax.main import cli
 
 KIB = 1024
 TOY = GpuMachine("toy", (0, 1), warps=32, blocks=8, shared=16 * KIB, block_shared=16 * KIB, stage_shared=8 * KIB, registers=8192, lanes=16)
 SUM = "fn total(x: tensor[N, f32]) { return compute(x) -> f32 { var s = 0.0f32\nfor i in 0..N: s += x[i]\nyield s } }"
 SCAN = "fn running(x: tensor[N, i32]) { return compute(x) @kernel(scan, +) { for i in 0..N: yield x[i] } }"
+
+by_name = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
 
 
 @pytest.fixture(autouse=True)
@@ -37,19 +40,40 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return interpret(*given, lanes=lanes, **launch)
 
     monkeypatch.setattr(emulator, "interpret", noted)
-    monkeypatch.setattr(NativeKernel, "run", lambda *call: pytest.fail("a kernel ran on the CPU"))
     return launched
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
-def test_a_program_of_the_gallery_prints_what_it_states(program: Path, tmp_path: Path, toy: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel runs on the CPU."""
+    monkeypatch.setattr(NativeKernel, "run", lambda *call: pytest.fail("a kernel ran on the CPU"))
+
+
+def run(program: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the command of the program's head, which states what is printed."""
     monkeypatch.chdir(ROOT)
-    command = ["test", str(program.relative_to(ROOT)), "--device", TARGETS["toy"]().executor, "--render-dir", str(tmp_path)]
-    assert not cli.main(args=command, prog_name="zyntax", standalone_mode=False)
+    command = [TARGETS["toy"]().executor if word == "emulator" else word for word in emulator_command(program)]
+    assert not cli.main(args=[*command, "--render-dir", str(folder)], prog_name="zyntax", standalone_mode=False)
+
+
+@by_name
+@pytest.mark.usefixtures("alone")
+def test_a_program_of_the_gallery_runs_on_it_and_nowhere_else(
+    program: Path, tmp_path: Path, toy: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(program, tmp_path, monkeypatch)
     assert set(toy) == {16}
 
 
+@by_name
+def test_its_blocks_agree_with_the_cpu(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with beside_the_cpu(EmulatedBlock) as blocks:
+        run(program, tmp_path, monkeypatch)
+    assert blocks
+
+
 @pytest.mark.parametrize("size", (0, 1, 15, 16, 17, 1000, 4097))
+@pytest.mark.usefixtures("alone")
 def test_whole_sums_and_scans_take_several_launches(size: int, toy: list[int]) -> None:
     x = np.arange(size) % 7 - 3
     assert zynml.compile(SUM, device="emulator:toy").total(x.astype(np.float32)) == x.sum()
