@@ -101,6 +101,7 @@ def test_blocks_of_a_multiprocessor_as_the_driver_counts_them(gpu: Gpu, target: 
     kernel = gpu.modules.load(cubin.bytes).kernel("f")
     use = cubin.kernels["f"]
     assert (use.registers, use.shared) == (kernel.registers, 4 * elements)
+    assert assemble(module).kernels == cubin.kernels, "an assembler that has seen it before says as much"
     counted = gpu.device.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel.handle, threads, 0)
     assert target.machine.resident_blocks(threads, use.registers, use.shared) == counted
 

@@ -83,7 +83,8 @@ def assemble(ptx: PtxModule | str, target: GpuTarget | None = None, line_info: b
     if "setmaxnreg" in text and (whole := _by_toolkit(text, wanted, line_info)) is not None:
         return whole
     link = _linker()
-    options = [f"-arch={wanted.machine.name}", "-verbose", "-O3", *(["-lineinfo"] if line_info else [])]
+    # What comes from the assembler's own cache comes without a word about each kernel.
+    options = [f"-arch={wanted.machine.name}", "-verbose", "-O3", "-no-cache", *(["-lineinfo"] if line_info else [])]
     handle = link.create(len(options), options)
     try:
         data = text.encode()
