@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from compiler.devices.placement import PlacedBlock, Placement
     from compiler.launch.checked_blocks import CheckedBlocks
     from compiler.launch.kernels import KernelOptions
-    from compiler.launch.recorded import LaunchedKernel, Recording
+    from compiler.launch.recorded import LaunchedKernel, LaunchRecording
     from compiler.options import Tuning
 
 MODULE_ENDINGS = (".zynml", ".ml")
@@ -173,13 +173,13 @@ class Session:
         return Placement(self._device, lambda: self.language.default_device, places, tell)
 
     @property
-    def _recording(self) -> "Recording | None":
+    def _recording(self) -> "LaunchRecording | None":
         """Who hears of kernels that run."""
         if self.options.launched is None:
             return None
-        from compiler.launch.recorded import Recording
+        from compiler.launch.recorded import LaunchRecording
 
-        return Recording(self.options.launched, self.options.dry)
+        return LaunchRecording(self.options.launched, self.options.dry)
 
     def launches_like(self, texts: Sequence[str], device: str) -> "list[LaunchedKernel]":
         """The kernels that a call runs whose values are described (`A=4096x4096:bf16`), on a device. None of them runs here. Raises

@@ -3,14 +3,32 @@ hands out. What Python's raise passes through the program untouched and leaves t
 
 from collections.abc import Callable
 from inspect import Signature
-from types import MethodType
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import MethodType, TracebackType
+from typing import Any, NoReturn, Protocol
 
 from runtime.calls.vectorcall import is_supported, vectorcall_type
 from runtime.records import frozen
 
-if TYPE_CHECKING:
-    from zynml.crossing import Crossing
+
+class Conversions(Protocol):
+    """How the values of one call go from Python to the program and back; inside of `with` until the call ends.
+    `errors`: which program's they are."""
+
+    @property
+    def errors(self) -> Any: ...
+
+    def into(self, value: Any) -> Any:
+        """The program's value for one of Python's."""
+
+    def out(self, value: Any) -> Any:
+        """Python's value for one of the program's."""
+
+    def again(self) -> "Conversions":
+        """Those of another call of the same program."""
+
+    def __enter__(self) -> "Conversions": ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 
 class Raised(BaseException):
@@ -36,7 +54,7 @@ class PythonFunction:
     """Python's function as a program calls it: it takes and gives Python's values."""
 
     function: Callable[..., Any]
-    crossing: "Crossing"
+    crossing: Conversions
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         into, out = self.crossing.into, self.crossing.out
@@ -52,7 +70,7 @@ class ProgramFunction:
     """A program's function that isn't one of its names, as Python calls it."""
 
     function: Callable[..., Any]
-    crossing: "Crossing"
+    crossing: Conversions
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         from compiler.backends.host.faults import translated_faults

@@ -19,7 +19,7 @@ from runtime.tensor import Tensor
 
 if TYPE_CHECKING:
     from compiler.launch.emulator import Report
-    from compiler.launch.recorded import Recording
+    from compiler.launch.recorded import LaunchRecording
     from runtime.cuda.gpu import Gpu
 
 Block = Callable[[Mapping[str, Any]], Any]
@@ -125,7 +125,7 @@ class RecordedPlace:
     """A place whose blocks tell which kernels they run."""
 
     place: DevicePlace
-    recording: "Recording"
+    recording: "LaunchRecording"
     _blocks: Cache[ComputeBlock, Block] = Factory(partial(Cache, PLACED))
 
     @property
@@ -165,7 +165,7 @@ class DevicePlaces:
     sources: Sources
     measure: Callable[[DevicePlace], Rates]
     report: "Report | None" = None
-    recording: "Recording | None" = None
+    recording: "LaunchRecording | None" = None
     clock: Callable[[], float] = perf_counter
     _places: Cache[Device, DevicePlace] = Factory(partial(Cache, PLACES))
     _rates: Cache[Device, Rates] = Factory(partial(Cache, PLACES))

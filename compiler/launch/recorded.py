@@ -36,7 +36,7 @@ class LaunchedKernel:
 
 
 @frozen
-class Recording:
+class LaunchRecording:
     """`tell` hears of a kernel before it runs for the first time with these values. `dry`: nothing runs, results are zeros, and `tell`
     hears of the kernel of every call."""
 
@@ -57,7 +57,7 @@ class RecordedBlock:
     block: ComputeBlock
     run: RunnableBlock
     kernel_for: Callable[[ComputeBlock, Mapping[str, Any]], LaunchedKernel]
-    recording: Recording
+    recording: LaunchRecording
     _known: dict[str, LaunchedKernel] = Factory(dict)
     """By the values in words."""
 

@@ -10,7 +10,7 @@ from compiler.lowering.body import Body, fault
 from compiler.lowering.dtypes import accumulator, hir_name, widened
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, affine, index_value, integer, literal, meet, typed, value_of
-from compiler.lowering.ranges import Range, extreme, reached
+from compiler.lowering.ranges import NumberRange, extreme, reached
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -147,14 +147,14 @@ def _named_quotient(body: Body, operator: str, form: Affine, divisor: int) -> Af
     if all(one.name != str(quotient) for one in body.here.ranges):
         low, high = extreme(form, body.here.ranges, upper=False), extreme(form, body.here.ranges, upper=True)
         of = frozenset(form.names) if reached(form, body.here.ranges) else frozenset()
-        body.here.enter_range(Range(str(quotient), low.floordiv(divisor), high.floordiv(divisor), exact=False, of=of))
+        body.here.enter_range(NumberRange(str(quotient), low.floordiv(divisor), high.floordiv(divisor), exact=False, of=of))
         body.here.facts.at_least_zero(form - quotient * divisor)
         body.here.facts.at_least_zero(quotient * divisor + (divisor - 1) - form)
     if operator == "/":
         return quotient
     rest = named(body, form - quotient * divisor)
     if all(one.name != str(rest) for one in body.here.ranges):
-        body.here.enter_range(Range(str(rest), Affine(), Affine((), divisor - 1), exact=False))
+        body.here.enter_range(NumberRange(str(rest), Affine(), Affine((), divisor - 1), exact=False))
         body.here.facts.equal(rest, form - quotient * divisor)
     return rest
 

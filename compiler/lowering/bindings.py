@@ -15,7 +15,7 @@ from runtime.records import define, frozen
 
 
 @define(eq=False)
-class Variable:
+class BoundVariable:
     """A `var`: its slot, and the type that flowed in. `fixed`: the type was written or came from a typed value."""
 
     name: str
@@ -33,7 +33,7 @@ class Variable:
 class Binding:
     """What a name means: an operand, a variable, or (for messages) how it was bound."""
 
-    value: Operand | Variable
+    value: Operand | BoundVariable
     span: Span
     how: str
 
@@ -52,7 +52,7 @@ class Bindings:
     def lookup(self, name: str) -> Binding | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
-    def bind(self, name: str, value: Operand | Variable, span: Span, how: str) -> None:
+    def bind(self, name: str, value: Operand | BoundVariable, span: Span, how: str) -> None:
         self.scopes[-1][name] = Binding(value, span, how)
 
     def poison(self, name: str, span: Span) -> None:

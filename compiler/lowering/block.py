@@ -58,7 +58,7 @@ def written_by(compute: nodes.Compute) -> Written:
     return Written(targets, tuple(yields))
 
 
-class Block:
+class LoweredBlock:
     """A block, what is said about it, and what the walks have found so far."""
 
     def __init__(self, compute: nodes.Compute, signature: Signature, slices: Sequence[SliceOfInput]) -> None:

@@ -17,7 +17,7 @@ from compiler.lowering.enclosing import Enclosing
 from compiler.lowering.flows import Flows
 from compiler.lowering.kernel import Equation, Signature
 from compiler.lowering.numbers import Number, Operand
-from compiler.lowering.ranges import Range
+from compiler.lowering.ranges import NumberRange
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
@@ -80,7 +80,7 @@ class Access:
 
     memory: str
     index: tuple[Affine, ...]
-    ranges: tuple[Range, ...]
+    ranges: tuple[NumberRange, ...]
     guards: tuple[Affine, ...]
     path: tuple[tuple[int, int], ...]
     span: Span

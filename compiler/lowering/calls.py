@@ -8,7 +8,7 @@ from compiler.lowering.body import Body, Memory, fault
 from compiler.lowering.conditions import choose
 from compiler.lowering.functions import call_function
 from compiler.lowering.names import shape_of
-from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, affine
+from compiler.lowering.numbers import Number, Operand, TensorOperand, Tuple, affine
 from compiler.lowering.walk import evaluate, forbidden, lowers, not_in_kernel, number
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
@@ -51,7 +51,7 @@ def _call(body: Body, node: nodes.Call, into: DType | None) -> Operand:
 
 def _not_callable(own: Binding, function: nodes.Name) -> Exception:
     value = own.value
-    kind = "a tensor" if isinstance(value, Tensor) else "a tuple" if isinstance(value, Tuple) else "a number"
+    kind = "a tensor" if isinstance(value, TensorOperand) else "a tuple" if isinstance(value, Tuple) else "a number"
     return fault(
         "0203",
         f"only a function can be called, and `{function.name}` is {kind} here",
@@ -68,7 +68,7 @@ def _length(body: Body, node: nodes.Call) -> Operand:
     owner = evaluate(body, node.arguments[0].value)
     if isinstance(owner, Tuple):
         return affine(Affine((), len(owner.elements)))
-    if not isinstance(owner, Tensor):
+    if not isinstance(owner, TensorOperand):
         raise fault("0203", f"`len` needs a tensor: `{words(node.arguments[0].value)}` is a number", node.span)
     shape = shape_of(body, owner)
     if not shape:
@@ -79,7 +79,7 @@ def _length(body: Body, node: nodes.Call) -> Operand:
 def _method(body: Body, function: nodes.Field, node: nodes.Call, into: DType | None) -> Operand:
     owner = evaluate(body, function.value, into)
     name = function.name
-    if isinstance(owner, Tensor):
+    if isinstance(owner, TensorOperand):
         shape = shape_of(body, owner)
         if name == "numel" and not node.arguments:
             return _numel(body, body.memories[owner.name])

@@ -14,7 +14,7 @@ from compiler.lowering.conditions import as_truth
 from compiler.lowering.dtypes import hir_name, totalled
 from compiler.lowering.loops import has_jump, loop_bounds, ranged
 from compiler.lowering.numbers import Number, Tuple, literal, value_of
-from compiler.lowering.ranges import Range, loop_range, mentions
+from compiler.lowering.ranges import NumberRange, loop_range, mentions
 from compiler.lowering.reductions import identity
 from compiler.lowering.walk import evaluate, run_block
 from compiler.source import Span
@@ -38,14 +38,14 @@ class Collection:
     reverse: bool
     descending: bool
     span: Span
-    loops: tuple[Range, ...] = ()
+    loops: tuple[NumberRange, ...] = ()
     dtypes: list[DType] = Factory(list)
     kept: DType = DType.F32
     conditional: bool = False
     seen: Span | None = None
     results: list[Value] = Factory(list)
     slot: Value | None = None
-    entered: dict[int, Range] = Factory(dict)
+    entered: dict[int, NumberRange] = Factory(dict)
 
     def result_dims(self) -> tuple[Affine, ...]:
         return tuple(one.extent for one in self.loops)
@@ -226,7 +226,7 @@ def collect(body: Body, collection: Collection, node: nodes.Yield) -> None:
     build.store(collection.results[0], build.cast(shown, hir_name(collection.dtypes[0])), position)
 
 
-def _offset(one: Range, written: Range) -> Affine:
+def _offset(one: NumberRange, written: NumberRange) -> Affine:
     """How many iterations the loop, as written, has behind it."""
     return Affine.of(one.name) - written.low if written.step > 0 else written.low - one.name
 

@@ -30,7 +30,7 @@ from compiler.lowering.kernel import (
     TensorInput,
     WorkspaceArgument,
 )
-from compiler.lowering.numbers import Tensor, affine, typed
+from compiler.lowering.numbers import TensorOperand, affine, typed
 from compiler.lowering.outputs import (
     declared_dims,
 )
@@ -137,7 +137,10 @@ class Lowering(ResultPlanning):
         runs_flat = tensor.name in self.flat
         body.memories[tensor.name] = Memory(tensor.name, value, tensor.dtype, dims, role, writable, runs_flat, shape, tensor.span)
         body.names.bind(
-            tensor.name, Tensor(tensor.name), tensor.span or self.compute.span, "a captured tensor" if tensor.captured else "an input"
+            tensor.name,
+            TensorOperand(tensor.name),
+            tensor.span or self.compute.span,
+            "a captured tensor" if tensor.captured else "an input",
         )
 
     def _open_results(self, body: Body) -> None:
@@ -155,7 +158,7 @@ class Lowering(ResultPlanning):
             value = body.owner.value(identifier(declared.name), Mem(hir_name(dtype), dims))
             is_open = given is None and not declared.scalar
             body.memories[declared.name] = Memory(declared.name, value, dtype, dims, "result", True, False, dims, declared.span, is_open)
-            body.names.bind(declared.name, Tensor(declared.name), declared.span or self.compute.span, "a result")
+            body.names.bind(declared.name, TensorOperand(declared.name), declared.span or self.compute.span, "a result")
 
     # ---- yield ----
 

@@ -14,7 +14,7 @@ from compiler.lowering.conditions import truth
 from compiler.lowering.dtypes import hir_name, scalar_named
 from compiler.lowering.elements import indices_of
 from compiler.lowering.indices import guard, index_forms, note
-from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, affine, literal, typed, value_of
+from compiler.lowering.numbers import Number, Operand, TensorOperand, Tuple, affine, literal, typed, value_of
 from compiler.lowering.walk import number
 from compiler.lowering.words import words
 from compiler.lowering.writes import target_memory
@@ -133,7 +133,7 @@ def shared(body: Body, node: nodes.SharedVariable) -> None:
     mem = Mem(hir_name(dtype), dims, space=Space.SHARED if in_threads else Space.LOCAL)
     value = body.build.emit(SharedAlloc(type=mem), node.name).result if in_threads else body.build.alloc(mem, node.name)
     body.memories[value.name] = Memory(node.name, value, dtype, dims, "shared", True, shape=dims, span=node.span)
-    body.names.bind(node.name, Tensor(value.name), node.span, "a `shared var`")
+    body.names.bind(node.name, TensorOperand(value.name), node.span, "a `shared var`")
 
 
 def barrier(body: Body, node: nodes.Call) -> None:

@@ -5,7 +5,7 @@ from compiler.hir.affine import Affine
 from compiler.lowering.body import Body, Memory, fault
 from compiler.lowering.indices import index_forms, load
 from compiler.lowering.kernel import Equation
-from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, integer
+from compiler.lowering.numbers import Number, Operand, TensorOperand, Tuple, integer
 from compiler.lowering.walk import evaluate, lowers, number
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
@@ -28,7 +28,7 @@ def _index(body: Body, node: nodes.Index, into: DType | None) -> Operand:
             rank = len(owner.elements)
             raise fault("0307", f"`{words(node)}` needs one constant from 0 to {rank - 1}", node.span, f"{rank} elements")
         return owner.elements[position]
-    if not isinstance(owner, Tensor):
+    if not isinstance(owner, TensorOperand):
         raise _not_indexable(body, node)
     memory = body.memories[owner.name]
     if memory.open:

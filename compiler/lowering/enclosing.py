@@ -8,7 +8,7 @@ from attrs import Factory
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.prover import Inequalities
-from compiler.lowering.ranges import Range
+from compiler.lowering.ranges import NumberRange
 from compiler.typed_ast import nodes
 from runtime.records import define, frozen
 
@@ -25,8 +25,8 @@ class Truth:
 @define(eq=False)
 class Enclosing:
     facts: Inequalities = Factory(Inequalities)
-    ranges: list[Range] = Factory(list)
-    loops: list[tuple[str, Range]] = Factory(list)
+    ranges: list[NumberRange] = Factory(list)
+    loops: list[tuple[str, NumberRange]] = Factory(list)
     """The variables of loops as the program calls them."""
     depth: int = 0
     """Loops around, also those without a variable."""
@@ -65,7 +65,7 @@ class Enclosing:
             self.guards.append(guard)
             self.facts.at_least_zero(guard)
 
-    def enter_range(self, one: Range) -> None:
+    def enter_range(self, one: NumberRange) -> None:
         self.ranges.append(one)
         self.facts.at_least_zero(*one.inequalities)
 

@@ -10,7 +10,7 @@ from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Body, Fault, fault
 from compiler.lowering.conditions import truth
 from compiler.lowering.numbers import affine, index_value
-from compiler.lowering.ranges import Range, loop_range
+from compiler.lowering.ranges import NumberRange, loop_range
 from compiler.lowering.walk import executes, number, run_block
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
@@ -101,7 +101,7 @@ def _enter_loop(
 
 
 @contextmanager
-def ranged(body: Body, clause: nodes.ForClause, one: Range, form: Affine | None = None) -> Iterator[None]:
+def ranged(body: Body, clause: nodes.ForClause, one: NumberRange, form: Affine | None = None) -> Iterator[None]:
     """While inside, the loop's variable is bound and its range known."""
     span = (clause.name_spans or (clause.span,))[0]
     mark, depth, guards = body.here.facts.mark(), len(body.here.ranges), len(body.here.guards)

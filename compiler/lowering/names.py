@@ -3,9 +3,9 @@
 from compiler.hir.affine import Affine
 from compiler.lowering import library
 from compiler.lowering.arithmetic import in_sum
-from compiler.lowering.bindings import Variable
+from compiler.lowering.bindings import BoundVariable
 from compiler.lowering.body import Body, fault, silent
-from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, affine, literal, typed
+from compiler.lowering.numbers import Number, Operand, TensorOperand, Tuple, affine, literal, typed
 from compiler.lowering.suggest import nearest
 from compiler.lowering.walk import evaluate, lowers
 from compiler.lowering.words import dotted
@@ -23,7 +23,7 @@ def _name(body: Body, node: nodes.Name, into: DType | None) -> Operand:
     if binding is not None:
         if binding.how == "poison":
             raise silent()
-        value = read(body, binding.value) if isinstance(binding.value, Variable) else binding.value
+        value = read(body, binding.value) if isinstance(binding.value, BoundVariable) else binding.value
         return in_sum(body, value, into) if isinstance(value, Number) and value.dtype is not DType.BOOL else value
     size = body.names.size(name, node.span)
     if size is not None:
@@ -40,7 +40,7 @@ def undefined(body: Body, name: str, node: nodes.Node) -> Exception:
     return fault("0201", f"`{name}` is not defined", node.span, hint=hint)
 
 
-def read(body: Body, variable: Variable) -> Number:
+def read(body: Body, variable: BoundVariable) -> Number:
     return typed(body.build.get(variable.slot), variable.dtype, variable.origin, variable.weak)
 
 
@@ -50,9 +50,9 @@ def _field(body: Body, node: nodes.Field, into: DType | None) -> Operand:
     if path is not None:
         binding = body.names.lookup(path)
         if binding is not None:
-            return read(body, binding.value) if isinstance(binding.value, Variable) else binding.value
+            return read(body, binding.value) if isinstance(binding.value, BoundVariable) else binding.value
     owner = evaluate(body, node.value, into)
-    if isinstance(owner, Tensor):
+    if isinstance(owner, TensorOperand):
         if node.name == "shape":
             return Tuple(tuple(affine(dim) for dim in shape_of(body, owner)))
         raise fault(
@@ -66,6 +66,6 @@ def _field(body: Body, node: nodes.Field, into: DType | None) -> Operand:
     raise fault("0202", f"a number has no field `{node.name}`", node.span)
 
 
-def shape_of(body: Body, tensor: Tensor) -> tuple[Affine, ...]:
+def shape_of(body: Body, tensor: TensorOperand) -> tuple[Affine, ...]:
     memory = body.memories[tensor.name]
     return memory.shape if memory.flat else memory.dims

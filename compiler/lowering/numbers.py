@@ -42,7 +42,7 @@ class Tuple:
 
 
 @frozen(eq=False)
-class Tensor:
+class TensorOperand:
     """A tensor by the name under which the body knows it; `whole` holds the loops of a whole-tensor line."""
 
     name: str
@@ -53,7 +53,7 @@ class Nothing:
     """The value of what has none: a statement block, a call for its effect."""
 
 
-Operand = Number | Tuple | Tensor | Nothing
+Operand = Number | Tuple | TensorOperand | Nothing
 
 
 def integer(value: int) -> Number:

@@ -9,7 +9,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.prover import Inequalities
 from compiler.lowering.body import Access, Body, fault
 from compiler.lowering.dtypes import scalar_named
-from compiler.lowering.ranges import Range, extreme, last_value
+from compiler.lowering.ranges import NumberRange, extreme, last_value
 from compiler.lowering.walk import number
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -143,7 +143,7 @@ def _larger(have: Affine | None, bound: Affine, facts: Inequalities, needed: lis
     return None
 
 
-def _exact(one: Range) -> Range:
+def _exact(one: NumberRange) -> NumberRange:
     if abs(one.step) == 1:
         return one
     high = one.last + 1 if one.step > 0 else one.last - 1
@@ -224,7 +224,7 @@ def _box(access: Access, facts: Inequalities) -> _Box | None:
     return None if unproved is None else _Box(tuple(sides), unproved, access.opaque)
 
 
-def _reached(form: Affine, loops: Sequence[Range]) -> tuple[_Side, list[Affine]] | None:
+def _reached(form: Affine, loops: Sequence[NumberRange]) -> tuple[_Side, list[Affine]] | None:
     """The interval of a form's values over loops, and what must be at least 0 for it to have no gaps: as digits of a number, each loop
     steps over no more than what those with smaller factors fill. Where it steps over all of it, a loop without steps leaves the
     interval empty, too; elsewhere it must have one."""

@@ -7,7 +7,7 @@ from runtime.records import frozen
 
 
 @frozen
-class Range:
+class NumberRange:
     """A name that runs from `low` to `last`, both included. `step` is that of its loop; for other names (`i % 4`) 1. `exact`: both ends
     are reached whenever the range isn't empty, by loops of their own. `of`: what else reaches them, the names that it follows from."""
 
@@ -39,9 +39,9 @@ class Range:
         return (name - self.smallest, self.largest - name, *reached)
 
 
-def loop_range(name: str, low: Affine, high: Affine, step: int) -> Range:
+def loop_range(name: str, low: Affine, high: Affine, step: int) -> NumberRange:
     """The range of a loop's variable; `last` is the bound itself less one (plus one, downwards), exact for steps of 1 and -1."""
-    return Range(name, low, high - 1 if step > 0 else high + 1, step, exact=abs(step) == 1)
+    return NumberRange(name, low, high - 1 if step > 0 else high + 1, step, exact=abs(step) == 1)
 
 
 def last_value(low: Affine, high: Affine, step: int) -> Affine:
@@ -56,7 +56,7 @@ def mentions(form: Affine, names: Iterable[str]) -> bool:
     return any(name in have for name in names)
 
 
-def extreme(form: Affine, ranges: Sequence[Range], upper: bool) -> Affine:
+def extreme(form: Affine, ranges: Sequence[NumberRange], upper: bool) -> Affine:
     """The largest (smallest) value of the form over the ranges, innermost last in the sequence. Floors are bounded termwise."""
     for one in reversed(ranges):
         if one.name in form.names:
@@ -64,14 +64,14 @@ def extreme(form: Affine, ranges: Sequence[Range], upper: bool) -> Affine:
     return form
 
 
-def reached(form: Affine, ranges: Sequence[Range]) -> bool:
+def reached(form: Affine, ranges: Sequence[NumberRange]) -> bool:
     """Whether the form takes its extremes over the ranges: it mentions names that do, and none twice, by what follows from it."""
     varying = [one for one in ranges if one.name in form.names]
     follows = [name for one in varying for name in (one.of or (one.name,))]
     return all(one.exact or one.of for one in varying) and len(follows) == len(set(follows))
 
 
-def _bound(form: Affine, one: Range, upper: bool) -> Affine:
+def _bound(form: Affine, one: NumberRange, upper: bool) -> Affine:
     total = Affine((), form.constant)
     for symbol, coefficient in form.terms:
         rising = (coefficient > 0) == upper

@@ -18,7 +18,7 @@ from compiler.lowering.conditions import as_truth
 from compiler.lowering.dtypes import highest, hir_name, lowest, totalled
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, Operand, Tuple, literal, value_of
-from compiler.lowering.ranges import Range, extreme
+from compiler.lowering.ranges import NumberRange, extreme
 from compiler.lowering.walk import evaluate
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -64,7 +64,7 @@ class Reduction:
     components: list[Component] = Factory(list)
     index_parts: int = 0
     index_types: list[DType] = Factory(list)
-    loops: tuple[Range, ...] = ()
+    loops: tuple[NumberRange, ...] = ()
     names: tuple[str, ...] = ()
     """What the program calls the variables of `loops`."""
     slots: list[Value] = Factory(list)

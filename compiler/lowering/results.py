@@ -9,7 +9,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem
 from compiler.lowering import collecting, reductions
-from compiler.lowering.block import Block, identifier
+from compiler.lowering.block import LoweredBlock, identifier
 from compiler.lowering.body import Access, Body, Memory, fault
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.kernel import (
@@ -17,7 +17,7 @@ from compiler.lowering.kernel import (
     KernelArgument,
     ResultArgument,
 )
-from compiler.lowering.numbers import Tensor
+from compiler.lowering.numbers import TensorOperand
 from compiler.lowering.outputs import (
     Declared,
     covering,
@@ -27,14 +27,14 @@ from compiler.lowering.outputs import (
     surely_uncovered,
     uncovered_warning,
 )
-from compiler.lowering.ranges import Range
+from compiler.lowering.ranges import NumberRange
 from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.sizes import Sizes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
 
 
-class ResultPlanning(Block):
+class ResultPlanning(LoweredBlock):
     """The part of lowering that decides on results, between the walks that find out and the one that emits."""
 
     facts: Inequalities
@@ -81,7 +81,7 @@ class ResultPlanning(Block):
         mem = Mem(hir_name(dtype), dims)
         value = body.owner.value(identifier(name), mem)
         body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
-        body.names.bind(name, Tensor(name), declared.span or self.compute.span, "a result")
+        body.names.bind(name, TensorOperand(name), declared.span or self.compute.span, "a result")
         place = len(self.results)
         self.results.append(
             ResultPlan(
@@ -195,7 +195,7 @@ class ResultPlanning(Block):
         return found
 
 
-def range_in_function(one: Range, sizes: Sizes) -> Range:
+def range_in_function(one: NumberRange, sizes: Sizes) -> NumberRange:
     return evolve(one, low=sizes.in_function(one.low), last=sizes.in_function(one.last))
 
 

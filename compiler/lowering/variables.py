@@ -4,12 +4,12 @@ that flows in; what flows is noted here and used by the next walk."""
 from compiler.diagnostics import Label
 from compiler.lowering import whole_tensor
 from compiler.lowering.arithmetic import binary, kept_in, negate
-from compiler.lowering.bindings import Variable
+from compiler.lowering.bindings import BoundVariable
 from compiler.lowering.body import Body, fault, silent
 from compiler.lowering.dtypes import keeps_value, scalar_named
 from compiler.lowering.flows import Flow
 from compiler.lowering.names import read, undefined
-from compiler.lowering.numbers import Nothing, Number, Operand, Tensor, Tuple, literal, typed, value_of
+from compiler.lowering.numbers import Nothing, Number, Operand, TensorOperand, Tuple, literal, typed, value_of
 from compiler.lowering.walk import evaluate, executes, forbidden, number
 from compiler.lowering.words import words
 from compiler.lowering.writes import store, store_number
@@ -59,7 +59,7 @@ def _bind_pattern(body: Body, pattern: nodes.Pattern, value: Operand, node: node
 
 
 def _what(value: Operand) -> str:
-    return "a tensor" if isinstance(value, Tensor) else "a tuple"
+    return "a tensor" if isinstance(value, TensorOperand) else "a tuple"
 
 
 def _fitted(value: Number, dtype: DType, node: nodes.Let, body: Body) -> Number:
@@ -100,7 +100,7 @@ def _declare(body: Body, name: str, value: Number, node: nodes.Let) -> None:
         dtype, weak, origin, fixed = before.dtype, before.weak, before.origin, False
         _flow(body, key, value)
     slot = body.build.slot(value_of(body.build, value, dtype), name)
-    variable = Variable(name, key, slot, dtype, weak, origin, fixed, node.span, body.here.depth)
+    variable = BoundVariable(name, key, slot, dtype, weak, origin, fixed, node.span, body.here.depth)
     body.names.bind(name, variable, node.pattern.span, "a `var`")
 
 
@@ -133,7 +133,7 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign, into:
     if not isinstance(target, nodes.Name):
         raise forbidden(body, "an assignment to a field", target)
     binding = body.names.lookup(target.name)
-    if binding is not None and isinstance(binding.value, Tensor):
+    if binding is not None and isinstance(binding.value, TensorOperand):
         if body.kind in whole_tensor.KINDS:
             whole_tensor.assign_whole(body, target, node, into)
             return
@@ -152,7 +152,7 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign, into:
     _set(body, variable, value, node)
 
 
-def _accumulation(body: Body, variable: Variable, node: nodes.Assign, into: DType | None) -> tuple[str | None, Number, bool]:
+def _accumulation(body: Body, variable: BoundVariable, node: nodes.Assign, into: DType | None) -> tuple[str | None, Number, bool]:
     """`s += e` and `s = s + e` (either side, e free of s): operator, e, and whether a reduction's step is written so."""
     inside = body.here.depth > variable.depth
     if node.operator is not None:
@@ -178,7 +178,7 @@ def _reads(node: nodes.Node, name: str) -> bool:
     return any(isinstance(part, nodes.Name) and part.name == name for part in walk(node))
 
 
-def _variable(body: Body, target: nodes.Name) -> Variable:
+def _variable(body: Body, target: nodes.Name) -> BoundVariable:
     binding = body.names.lookup(target.name)
     if binding is None:
         if target.name in body.names.sizes or target.name in body.names.unsolved:
@@ -191,7 +191,7 @@ def _variable(body: Body, target: nodes.Name) -> Variable:
         raise undefined(body, target.name, target)
     if binding.how == "poison":
         raise silent()
-    if isinstance(binding.value, Variable):
+    if isinstance(binding.value, BoundVariable):
         return binding.value
     hint = (
         f"declare it with `var {target.name} = ...`"
@@ -221,7 +221,7 @@ def _assign_number(body: Body, target: nodes.Expression, operator: str | None, v
     _set(body, variable, value, node)
 
 
-def _set(body: Body, variable: Variable, value: Number, node: nodes.Assign) -> None:
+def _set(body: Body, variable: BoundVariable, value: Number, node: nodes.Assign) -> None:
     if (variable.fixed and node.operator is None) or (variable.fixed and not value.weak and not keeps_value(value.dtype, variable.dtype)):
         require_kept(value, variable.dtype, node.value, Label(variable.span, f"`{variable.name}` is {variable.dtype.value}"))
     body.build.set(variable.slot, value_of(body.build, value, variable.dtype))

@@ -7,7 +7,7 @@ from typing import Any
 from compiler.hir.affine import Affine
 from compiler.lowering.body import Body, Fault, fault
 from compiler.lowering.indices import load
-from compiler.lowering.numbers import Nothing, Number, Operand, Tensor, Tuple
+from compiler.lowering.numbers import Nothing, Number, Operand, TensorOperand, Tuple
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -56,7 +56,7 @@ def evaluate(body: Body, node: nodes.Expression, into: DType | None = None) -> O
 def number(body: Body, node: nodes.Expression, into: DType | None = None) -> Number:
     """The expression as a number; anything else is an error."""
     operand = evaluate(body, node, into)
-    if isinstance(operand, Tensor) and body.here.element is not None:
+    if isinstance(operand, TensorOperand) and body.here.element is not None:
         element = _element(body, operand, body.here.element, node, into)
         operand = operand if element is None else element
     return as_number(body, operand, node)
@@ -68,7 +68,7 @@ def as_number(body: Body, operand: Operand, node: nodes.Expression) -> Number:
         return operand
     if isinstance(operand, Tuple) and operand.counts and isinstance(operand.elements[0], Number):
         return operand.elements[0]
-    if isinstance(operand, Tensor):
+    if isinstance(operand, TensorOperand):
         rank = len(body.memories[operand.name].dims)
         raise fault(
             "0203",
@@ -81,7 +81,7 @@ def as_number(body: Body, operand: Operand, node: nodes.Expression) -> Number:
     raise fault("0203", f"`{words(node)}` is {what} where a number is needed", node.span)
 
 
-def _element(body: Body, tensor: Tensor, index: tuple[Affine, ...], node: nodes.Expression, into: DType | None) -> Number | None:
+def _element(body: Body, tensor: TensorOperand, index: tuple[Affine, ...], node: nodes.Expression, into: DType | None) -> Number | None:
     """A whole tensor where a number is needed: its element at the index of the nest around, axes aligned from the last."""
     memory = body.memories[tensor.name]
     if len(memory.dims) > len(index):

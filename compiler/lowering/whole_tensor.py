@@ -13,7 +13,7 @@ from compiler.lowering.dtypes import hir_name, totalled
 from compiler.lowering.flows import Flow
 from compiler.lowering.indices import guard, load, note
 from compiler.lowering.kernel import Equation
-from compiler.lowering.numbers import Number, Operand, Tensor, typed, value_of
+from compiler.lowering.numbers import Number, Operand, TensorOperand, typed, value_of
 from compiler.lowering.ranges import loop_range
 from compiler.lowering.walk import number
 from compiler.lowering.words import words
@@ -39,7 +39,7 @@ KINDS = (KernelType.FUSED, None)
 def assign_whole(body: Body, target: nodes.Name, node: nodes.Assign, into: DType | None) -> None:
     """`out = e`, `x += e` of a whole tensor."""
     binding = body.names.lookup(target.name)
-    assert binding is not None and isinstance(binding.value, Tensor)
+    assert binding is not None and isinstance(binding.value, TensorOperand)
     memory = body.memories[binding.value.name]
     if not memory.writable:
         raise fault(
@@ -95,7 +95,7 @@ def let_whole(body: Body, node: nodes.Let, into: DType | None) -> bool:
     if not shape:
         return False
     made = body.reduced.get(id(node.value))
-    if isinstance(made, Tensor):
+    if isinstance(made, TensorOperand):
         body.names.bind(node.pattern.name, made, node.pattern.span, "a `let`")
         return True
     key = ("temporary", node.span.start)
@@ -108,7 +108,7 @@ def let_whole(body: Body, node: nodes.Let, into: DType | None) -> bool:
         body.build.store(memory.value, value_of(body.build, value, memory.dtype), index)
 
     _nest(body, shape, store)
-    body.names.bind(node.pattern.name, Tensor(memory.name), node.pattern.span, "a `let`")
+    body.names.bind(node.pattern.name, TensorOperand(memory.name), node.pattern.span, "a `let`")
     return True
 
 
@@ -160,7 +160,7 @@ def _mentions_tensor(body: Body, node: nodes.Expression) -> bool:
     match node:
         case nodes.Name(name=name):
             binding = body.names.lookup(name)
-            return binding is not None and isinstance(binding.value, Tensor)
+            return binding is not None and isinstance(binding.value, TensorOperand)
         case nodes.Index():
             return False
         case nodes.Call(function=nodes.Name(name="reduce")):
@@ -184,10 +184,10 @@ def _shape(body: Body, node: nodes.Expression) -> tuple[Affine, ...]:
     match node:
         case nodes.Name(name=name):
             binding = body.names.lookup(name)
-            return body.memories[binding.value.name].dims if binding is not None and isinstance(binding.value, Tensor) else ()
+            return body.memories[binding.value.name].dims if binding is not None and isinstance(binding.value, TensorOperand) else ()
         case nodes.Call(function=nodes.Name(name="reduce")):
             found = body.reduced.get(id(node))
-            return body.memories[found.name].dims if isinstance(found, Tensor) else ()
+            return body.memories[found.name].dims if isinstance(found, TensorOperand) else ()
         case nodes.Call(arguments=arguments):
             return _common(body, [_shape(body, argument.value) for argument in arguments], node)
         case nodes.Binary(operator="@"):
@@ -318,7 +318,7 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     if operator == "mean":
         _nest(body, dims, lambda index: _divide(body, memory, index, [shape[axis] for axis in axes]))
     if dims:
-        return Tensor(memory.name)
+        return TensorOperand(memory.name)
     return typed(body.build.load(memory.value, ()), dtype, narrow if narrow.is_float else dtype)
 
 

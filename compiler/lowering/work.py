@@ -4,7 +4,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.control import For, While
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction
-from compiler.lowering.ranges import Range, extreme, loop_range
+from compiler.lowering.ranges import NumberRange, extreme, loop_range
 
 _UNKNOWN = Affine((), 16)
 """Taken for the count of a loop that only the data decides on."""
@@ -18,7 +18,9 @@ def nests_of(function: HirFunction) -> list[tuple[Affine, ...]]:
     return found
 
 
-def _collect(region: Region, around: tuple[Affine, ...], ranges: list[Range], known: set[str], found: list[tuple[Affine, ...]]) -> None:
+def _collect(
+    region: Region, around: tuple[Affine, ...], ranges: list[NumberRange], known: set[str], found: list[tuple[Affine, ...]]
+) -> None:
     for op in region.body:
         match op:
             case For(low=low, high=high, step=step):
@@ -40,7 +42,7 @@ def _collect(region: Region, around: tuple[Affine, ...], ranges: list[Range], kn
                     _collect(nested, around, ranges, known, found)
 
 
-def _extent(low: Affine, high: Affine, step: int, ranges: list[Range], known: set[str]) -> Affine:
+def _extent(low: Affine, high: Affine, step: int, ranges: list[NumberRange], known: set[str]) -> Affine:
     span = high - low if step > 0 else low - high
     longest = extreme(span, ranges, upper=True)
     if any(name not in known for name in longest.names):

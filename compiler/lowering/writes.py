@@ -10,7 +10,7 @@ from compiler.lowering.elements import indices_of
 from compiler.lowering.flows import Flow
 from compiler.lowering.indices import guard, index_forms, load, note
 from compiler.lowering.names import undefined
-from compiler.lowering.numbers import Number, Tensor, typed, value_of
+from compiler.lowering.numbers import Number, TensorOperand, typed, value_of
 from compiler.lowering.scattered import what_serves
 from compiler.lowering.walk import evaluate, forbidden, number
 from compiler.lowering.words import dotted, words
@@ -31,7 +31,7 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
         raise forbidden(body, "this target", target)
     if binding.how == "poison":
         raise silent()
-    if not isinstance(binding.value, Tensor):
+    if not isinstance(binding.value, TensorOperand):
         raise fault(
             "0304",
             f"`{name}` is a number and takes no index",

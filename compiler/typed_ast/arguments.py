@@ -11,7 +11,7 @@ from runtime.records import frozen
 
 
 @frozen
-class Slot:
+class ArgumentSlot:
     """A parameter as calls see it."""
 
     name: str
@@ -33,7 +33,7 @@ def place(argument: Argument) -> Span:
     return argument.value.span if argument.span == NOWHERE else argument.span
 
 
-def match_arguments(slots: Sequence[Slot], call: Call, callee: Callee) -> dict[str, list[Argument]] | Diagnostic:
+def match_arguments(slots: Sequence[ArgumentSlot], call: Call, callee: Callee) -> dict[str, list[Argument]] | Diagnostic:
     """Arguments by parameter name (one each, or many for a variadic one), or the one fault that stands first."""
     positional = [s for s in slots if not s.keyword_only]
     names = {s.name: s for s in slots}

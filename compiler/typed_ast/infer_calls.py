@@ -2,7 +2,7 @@
 infer_functions.py."""
 
 from compiler.diagnostics import Diagnostic, Label
-from compiler.typed_ast.arguments import Callee, Slot, match_arguments, place
+from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.bind_sizes import ragged_rows
 from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import is_silent, list_leaf
@@ -117,7 +117,7 @@ def _report_ragged(checker: Checker, short: ListLiteral, first: ListLiteral) -> 
 def call_library(checker: Checker, node: Call, function: LibraryFunction, scope: Scope, receiver: Type | None = None) -> Type:
     """A call of a library function, or of a method when there is a receiver."""
     parameters = [p for p in function.parameters if p.name != "self" or receiver is None]
-    slots = [Slot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in parameters]
+    slots = [ArgumentSlot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in parameters]
     matched = match_arguments(slots, node, Callee(function.name, function.signature))
     found = {id(a): checker.infer(a.value, scope) for a in node.arguments}
     if isinstance(matched, Diagnostic):

@@ -5,7 +5,7 @@ import attrs
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
-from compiler.typed_ast.arguments import Callee, Slot, match_arguments
+from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
 from compiler.typed_ast.context import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, leaves
 from compiler.typed_ast.conversions import is_silent, join, strong
@@ -197,7 +197,7 @@ def open_ends(checker: Checker, node: Expression) -> list[Span]:
 def call_user_function(checker: Checker, call: Call, function: UserFunction, scope: Scope) -> Type:
     """Arguments against parameters, sizes bound, generic bodies checked anew; the type of the result."""
     node = function.node
-    slots = [Slot(p.name, p.default is None) for p in node.parameters]
+    slots = [ArgumentSlot(p.name, p.default is None) for p in node.parameters]
     declared = parameter_types(checker, function)
     matched = match_arguments(slots, call, Callee(function.name, signature(checker, function), name_place(node)))
     wanted: dict[int, Type] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from runtime.cuda.arguments import Arguments
 from runtime.cuda.errors import CudaError
-from runtime.cuda.launch import LaunchPlan, Shape
+from runtime.cuda.launch import CheckedLaunch, Shape
 from runtime.cuda.stream import Stream
 from runtime.records import frozen
 
@@ -16,7 +16,7 @@ from runtime.records import frozen
 class RecordedLaunch:
     """A recorded launch. Without a node (it lies behind a fork, say) it can't be changed."""
 
-    plan: LaunchPlan
+    plan: CheckedLaunch
     values: tuple[Any, ...]
     grid: Shape
     node: Any
@@ -59,7 +59,7 @@ class Recording:
         """Keep memory alive that the graph uses."""
         self.kept.append(memory)
 
-    def launched(self, plan: LaunchPlan, values: tuple[Any, ...]) -> None:
+    def launched(self, plan: CheckedLaunch, values: tuple[Any, ...]) -> None:
         """Called after a launch on the stream."""
         nodes = self.device.call("cuStreamGetCaptureInfo", self.stream.handle)[3]
         self.steps.append(RecordedLaunch(plan, values, plan.grid, nodes[0] if nodes is not None and len(nodes) == 1 else None))

@@ -20,7 +20,7 @@ EARLY_IN_GRAPHS = (12, 3)
 """The first drivers that record early launches."""
 
 
-class LaunchPlan:
+class CheckedLaunch:
     """How a kernel is launched; any thread may. It keeps no argument alive: memory is freed behind the work that uses it. `where`
     is the place in the program that it was made from, for messages. `cluster` is for kernels that don't fix their own. A
     cooperative launch may use barriers over the whole grid. An `early` one may begin before the kernel in front of it has ended:
@@ -234,7 +234,7 @@ class BoundLaunch:
 
     __slots__ = ("_address", "_arguments", "_memory", "plan", "values")
 
-    def __init__(self, plan: LaunchPlan, values: tuple[Any, ...]) -> None:
+    def __init__(self, plan: CheckedLaunch, values: tuple[Any, ...]) -> None:
         self.plan, self.values = plan, values
         self._arguments = Arguments([each.name for each in plan.arguments.parameters])
         self._arguments.pack(values)

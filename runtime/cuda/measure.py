@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.graph import Recording
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 RUNS = 9
 LAUNCHES_OF_GRAPH = 100
@@ -53,7 +53,7 @@ def launches(found: Gpu, calls: int = 500) -> dict[str, float]:
     takes besides."""
     stream = found.stream
     nothing = found.modules.load(NOTHING).kernel("nothing")
-    plan = LaunchPlan(nothing, ("pointer", "pointer", "f32", "i64"), (1,), (32,))
+    plan = CheckedLaunch(nothing, ("pointer", "pointer", "f32", "i64"), (1,), (32,))
     a, b = found.allocate(1024), found.allocate(1024)
     values = (a, b, 1.0, 5)
     launch, bound = plan.launch, plan.bind(*values)

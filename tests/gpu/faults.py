@@ -10,11 +10,11 @@ from ptx_kernels import ALL
 
 from runtime.cuda.errors import CudaContextLost, CudaUnavailable
 from runtime.cuda.gpu import gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 
-def plan(text: str, name: str, signature: tuple[str, ...], where: str = "") -> LaunchPlan:
-    return LaunchPlan(gpu().modules.load(ALL[text], text).kernel(name), signature, (1,), (32,), where=where)
+def plan(text: str, name: str, signature: tuple[str, ...], where: str = "") -> CheckedLaunch:
+    return CheckedLaunch(gpu().modules.load(ALL[text], text).kernel(name), signature, (1,), (32,), where=where)
 
 
 def stray() -> None:

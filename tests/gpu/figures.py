@@ -22,7 +22,7 @@ from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.parse import parse_function
 from runtime.cuda.copies import copy, download, fill, upload
 from runtime.cuda.gpu import Gpu, gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.measure import RUNS, allocations, gigabytes, launches, microseconds
 from runtime.cuda.remote import upload as resident
 from runtime.tensor import Tensor
@@ -123,7 +123,7 @@ def grid_sync(found: Gpu) -> dict[str, float]:
     blocks = kernel.blocks_per_multiprocessor(128) * found.device.properties.multiprocessors
     result = {}
     for name, grid in (("one block a multiprocessor", found.device.properties.multiprocessors), ("a full grid", blocks)):
-        plan = LaunchPlan(kernel, ("i64", "pointer"), (grid,), (128,), cooperative=True)
+        plan = CheckedLaunch(kernel, ("i64", "pointer"), (grid,), (128,), cooperative=True)
         many, one = (milliseconds(found, lambda n=n, plan=plan: plan(found.stream, n, record)) for n in (SYNCS + 1, 1))
         result[f"grid sync of {grid} blocks, {name}"] = round(1e3 * (many - one) / SYNCS, 3)
     return result

@@ -21,7 +21,7 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import fill, to_device, to_host
 from runtime.cuda.errors import CudaRefused
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.tensor_map import PARAMETER
 from tests.emulated import CASES, Case, Launch
 from tests.warp_specialised import GEMM
@@ -47,7 +47,7 @@ def launched(gpu: Gpu, function: HirFunction, arguments: Sequence[Any], grid: Se
     maps = launch_maps(function, entry, sizes)
     record = gpu.allocate(64)
     fill(record, 0, gpu.stream)
-    plan = LaunchPlan(
+    plan = CheckedLaunch(
         gpu.modules.load(image, function.name).kernel(entry.symbol),
         [packed(parameter.kind, parameter.dtype) for parameter in entry.parameters],
         grid,

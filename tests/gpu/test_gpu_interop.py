@@ -10,7 +10,7 @@ from runtime import dlpack
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.interop import import_array, import_cuda_array, import_dlpack
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.remote import upload
 from runtime.tensor import DTYPES, Tensor
 
@@ -78,7 +78,7 @@ def test_we_see_pytorchs_memory_by_dlpack(gpu, torch, name):
 
 def test_our_kernel_works_on_pytorchs_tensors_in_order(gpu, torch, kernel):
     n = 1 << 20
-    plan = LaunchPlan(kernel("axpb", "axpb"), AXPB, (n // 256,), (256,))
+    plan = CheckedLaunch(kernel("axpb", "axpb"), AXPB, (n // 256,), (256,))
     x = torch.ones(n, device="cuda")
     for _ in range(20):
         x = x * 1.0
@@ -104,8 +104,8 @@ def test_our_memory_lives_as_long_as_pytorchs_tensor(gpu, torch):
 def test_pytorchs_tensor_lives_until_our_work_on_it_is_done(gpu, torch, kernel):
     n = 1 << 20
     y = torch.zeros(n, device="cuda")
-    wait = LaunchPlan(kernel("waiting", "spin"), ("i64",), (1,), (1,))
-    plan = LaunchPlan(kernel("axpb", "axpb"), AXPB, (n // 256,), (256,))
+    wait = CheckedLaunch(kernel("waiting", "spin"), ("i64",), (1,), (1,))
+    plan = CheckedLaunch(kernel("axpb", "axpb"), AXPB, (n // 256,), (256,))
     x = torch.full((n,), 2.0, device="cuda")
     theirs, address = import_array(x, gpu.stream), x.data_ptr()
     wait(gpu.stream, 50_000_000)
@@ -159,7 +159,7 @@ def test_we_see_cupys_memory(gpu, cupy, take):
 
 def test_our_kernel_works_on_cupys_arrays(gpu, cupy, kernel):
     x, y = cupy.arange(1000, dtype=cupy.float32), cupy.zeros(1000, dtype=cupy.float32)
-    plan = LaunchPlan(kernel("axpb", "axpb"), AXPB, (4,), (256,))
+    plan = CheckedLaunch(kernel("axpb", "axpb"), AXPB, (4,), (256,))
     plan(gpu.stream, import_array(y, gpu.stream), import_array(x, gpu.stream), 3.0, 1.0, 1000)
     gpu.stream.synchronize()
     assert bool((y == 3 * x + 1).all())

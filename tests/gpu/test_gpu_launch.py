@@ -7,7 +7,7 @@ from ptx_kernels import ALL
 
 from runtime.cuda.copies import fill, to_device, to_host
 from runtime.cuda.errors import CudaError, CudaRefused
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 AXPB = ("pointer", "pointer", "f32", "f32", "i64")
 
@@ -16,7 +16,7 @@ AXPB = ("pointer", "pointer", "f32", "f32", "i64")
 def test_axpb_over_n_elements(gpu, kernel, n):
     x = np.random.default_rng(n).standard_normal(n, np.float32)
     source, target = (to_device(each, gpu.allocate(x.nbytes), gpu.stream) for each in (x, np.zeros_like(x)))
-    LaunchPlan(kernel("axpb", "axpb"), AXPB, (-(-n // 256),), (256,))(gpu.stream, target, source, 1.5, -0.25, n)
+    CheckedLaunch(kernel("axpb", "axpb"), AXPB, (-(-n // 256),), (256,))(gpu.stream, target, source, 1.5, -0.25, n)
     # 1.5 x - 0.25 with one rounding: within half a unit in the last place of the float64 result
     expected = 1.5 * x.astype(np.float64) - 0.25
     assert (np.abs(to_host(target) - expected) <= np.spacing(np.abs(expected).astype(np.float32))).all()
@@ -25,7 +25,7 @@ def test_axpb_over_n_elements(gpu, kernel, n):
 def test_a_plan_is_launched_again_with_other_values_and_shapes(gpu, kernel):
     x = np.arange(1000, dtype=np.float32)
     source, target = (to_device(each, gpu.allocate(x.nbytes), gpu.stream) for each in (x, np.zeros_like(x)))
-    launch = LaunchPlan(kernel("axpb", "axpb"), AXPB, (4,), (256,))
+    launch = CheckedLaunch(kernel("axpb", "axpb"), AXPB, (4,), (256,))
     launch(gpu.stream, target, source, 2.0, 1.0, 1000)
     again = launch.bind(target, target, 2.0, 1.0, 1000)
     again(gpu.stream)
@@ -41,7 +41,7 @@ def test_every_type_of_parameter_arrives(gpu, kernel):
     fill(out, 0, gpu.stream)
     signature = ("pointer", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "bool")
     values = (-5, -300, -70_000, -(1 << 40), 1.5, -3.25, 0.1, 1e300, True)
-    LaunchPlan(kernel("parameters", "parameters"), signature, (1,), (1,))(gpu.stream, out, *values)
+    CheckedLaunch(kernel("parameters", "parameters"), signature, (1,), (1,))(gpu.stream, out, *values)
     got = to_host(to_array(gpu, out, "u8", 40)).tobytes()
     kinds = (np.int8, np.int16, np.int32, np.int64, np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.bool_)
     for kind, value, offset in zip(kinds, values, (0, 2, 4, 8, 16, 18, 20, 24, 32), strict=True):
@@ -51,7 +51,7 @@ def test_every_type_of_parameter_arrives(gpu, kernel):
 
 def test_128_bytes_pass_by_value(gpu, kernel):
     out, data = gpu.allocate(128), bytes(range(100, 228))
-    LaunchPlan(kernel("parameters", "by_value"), ("pointer", "u8", "bytes128@64"), (1,), (128,))(gpu.stream, out, 1, data)
+    CheckedLaunch(kernel("parameters", "by_value"), ("pointer", "u8", "bytes128@64"), (1,), (128,))(gpu.stream, out, 1, data)
     assert to_host(to_array(gpu, out, "u8", 128)).tobytes() == data
 
 
@@ -72,7 +72,7 @@ def test_attributes_are_those_of_the_assembled_kernel(kernel):
 def test_dynamic_shared_memory_up_to_the_devices_limit(gpu, kernel, shared):
     size = shared or gpu.device.properties.shared_per_block_opt_in
     words, out = size // 4, gpu.allocate(4 * 256)
-    launch = LaunchPlan(kernel("shared", "reversed"), ("pointer", "u32"), (1,), (256,), shared=size)
+    launch = CheckedLaunch(kernel("shared", "reversed"), ("pointer", "u32"), (1,), (256,), shared=size)
     launch(gpu.stream, out, words)
     assert to_host(to_array(gpu, out, "u32", 256)).tolist() == list(range(255, -1, -1))
 
@@ -80,29 +80,29 @@ def test_dynamic_shared_memory_up_to_the_devices_limit(gpu, kernel, shared):
 def test_shared_memory_over_the_limit_is_refused(gpu, kernel):
     most = gpu.device.properties.shared_per_block_opt_in
     with pytest.raises(CudaRefused, match=rf"^kernel `reversed` wants {most + 16} bytes of shared memory a block"):
-        LaunchPlan(kernel("shared", "reversed"), ("pointer", "u32"), (1,), (256,), shared=most + 16)
+        CheckedLaunch(kernel("shared", "reversed"), ("pointer", "u32"), (1,), (256,), shared=most + 16)
 
 
 def test_a_block_over_the_limit_is_refused(gpu, kernel):
     with pytest.raises(CudaRefused, match=r"^a block of `axpb` \(a.zynml:1\) has 1025 threads; 1024 is the most by "):
-        LaunchPlan(kernel("axpb", "axpb"), AXPB, (1,), (1025,), where="a.zynml:1")
+        CheckedLaunch(kernel("axpb", "axpb"), AXPB, (1,), (1025,), where="a.zynml:1")
 
 
 def test_a_cooperative_grid_meets(gpu, kernel):
     blocks = kernel("grid", "meet").blocks_per_multiprocessor(128) * gpu.device.properties.multiprocessors
     counter, out = gpu.allocate(4), gpu.allocate(4 * blocks)
     fill(counter, 0, gpu.stream)
-    LaunchPlan(kernel("grid", "meet"), ("pointer", "pointer"), (blocks,), (128,), cooperative=True)(gpu.stream, counter, out)
+    CheckedLaunch(kernel("grid", "meet"), ("pointer", "pointer"), (blocks,), (128,), cooperative=True)(gpu.stream, counter, out)
     assert to_host(to_array(gpu, out, "u32", blocks)).tolist() == [blocks] * blocks
     with pytest.raises(CudaRefused, match=rf"waits for its whole grid of {blocks + 1} blocks; .* runs {blocks} of them at once$"):
-        LaunchPlan(kernel("grid", "meet"), ("pointer", "pointer"), (blocks + 1,), (128,), cooperative=True)
+        CheckedLaunch(kernel("grid", "meet"), ("pointer", "pointer"), (blocks + 1,), (128,), cooperative=True)
 
 
 def test_blocks_of_a_cluster_know_their_rank(gpu, kernel):
     if not gpu.device.properties.clusters:
         pytest.skip("the device has no clusters")
     out = gpu.allocate(4 * 8)
-    LaunchPlan(kernel("cluster", "rank"), ("pointer",), (8,), (1,), cluster=(4,))(gpu.stream, out)
+    CheckedLaunch(kernel("cluster", "rank"), ("pointer",), (8,), (1,), cluster=(4,))(gpu.stream, out)
     assert to_host(to_array(gpu, out, "u32", 8)).tolist() == [0, 1, 2, 3] * 2
 
 

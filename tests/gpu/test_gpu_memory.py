@@ -12,7 +12,7 @@ from runtime.cuda.driver import driver
 from runtime.cuda.errors import CudaError, CudaOutOfMemory
 from runtime.cuda.gpu import open_gpu
 from runtime.cuda.host import Registered
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.tensor import DTYPES
 
 
@@ -115,8 +115,8 @@ def test_trim_gives_memory_back_to_the_system(own_gpu):
 def test_memory_used_on_a_second_stream_is_not_overwritten_early(gpu, kernel):
     n = 1 << 20
     other = gpu.new_stream()
-    wait = LaunchPlan(kernel("waiting", "spin"), ("i64",), (1,), (1,))
-    axpb = LaunchPlan(kernel("axpb", "axpb"), ("pointer", "pointer", "f32", "f32", "i64"), (n // 256,), (256,))
+    wait = CheckedLaunch(kernel("waiting", "spin"), ("i64",), (1,), (1,))
+    axpb = CheckedLaunch(kernel("axpb", "axpb"), ("pointer", "pointer", "f32", "f32", "i64"), (n // 256,), (256,))
     x = np.ones(n, np.float32)
     result = to_device(np.zeros(n, np.float32), gpu.allocate(4 * n), gpu.stream)
     source = to_device(x, gpu.allocate(4 * n), gpu.stream)
@@ -157,7 +157,7 @@ def test_a_thousand_rounds_with_failing_calls_leak_nothing():
     failing.api = FailingNow(real.api)
     gpu = open_gpu(failing)
     gpu.pool.keep = 1 << 20
-    plan = LaunchPlan(gpu.modules.load(ALL["axpb"]).kernel("axpb"), ("pointer", "pointer", "f32", "f32", "i64"), (4,), (256,))
+    plan = CheckedLaunch(gpu.modules.load(ALL["axpb"]).kernel("axpb"), ("pointer", "pointer", "f32", "f32", "i64"), (4,), (256,))
     other = gpu.new_stream()
     gpu.trim()
     before, chance, failures = gpu.pool.statistics(), random.Random(5), 0

@@ -15,7 +15,7 @@ from compiler.backends.nvptx.target import gpu_target
 from compiler.hir.module import HirFunction
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from tests import milestone_kernels as milestones
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def launch(gpu: Gpu) -> Callable[[HirFunction, list[Any], tuple[int, int, int]],
         kinds = ["pointer" if p.kind != "number" else {"index": "i64"}.get(p.dtype, p.dtype) for p in entry.parameters]
         record = np.zeros(8, np.int64)
         given = [to_device(x, gpu.allocate(x.nbytes), gpu.stream) if isinstance(x, np.ndarray) else x for x in (*arguments, record)]
-        LaunchPlan(gpu.modules.load(made.text, function.name).kernel(entry.symbol), kinds, grid, entry.block)(gpu.stream, *given)
+        CheckedLaunch(gpu.modules.load(made.text, function.name).kernel(entry.symbol), kinds, grid, entry.block)(gpu.stream, *given)
         for here, there in zip(arguments, given, strict=False):
             if isinstance(here, np.ndarray):
                 here[...] = to_host(there)

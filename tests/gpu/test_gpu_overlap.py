@@ -6,7 +6,7 @@ import pytest
 
 import zynml
 from runtime.cuda.graph import Recording
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 torch = pytest.importorskip("torch")
 
@@ -159,9 +159,9 @@ def test_an_early_launch_waits_for_a_slow_kernel_two_before_it(gpu):
     from runtime.cuda.copies import to_device, to_host
 
     module = gpu.modules.load(TRANSFER, "transfer")
-    late = LaunchPlan(module.kernel("late"), ("pointer", "pointer"), (1,), (1,))
-    early = LaunchPlan(module.kernel("early"), ("pointer", "pointer"), (1,), (1,), early=True)
-    nothing = LaunchPlan(module.kernel("nothing"), (), (1,), (32,), early=True)
+    late = CheckedLaunch(module.kernel("late"), ("pointer", "pointer"), (1,), (1,))
+    early = CheckedLaunch(module.kernel("early"), ("pointer", "pointer"), (1,), (1,), early=True)
+    nothing = CheckedLaunch(module.kernel("nothing"), (), (1,), (32,), early=True)
     x, y = (to_device(np.array([value], np.int32), gpu.allocate(4), gpu.stream) for value in (1, 0))
 
     def rounds():

@@ -8,7 +8,7 @@ from runtime.cuda.copies import copy, to_device, to_host
 from runtime.cuda.driver import driver, gpu_count
 from runtime.cuda.errors import CudaRefused, CudaUnavailable
 from runtime.cuda.gpu import gpu as find_gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 AXPB = ("pointer", "pointer", "f32", "f32", "i64")
 
@@ -33,7 +33,7 @@ def test_arrays_are_copied_between_devices_and_worked_on_where_they_are(gpu, sec
     there = to_device(np.zeros_like(x), second.allocate(x.nbytes), second.stream)
     second.stream.wait(gpu.stream)
     copy(there, here, second.stream)
-    plan = LaunchPlan(second.modules.load(ALL["axpb"]).kernel("axpb"), AXPB, (4,), (256,))
+    plan = CheckedLaunch(second.modules.load(ALL["axpb"]).kernel("axpb"), AXPB, (4,), (256,))
     plan(second.stream, there, there, 2.0, 1.0, 1000)
     assert (to_host(there) == 2 * x + 1).all()
     assert (to_host(here) == x).all()
@@ -46,6 +46,6 @@ def test_the_threads_context_stays_the_first_devices(gpu, second):
 
 
 def test_a_stream_of_another_device_is_refused(gpu, second):
-    plan = LaunchPlan(gpu.modules.load(ALL["waiting"]).kernel("spin"), ("i64",), (1,), (1,))
+    plan = CheckedLaunch(gpu.modules.load(ALL["waiting"]).kernel("spin"), ("i64",), (1,), (1,))
     with pytest.raises(CudaRefused, match="the stream is one of cuda:1"):
         plan(second.stream, 1)

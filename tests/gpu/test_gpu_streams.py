@@ -8,7 +8,7 @@ import pytest
 from runtime.cuda.copies import download, to_device, to_host, upload
 from runtime.cuda.errors import CudaError, CudaTimeout
 from runtime.cuda.graph import Recording
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 AXPB = ("pointer", "pointer", "f32", "f32", "i64")
 
@@ -16,11 +16,11 @@ AXPB = ("pointer", "pointer", "f32", "f32", "i64")
 def axpb(gpu, kernel, n=1000):
     x = np.arange(n, dtype=np.float32)
     source, target = (to_device(each, gpu.allocate(x.nbytes), gpu.stream) for each in (x, np.zeros_like(x)))
-    return LaunchPlan(kernel("axpb", "axpb"), AXPB, (-(-n // 256),), (256,)), target, source, x
+    return CheckedLaunch(kernel("axpb", "axpb"), AXPB, (-(-n // 256),), (256,)), target, source, x
 
 
 def test_waiting_ends_after_the_time_limit_and_the_work_goes_on(gpu, kernel):
-    LaunchPlan(kernel("waiting", "spin"), ("i64",), (1,), (1,))(gpu.stream, 300_000_000)
+    CheckedLaunch(kernel("waiting", "spin"), ("i64",), (1,), (1,))(gpu.stream, 300_000_000)
     assert not gpu.stream.done()
     with pytest.raises(CudaTimeout, match=r"^the stream's work did not end within 0.01 s$"):
         gpu.stream.synchronize(timeout=0.01)
@@ -31,7 +31,7 @@ def test_waiting_ends_after_the_time_limit_and_the_work_goes_on(gpu, kernel):
 def test_a_stream_waits_for_another(gpu, kernel):
     plan, target, source, x = axpb(gpu, kernel)
     other = gpu.new_stream()
-    LaunchPlan(kernel("waiting", "spin"), ("i64",), (1,), (1,))(gpu.stream, 50_000_000)
+    CheckedLaunch(kernel("waiting", "spin"), ("i64",), (1,), (1,))(gpu.stream, 50_000_000)
     plan(gpu.stream, target, source, 2.0, 0.0, 1000)
     other.wait(gpu.stream)
     plan(other, target, target, 1.0, 5.0, 1000)
@@ -40,7 +40,7 @@ def test_a_stream_waits_for_another(gpu, kernel):
 
 def test_events_measure_time_on_the_device(gpu, kernel):
     start = gpu.stream.record(timing=True)
-    LaunchPlan(kernel("waiting", "spin"), ("i64",), (1,), (1,))(gpu.stream, 20_000_000)
+    CheckedLaunch(kernel("waiting", "spin"), ("i64",), (1,), (1,))(gpu.stream, 20_000_000)
     end = gpu.stream.record(timing=True)
     end.synchronize(timeout=60)
     # the kernel waits until 20 ms have passed by the device's clock, whose steps may be a microsecond or more

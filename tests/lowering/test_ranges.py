@@ -1,11 +1,11 @@
 """The extremes of forms over loops, and the last values of these."""
 
 from compiler.hir.affine import Affine
-from compiler.lowering.ranges import Range, extreme, last_value
+from compiler.lowering.ranges import NumberRange, extreme, last_value
 
 
 def test_the_extremes_of_a_triangle() -> None:
-    loops = [Range("i", Affine(), Affine.of("n") - 1), Range("j", Affine(), Affine.of("i"))]
+    loops = [NumberRange("i", Affine(), Affine.of("n") - 1), NumberRange("j", Affine(), Affine.of("i"))]
     assert extreme(Affine.of("j"), loops, upper=True) == Affine.of("n") - 1
     assert extreme(Affine.of("i") - "j", loops, upper=False) == Affine()
 

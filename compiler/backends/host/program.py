@@ -19,7 +19,7 @@ from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Source
 from compiler.typed_ast import nodes
-from compiler.typed_ast.arguments import Callee, Slot, match_arguments
+from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import FunctionType, Type
@@ -167,7 +167,7 @@ def _wrong_arguments(function: nodes.Function, positional: int, named: tuple[str
     value = nodes.Name(name="value", span=NOWHERE)
     arguments = [nodes.Argument(value=value, span=NOWHERE)] * positional
     arguments += [nodes.Argument(value=value, name=name, span=NOWHERE) for name in named]
-    slots = [Slot(p.name, p.default is None) for p in function.parameters]
+    slots = [ArgumentSlot(p.name, p.default is None) for p in function.parameters]
     call = nodes.Call(function=value, arguments=tuple(arguments), span=NOWHERE)
     found = match_arguments(slots, call, Callee(function.name, ""))
     assert isinstance(found, Diagnostic)

@@ -14,7 +14,7 @@ from compiler.lowering.result_plan import ResultPlan, grouped, number_of
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_host
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.records import define, frozen
@@ -28,7 +28,7 @@ GRAPHS_FROM = 3
 class CallStep:
     """One launch of a call: `after` are its arguments behind those that all launches share."""
 
-    plan: LaunchPlan
+    plan: CheckedLaunch
     number: int
     after: tuple[int, ...]
     maps: LaunchMaps

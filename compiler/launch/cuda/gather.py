@@ -16,7 +16,7 @@ from compiler.schedule.place import place
 from compiler.schedule.threads import launches_of, thread_table
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream
 
@@ -34,7 +34,7 @@ def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
     launch, kernel, early = kernels.of((rank, source.itemsize), lambda: _load(rank, source.itemsize, gpu))
     numbers = (*source.shape, *source.strides)
     blocks = launch.blocks(dict(zip(_numbers(rank), numbers, strict=True)))
-    plan = LaunchPlan(kernel, ("pointer", "pointer", *("i64",) * len(numbers), "pointer"), (blocks,), launch.block, early=early)
+    plan = CheckedLaunch(kernel, ("pointer", "pointer", *("i64",) * len(numbers), "pointer"), (blocks,), launch.block, early=early)
     plan(stream, source, made, *numbers, 0)
     return made
 

@@ -18,7 +18,7 @@ from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast.types import DType
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import TensorBoxes
@@ -94,7 +94,7 @@ def _as_json(repeat: RepeatedCall, is_text: bool) -> dict[str, Any]:
 
 def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> RepeatedCall:
     module = gpu.modules.load(image.decode() if head["ptx"] else image, head["plans"][0]["kernel"])
-    plans = [LaunchPlan(**{**fields, "kernel": module.kernel(fields["kernel"])}) for fields in head["plans"]]
+    plans = [CheckedLaunch(**{**fields, "kernel": module.kernel(fields["kernel"])}) for fields in head["plans"]]
     slots = Slots(**{name: tuple((place, source) for place, source in places) for name, places in head["slots"].items()})
     steps = tuple(
         CallStep(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(place, _boxes(boxes)) for place, boxes in maps)))

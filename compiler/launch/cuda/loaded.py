@@ -16,7 +16,7 @@ from compiler.launch.faults import diagnosed
 from compiler.typed_ast import nodes
 from runtime.cuda.copies import fill
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream
@@ -44,12 +44,12 @@ class LoadedLaunch:
     signature: tuple[str, ...]
     where: str
 
-    def plan(self, grid: Sequence[int], shared: int = 0) -> LaunchPlan:
+    def plan(self, grid: Sequence[int], shared: int = 0) -> CheckedLaunch:
         """A launch of this grid; `shared`: bytes of dynamic shared memory besides those that the kernel fixes."""
         block = self.entry.block or (1, 1, 1)
         dynamic = self.entry.dynamic_bytes + shared
         cooperative, early = self.entry.cooperative, self.entry.early
-        return LaunchPlan(
+        return CheckedLaunch(
             self.kernel, self.signature, grid, block, shared=dynamic, cooperative=cooperative, early=early, where=self.where
         )
 

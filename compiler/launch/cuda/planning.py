@@ -22,7 +22,7 @@ from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.typed_ast import nodes
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.records import define, frozen
@@ -115,7 +115,7 @@ def _steps(loaded: LoadedKernel, known: Mapping[str, int], arguments: int) -> li
     """The launches that have blocks, each kernel planned once for a grid. `arguments`: how many all launches share."""
     launches, limits = loaded.kernel.launches, loaded.gpu.device.properties
     assert launches is not None
-    plans: dict[tuple[int, int], LaunchPlan] = {}
+    plans: dict[tuple[int, int], CheckedLaunch] = {}
     steps = []
     for number, after in launches.steps(known):
         launch = launches.launches[number]

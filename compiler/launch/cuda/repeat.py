@@ -9,7 +9,7 @@ from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cuda.direct import DirectCall
 from compiler.launch.cuda.memory import CallMemory
 from runtime.cuda.array import BorrowedMemory, DeviceArray
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
@@ -56,7 +56,7 @@ class OneLaunch:
     """A call that is one launch and gives one array, as most are: `arguments` with all that lies behind the call's own. `memory` and
     `place`: of the array that it makes, None where it updates one, and where its address stands."""
 
-    plan: LaunchPlan
+    plan: CheckedLaunch
     arguments: Sequence[Any]
     memory: CallMemory | None
     place: int

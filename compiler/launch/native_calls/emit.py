@@ -15,7 +15,7 @@ from compiler.launch.native_calls.entry import SLOWLY
 from compiler.launch.native_calls.launches import LaunchCode, Taken, require_plannable
 from compiler.launch.native_calls.numbers import WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, CallPlan, EarlierResult
-from compiler.launch.native_calls.results import Held, Part
+from compiler.launch.native_calls.results import HeldMemory, Part
 from compiler.lowering.result_plan import grouped
 
 NEXT = "zyntax_next_call"
@@ -34,7 +34,7 @@ def emit_call(plan: CallPlan, unawaited: object, reading: object, attributes: tu
 class _Call:
     def __init__(self, plan: CallPlan, code: CallCode) -> None:
         self.plan, self.code, self.w = plan, code, code.w
-        self.held = Held(code)
+        self.held = HeldMemory(code)
         self.sizes: dict[str, WholeNumber] = {}
 
     def emit(self, unawaited: object, reading: object) -> CallCode:

@@ -18,7 +18,7 @@ from compiler.launch.native_calls.arguments import DOUBLE, TakenArray, TakenNumb
 from compiler.launch.native_calls.code import CallCode
 from compiler.launch.native_calls.numbers import MOST, WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, ArrayLayout, PlannedLaunch, Unplannable
-from compiler.launch.native_calls.results import Held, Part, Room
+from compiler.launch.native_calls.results import HeldMemory, Part, Room
 from compiler.lowering.kernel import (
     Equation,
     ResultArgument,
@@ -65,7 +65,7 @@ class LaunchCode:
 
     in_threads: LlvmValue
 
-    def __init__(self, code: CallCode, held: Held, number: int, planned: PlannedLaunch) -> None:
+    def __init__(self, code: CallCode, held: HeldMemory, number: int, planned: PlannedLaunch) -> None:
         self.code, self.w, self.held, self.number = code, code.w, held, number
         self.kernel = planned.kernel
         self.launch = planned.kernel.lowered.plan

@@ -34,7 +34,7 @@ class Part:
     room: Room
 
 
-class Held:
+class HeldMemory:
     """What the call holds and gives back where it fails: arrays, and memory of C's."""
 
     def __init__(self, code: CallCode) -> None:
@@ -63,7 +63,7 @@ class Held:
                     self.code.do(function, address)
 
 
-def new_array(code: CallCode, plan: ResultPlan, extents: Sequence[WholeNumber], count: WholeNumber, held: Held, failed: str) -> Room:
+def new_array(code: CallCode, plan: ResultPlan, extents: Sequence[WholeNumber], count: WholeNumber, held: HeldMemory, failed: str) -> Room:
     """A new array, uninitialised. Large ones are the run time's, which keeps their memory for the next."""
     w = code.w
     dtype = numpy_dtype(plan.dtype.value)
@@ -104,7 +104,7 @@ def new_number(code: CallCode) -> Room:
     return Room(code.w.alloca(I8, NUMBER_BYTES, NUMBER_BYTES))
 
 
-def scratch(code: CallCode, count: WholeNumber, width: int, held: Held, failed: str) -> LlvmValue:
+def scratch(code: CallCode, count: WholeNumber, width: int, held: HeldMemory, failed: str) -> LlvmValue:
     """Scratch memory for so many elements."""
     w = code.w
     size = w.mul(w.intrinsic("umax", count.value, constant(I64, 1)), constant(I64, width))

@@ -14,7 +14,7 @@ from runtime.cuda.gpu import open_gpu
 from runtime.cuda.graph import Recording
 from runtime.cuda.host import Registered
 from runtime.cuda.interop import import_array
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 SIGNATURE = ("pointer", "pointer", "f64", "i64")
 ROUNDS, CALLS = 1000, 23
@@ -24,7 +24,7 @@ def a_round(gpu, other, chance):
     """Allocate, copy, launch, record, export, free: what programs do, on two streams."""
     x = np.arange(32.0)
     kernel = gpu.modules.load(b"image", "blas").kernel("scale")
-    plan = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    plan = CheckedLaunch(kernel, SIGNATURE, (1,), (32,))
     source = to_device(x, gpu.allocate(x.nbytes), gpu.stream)
     target = to_device(np.zeros_like(x), gpu.allocate(chance.choice((256, 5000))), gpu.stream)
     plan(gpu.stream, target, source, 2.0, 32)

@@ -9,7 +9,7 @@ from runtime.cuda.driver import Driver
 from runtime.cuda.errors import CudaError, CudaRefused
 from runtime.cuda.gpu import open_gpu
 from runtime.cuda.graph import Recording
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 
 SIGNATURE = ("pointer", "pointer", "f64", "i64")
 
@@ -56,7 +56,7 @@ def test_a_kernel_says_what_the_assembler_made(kernel):
 
 def test_a_launch_passes_values_and_buffers(gpu, kernel, arrays, fake):
     y, x = arrays
-    launch = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    launch = CheckedLaunch(kernel, SIGNATURE, (1,), (32,))
     launch(gpu.stream, y, x, 3.0, 5)
     assert to_host(y).tolist() == [0.0, 3.0, 6.0, 9.0, 12.0]
     again = launch.bind(y, y, 2, 5)
@@ -68,7 +68,7 @@ def test_a_launch_passes_values_and_buffers(gpu, kernel, arrays, fake):
 
 
 def test_a_plan_keeps_no_memory_alive_and_a_bound_launch_does(gpu, kernel):
-    plan = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    plan = CheckedLaunch(kernel, SIGNATURE, (1,), (32,))
     y = to_device(np.zeros(5), gpu.allocate(40), gpu.stream)
     plan(gpu.stream, y, y, 3.0, 5)
     bound = plan.bind(y, y, 3.0, 5)
@@ -79,7 +79,7 @@ def test_a_plan_keeps_no_memory_alive_and_a_bound_launch_does(gpu, kernel):
 
 
 def test_an_empty_grid_launches_nothing(gpu, kernel, fake):
-    plan = LaunchPlan(kernel, SIGNATURE, (0, 5), (32,))
+    plan = CheckedLaunch(kernel, SIGNATURE, (0, 5), (32,))
     plan(gpu.stream, 0, 0, 1.0, 0)
     plan.resize((2, 3))
     assert plan.grid == (2, 3, 1)
@@ -88,8 +88,8 @@ def test_an_empty_grid_launches_nothing(gpu, kernel, fake):
 
 def test_cooperative_and_cluster_launches_go_their_own_ways(gpu, kernel, arrays, fake):
     values = (*arrays, 1.0, 5)
-    LaunchPlan(kernel, SIGNATURE, (8,), (512,), cooperative=True)(gpu.stream, *values)
-    clustered = LaunchPlan(kernel, SIGNATURE, (8,), (64,), cluster=(2,))
+    CheckedLaunch(kernel, SIGNATURE, (8,), (512,), cooperative=True)(gpu.stream, *values)
+    clustered = CheckedLaunch(kernel, SIGNATURE, (8,), (64,), cluster=(2,))
     clustered(gpu.stream, *values)
     clustered(gpu.stream, *values)
     assert [launch[0] for launch in fake.launches] == ["cooperative", "cluster", "cluster"]
@@ -97,7 +97,7 @@ def test_cooperative_and_cluster_launches_go_their_own_ways(gpu, kernel, arrays,
 
 
 def test_early_launches_say_so_on_every_stream(gpu, kernel, arrays, fake):
-    plan, other = LaunchPlan(kernel, SIGNATURE, (1,), (32,), early=True), gpu.new_stream()
+    plan, other = CheckedLaunch(kernel, SIGNATURE, (1,), (32,), early=True), gpu.new_stream()
     for stream in (gpu.stream, other, gpu.stream):
         plan(stream, *arrays, 1.0, 5)
     plan.bind(*arrays, 1.0, 5)(other)
@@ -112,15 +112,15 @@ def test_early_launches_say_so_on_every_stream(gpu, kernel, arrays, fake):
 
 def test_drivers_that_cannot_record_early_launches_get_plain_ones(gpu, kernel, arrays, fake, monkeypatch):
     monkeypatch.setattr(gpu.device, "properties", evolve(gpu.device.properties, driver_version=(12, 2)))
-    LaunchPlan(kernel, SIGNATURE, (1,), (32,), early=True)(gpu.stream, *arrays, 1.0, 5)
+    CheckedLaunch(kernel, SIGNATURE, (1,), (32,), early=True)(gpu.stream, *arrays, 1.0, 5)
     assert [launch[0] for launch in fake.launches] == ["plain"]
 
 
 def test_much_shared_memory_is_opted_in_once(kernel, fake):
-    LaunchPlan(kernel, SIGNATURE, (1,), (32,), shared=40_000)
+    CheckedLaunch(kernel, SIGNATURE, (1,), (32,), shared=40_000)
     assert fake.calls["cuFuncSetAttribute"] == 0
     for _ in range(2):
-        LaunchPlan(kernel, SIGNATURE, (1,), (32,), shared=100_000)
+        CheckedLaunch(kernel, SIGNATURE, (1,), (32,), shared=100_000)
     assert fake.calls["cuFuncSetAttribute"] == 1
 
 
@@ -145,14 +145,14 @@ def test_much_shared_memory_is_opted_in_once(kernel, fake):
 )
 def test_what_the_device_can_not_hold_is_refused(kernel, grid, block, options, message):
     with pytest.raises(CudaRefused) as caught:
-        LaunchPlan(kernel, SIGNATURE, grid, block, **options)
+        CheckedLaunch(kernel, SIGNATURE, grid, block, **options)
     assert str(caught.value) == message
 
 
 def test_a_failed_launch_names_kernel_place_and_shape(gpu, kernel, fake):
     fake.fail_next["cuLaunchKernel"] = 1
     with pytest.raises(CudaError) as caught:
-        LaunchPlan(kernel, SIGNATURE, (2,), (32,), shared=64, where="a.zynml:3")(gpu.stream, 0, 0, 0.0, 0)
+        CheckedLaunch(kernel, SIGNATURE, (2,), (32,), shared=64, where="a.zynml:3")(gpu.stream, 0, 0, 0.0, 0)
     assert str(caught.value) == (
         "cuLaunchKernel: invalid argument (CUDA_ERROR_INVALID_VALUE, 1): kernel `scale` (a.zynml:3), grid (2, 1, 1), block (32, 1, 1), "
         "64 bytes of dynamic shared memory"
@@ -161,7 +161,7 @@ def test_a_failed_launch_names_kernel_place_and_shape(gpu, kernel, fake):
 
 def test_a_launch_whose_context_was_taken_away_is_made_again(gpu, kernel, arrays, fake):
     fake.current, fake.fail_next["cuLaunchKernel"] = 0, 201
-    LaunchPlan(kernel, SIGNATURE, (1,), (32,))(gpu.stream, *arrays, 2.0, 5)
+    CheckedLaunch(kernel, SIGNATURE, (1,), (32,))(gpu.stream, *arrays, 2.0, 5)
     assert to_host(arrays[0]).tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
 
 
@@ -169,12 +169,12 @@ def test_a_stream_of_another_device_is_refused(fake, kernel):
     fake.devices = 2
     other = open_gpu(Driver(fake), 1)
     with pytest.raises(CudaRefused, match=r"^`scale` is loaded on cuda:0, the stream is one of cuda:1$"):
-        LaunchPlan(kernel, SIGNATURE, (1,), (32,))(other.stream, 0, 0, 0.0, 0)
+        CheckedLaunch(kernel, SIGNATURE, (1,), (32,))(other.stream, 0, 0, 0.0, 0)
 
 
 def test_memory_used_by_a_launch_on_another_stream_is_waited_for(gpu, kernel, fake):
     other, buffer = gpu.new_stream(), gpu.allocate(40)
-    plan = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    plan = CheckedLaunch(kernel, SIGNATURE, (1,), (32,))
     plan(other, buffer, buffer, 1.0, 5)
     del buffer
     plan(gpu.stream, 0, 0, 1.0, 0)
@@ -184,7 +184,7 @@ def test_memory_used_by_a_launch_on_another_stream_is_waited_for(gpu, kernel, fa
 
 def test_a_graph_runs_what_was_recorded_with_the_arguments_of_then(gpu, kernel, arrays, fake):
     y, x = arrays
-    plan = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    plan = CheckedLaunch(kernel, SIGNATURE, (1,), (32,))
     with Recording(gpu.stream) as recording:
         plan(gpu.stream, y, x, 3.0, 5)
         plan(gpu.stream, y, y, 10.0, 5)
@@ -199,7 +199,7 @@ def test_a_graph_runs_what_was_recorded_with_the_arguments_of_then(gpu, kernel, 
 
 def test_a_graph_takes_another_recording_of_the_same_steps(gpu, kernel, arrays):
     y, x = arrays
-    plan = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    plan = CheckedLaunch(kernel, SIGNATURE, (1,), (32,))
 
     def record(*factors):
         with Recording(gpu.stream) as recording:
@@ -216,7 +216,7 @@ def test_a_graph_takes_another_recording_of_the_same_steps(gpu, kernel, arrays):
 
 
 def test_a_graph_keeps_its_memory_and_gives_all_back(gpu, kernel, fake):
-    plan = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    plan = CheckedLaunch(kernel, SIGNATURE, (1,), (32,))
     y = to_device(np.ones(5), gpu.allocate(40), gpu.stream)
     with Recording(gpu.stream) as recording:
         plan(gpu.stream, y, y, 2.0, 5)

@@ -8,7 +8,7 @@ from fake_driver import EncodedMap, value
 
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.errors import CudaRefused
-from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.tensor_map import PARAMETER, TensorBoxes, tensor_map
 
 TAIL = ("CU_TENSOR_MAP_L2_PROMOTION_L2_128B", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
@@ -91,7 +91,7 @@ def test_a_kernel_gets_its_map_by_value_at_a_multiple_of_64_bytes(gpu, fake, arr
 
     fake.kernels["scale"] = look
     held = tensor_map(x, (8, 8))
-    launch = LaunchPlan(gpu.modules.load(b"image", "blas").kernel("scale"), ("pointer", PARAMETER, "i32"), (1,), (32,))
+    launch = CheckedLaunch(gpu.modules.load(b"image", "blas").kernel("scale"), ("pointer", PARAMETER, "i32"), (1,), (32,))
     launch(gpu.stream, x, held, 7)
     launch.bind(x, held, 7)(gpu.stream)
     assert seen == [(x.pointer, 0, held)] * 2
