@@ -43,8 +43,8 @@ from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.source import Sources
 from compiler.syntax.read import read_source
 from quantdsl.engine.layout import COLLECTED
-from quantdsl.facts import StrategyFacts
-from quantdsl.run.desk import Desk
+from quantdsl.metadata import StrategyMetadata
+from quantdsl.run.engine_state import EngineState
 from quantdsl.run.machine import machine
 from quantdsl.run.options import RunOptions
 from runtime.replay.events import EventKind, Flag, empty
@@ -182,8 +182,8 @@ def by_hand(loops: ctypes.CDLL, name: str, inputs: Any, sizes: Any) -> Side:
     return Side(loops, "hand", [memory, inputs], subject)
 
 
-def ours(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: StrategyFacts, inputs: Any, sizes: Any) -> Side:
-    desk = Desk(facts)
+def ours(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, metadata: StrategyMetadata, inputs: Any, sizes: Any) -> Side:
+    desk = EngineState(metadata)
     desk.set_up(RunOptions((), sample=0, pnl_every=0), "touch")
     state = new_memory(state_of(module))
     record = np.zeros(RECORD_BYTES, np.uint8)
@@ -207,7 +207,7 @@ def ours(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: 
     return Side(loops, "ours", [desk, state, record, inputs, code], subject)
 
 
-def _address(desk: Desk, table: str) -> int:
+def _address(desk: EngineState, table: str) -> int:
     """Where the number of a table's records is kept."""
     return int(desk.memory["out"][table]["count"].ctypes.data)
 
@@ -243,9 +243,9 @@ class Bench:
         watches, sources = name == "signal", Sources()
         loops = library(self.folder, *(["-DMOST=0"] if watches else []))
         source = sources.add(read_source(str(HERE / "hot.qdsl")))
-        module, facts = program_of(source, sources, **({"most": "0lots"} if watches else {}))
+        module, metadata = program_of(source, sources, **({"most": "0lots"} if watches else {}))
         code = linked(with_own(module) if name in ("risk", "send") else module, self.level)
-        return partial(_both, loops, name, code, module, facts, self.inputs[name], self.sizes)
+        return partial(_both, loops, name, code, module, metadata, self.inputs[name], self.sizes)
 
 
 def measure(calls: int, rounds: int, only: Sequence[str], level: OptimizationLevel) -> list[dict[str, Any]]:
@@ -260,9 +260,9 @@ def measure(calls: int, rounds: int, only: Sequence[str], level: OptimizationLev
 
 
 def _both(
-    loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: StrategyFacts, inputs: Any, sizes: Any
+    loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, metadata: StrategyMetadata, inputs: Any, sizes: Any
 ) -> tuple[Side, Side]:
-    return ours(loops, name, code, module, facts, inputs, sizes), by_hand(loops, name, inputs, sizes)
+    return ours(loops, name, code, module, metadata, inputs, sizes), by_hand(loops, name, inputs, sizes)
 
 
 def _row(name: str, pair: tuple[Side, Side], calls: int, rounds: int) -> dict[str, Any]:

@@ -9,20 +9,20 @@ from typing import Any
 
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.backends.native.link import Linked, link_modules
-from compiler.hir.instruction import Value
 from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Record
+from compiler.hir.native_types import I64, struct
 from compiler.hir.types import Pointer, Struct
 from compiler.source import Source, Sources
 from quantdsl.engine.account import mark
-from quantdsl.engine.book_ladder import ladder_of, level_at, worth
+from quantdsl.engine.book_ladder import ladder_of, level_at, price_key
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.delivery import anything_due
 from quantdsl.engine.handlers import call_handler
 from quantdsl.engine.interface import OPAQUE
-from quantdsl.engine.layout import BUY, DESK, IOC, SELL
-from quantdsl.facts import StrategyFacts
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I64, struct
+from quantdsl.engine.layout import BUY, ENGINE_STATE, IOC, SELL
+from quantdsl.metadata import StrategyMetadata
 from quantdsl.native.values import some
 from quantdsl.run.open import CompileRequest, elaborated
 
@@ -31,7 +31,7 @@ TRADED = struct("traded", **dict.fromkeys(("side", "price", "qty", "maker", "mar
 TICK = struct("tick", **dict.fromkeys(("step", "bid", "ask", "bid_at", "bid_qty", "ask_at", "ask_qty"), I64))
 
 
-def program_of(source: Source, sources: Sources, **settings: str) -> tuple[HirModule, StrategyFacts]:
+def program_of(source: Source, sources: Sources, **settings: str) -> tuple[HirModule, StrategyMetadata]:
     return elaborated(source, CompileRequest(settings), sources, lambda warning: None, lambda activity: None)
 
 
@@ -62,7 +62,7 @@ def with_engines() -> HirModule:
         ("settle", TICK, _settle),
         ("tick", TICK, _tick),
     ):
-        parameters = {"desk": Pointer(DESK), "state": Pointer(OPAQUE), "input": Pointer(input)}
+        parameters = {"desk": Pointer(ENGINE_STATE), "state": Pointer(OPAQUE), "input": Pointer(input)}
         with program.function(f"measure.{name}", parameters, [I64]) as b:
             write(b, *b.parameters)
     return module
@@ -72,7 +72,7 @@ def with_own(module: HirModule) -> HirModule:
     """Adds `measure.risk` and `measure.send` to a program of its own."""
     program = ModuleBuilder(module.name)
     program.module = module
-    parameters = {"desk": Pointer(DESK), "state": Pointer(_head(module)), "input": Pointer(ASKED)}
+    parameters = {"desk": Pointer(ENGINE_STATE), "state": Pointer(_head(module)), "input": Pointer(ASKED)}
     for name, write in (("risk", _risk), ("send", _send)):
         with program.function(f"measure.{name}", parameters, [I64]) as b:
             write(b, *b.parameters)
@@ -85,63 +85,63 @@ def _head(module: HirModule) -> Struct:
     return pointer.pointee
 
 
-def _risk(b: FunctionCode, desk: Value, state: Value, asked: Value) -> None:
-    side, qty, limit, back = (b.get(asked, name) for name in ("side", "qty", "limit", "back"))
-    number = b.wrapping("add", b.get(desk, "submitted"), 1)
-    b.put(desk, "submitted", number)
-    own = b.const(True, "i1"), b.wrapping("sub", number, b.cast(back, "u64"))
-    b.put(desk, "now", b.add(b.get(desk, "now"), b.get(asked, "step")))
-    b.put(desk, "position", "qty", b.get(asked, "held"))
-    mask, _ = b.call("risk.judge", desk, state, b.cast(side, "u8"), qty, b.const(True, "i1"), limit, b.const(False, "i1"), *own, -1)
-    with b.when(b.eq(mask, 0)):
+def _risk(b: FunctionCode, desk: Record, state: Record, asked: Record) -> None:
+    side, qty, limit, back = (asked[name] for name in ("side", "qty", "limit", "back"))
+    number = desk.submitted.wrapping_add(1)
+    desk.submitted = number
+    own = b.const(True, "i1"), number.wrapping_sub(back.cast("u64"))
+    desk.now += asked.step
+    desk.position.qty = asked.held
+    mask, _ = b.call("risk.judge", desk, state, side.cast("u8"), qty, b.const(True, "i1"), limit, b.const(False, "i1"), *own, -1)
+    with b.when(mask == 0):
         b.call("risk.accept", desk, state, *own)
-    b.give(b.cast(mask, "i64"))
+    b.ret(mask.cast("i64"))
 
 
-def _send(b: FunctionCode, desk: Value, state: Value, asked: Value) -> None:
-    side, qty, limit = (b.get(asked, name) for name in ("side", "qty", "limit"))
-    b.put(desk, "now", b.add(b.get(desk, "now"), b.get(asked, "step")))
-    b.put(desk, "instant", 0)
+def _send(b: FunctionCode, desk: Record, state: Record, asked: Record) -> None:
+    side, qty, limit = (asked[name] for name in ("side", "qty", "limit"))
+    desk.now += asked.step
+    desk.instant = 0
     yes, no = b.const(True, "i1"), b.const(False, "i1")
-    own = yes, b.wrapping("add", b.get(desk, "submitted"), 1)
-    _, _, mask = b.call("desk.order", desk, state, b.cast(side, "u8"), qty, yes, limit, b.const(IOC, "u8"), no, no, 0, *own, no, 0, no, 0)
-    b.give(b.cast(mask, "i64"))
+    own = yes, desk.submitted.wrapping_add(1)
+    _, _, mask = b.call("engine.order", desk, state, side.cast("u8"), qty, yes, limit, b.const(IOC, "u8"), no, no, 0, *own, no, 0, no, 0)
+    b.ret(mask.cast("i64"))
 
 
-def _fill(b: FunctionCode, desk: Value, state: Value, traded: Value) -> None:
-    side, price, qty, maker, mark2 = (b.get(traded, name) for name in ("side", "price", "qty", "maker", "mark2"))
-    (fee,) = b.call("account.fill", desk, b.cast(side, "u8"), price, qty, b.ne(maker, 0))
-    mark(b, desk, some(b, mark2))
+def _fill(b: FunctionCode, desk: Record, state: Record, traded: Record) -> None:
+    side, price, qty, maker, mark2 = (traded[name] for name in ("side", "price", "qty", "maker", "mark2"))
+    (fee,) = b.call("account.fill", desk, side.cast("u8"), price, qty, maker != 0)
+    mark(b, desk, some(mark2))
     b.call("account.revalue", desk)
-    b.give(fee)
+    b.ret(fee)
 
 
-def _show(b: FunctionCode, desk: Value, tick: Value) -> None:
+def _show(b: FunctionCode, desk: Record, tick: Record) -> None:
     """The best prices, and the quantity of one level of each side."""
-    b.put(desk, "now", b.add(b.get(desk, "now"), b.get(tick, "step")))
-    b.put(desk, "instant", 0)
+    desk.now += tick.step
+    desk.instant = 0
     for side, own in ((BUY, "bid"), (SELL, "ask")):
         of_side = b.const(side, "u8")
-        ladder = ladder_of(b, b.at(desk, "book"), of_side)
-        b.put(ladder, "blocks", 0, "keys", 0, worth(b, of_side, b.get(tick, own)))
-        b.put(level_at(b, ladder, b.const(0, "i64")), "taken", 0)
-        b.put(level_at(b, ladder, b.get(tick, f"{own}_at")), "qty", b.get(tick, f"{own}_qty"))
+        ladder = ladder_of(desk.book, of_side)
+        ladder.blocks[0].keys[0] = price_key(of_side, tick[own])
+        level_at(ladder, b.const(0, "i64")).taken = 0
+        level_at(ladder, tick[f"{own}_at"]).qty = tick[f"{own}_qty"]
 
 
-def _signal(b: FunctionCode, desk: Value, state: Value, tick: Value) -> None:
+def _signal(b: FunctionCode, desk: Record, state: Record, tick: Record) -> None:
     _show(b, desk, tick)
     call_handler(b, desk, state, "book")
-    b.give(b.cast(b.get(desk, "submitted"), "i64"))
+    b.ret(desk.submitted.cast("i64"))
 
 
-def _settle(b: FunctionCode, desk: Value, state: Value, tick: Value) -> None:
-    now = b.get(desk, "now")
-    with b.when(anything_due(b, desk, now)):
+def _settle(b: FunctionCode, desk: Record, state: Record, tick: Record) -> None:
+    now = desk.now
+    with b.when(anything_due(desk, now)):
         b.call("until", desk, state, now)
-    b.give(b.get(desk, "position", "qty"))
+    b.ret(desk.position.qty)
 
 
-def _tick(b: FunctionCode, desk: Value, state: Value, tick: Value) -> None:
+def _tick(b: FunctionCode, desk: Record, state: Record, tick: Record) -> None:
     _show(b, desk, tick)
     call_handler(b, desk, state, "book")
     _settle(b, desk, state, tick)

@@ -1,10 +1,10 @@
 """The four functions of `native.cpp` written with the builder, every operation checked."""
 
-from compiler.hir.instruction import Value
 from compiler.hir.module import HirModule
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, Record, all_of, assign, maximum, minimum, muldiv, select
+from compiler.hir.native_types import F64, I64, struct
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import F64, I64, struct
 
 LEVELS, WINDOW, IDS, SLOTS = 10, 64, 1024, 256
 
@@ -39,105 +39,103 @@ def hot_functions() -> HirModule:
     return program.module
 
 
-def _risk(b: FunctionCode, s: Value, o: Value) -> None:
-    price, qty, side, time, own = (b.get(o, name) for name in ("price", "qty", "side", "time", "id"))
-    notional = b.wrapping("mul", b.cast(price, "i128"), b.cast(qty, "i128"))
-    head, place = b.get(s, "head"), b.wrapping("and", own, IDS - 1)
-    worst = b.magnitude(b.add(b.get(s, "position"), b.mul(side, qty)))
+def _risk(b: FunctionCode, s: Record, o: Record) -> None:
+    price, qty, side, time, own = (o[name] for name in ("price", "qty", "side", "time", "id"))
+    notional = price.cast("i128").wrapping_mul(qty.cast("i128"))
+    head, place = s.head, own & (IDS - 1)
+    worst = abs(s.position + side * qty)
     rules = [
-        b.ne(b.get(s, "killed"), 0),
-        b.either(b.lt(qty, 1), b.gt(qty, b.get(s, "max_qty"))),
-        b.gt(notional, b.cast(b.get(s, "max_notional"), "i128")),
-        b.gt(b.magnitude(b.sub(price, b.get(s, "reference"))), b.get(s, "collar")),
-        b.gt(worst, b.get(s, "max_position")),
-        b.lt(b.sub(time, b.get(s, "times", head)), b.get(s, "window")),
-        b.eq(b.get(s, "ids", place), own),
+        s.killed != 0,
+        (qty < 1) | (qty > s.max_qty),
+        notional > s.max_notional.cast("i128"),
+        abs(price - s.reference) > s.collar,
+        worst > s.max_position,
+        time - s.times[head] < s.window,
+        s.ids[place] == own,
     ]
     mask = b.const(0, "i64")
     for number, broken in enumerate(rules):
-        mask = b.wrapping("or", mask, b.select(broken, b.const(1 << number, "i64"), 0))
-    with b.when(b.eq(mask, 0)):
-        b.put(s, "times", head, time)
-        b.put(s, "head", b.wrapping("and", b.add(head, 1), WINDOW - 1))
-        b.put(s, "ids", place, own)
-    b.give(mask)
+        mask = mask | select(broken, b.const(1 << number, "i64"), 0)
+    with b.when(mask == 0):
+        s.times[head] = time
+        s.head = (head + 1) & (WINDOW - 1)
+        s.ids[place] = own
+    b.ret(mask)
 
 
-def _fill(b: FunctionCode, p: Value, o: Value) -> None:
-    price, bought, side = (b.get(o, name) for name in ("price", "qty", "side"))
-    change = b.mul(side, bought)
-    qty, cost = b.variable(b.get(p, "qty")), b.variable(b.get(p, "cost"))
-    held = b.now(qty)
-    grows = b.either(b.eq(held, 0), b.eq(b.gt(held, 0), b.gt(change, 0)))
-    with b.choice(grows) as c:
-        with c.then():
-            b.set(cost, b.add(b.now(cost), b.mul(price, change)))
-            b.set(qty, b.add(held, change))
-        with c.otherwise():
-            size, sign = b.magnitude(held), b.select(b.lt(held, 0), b.const(-1, "i64"), 1)
-            closed = b.smaller(bought, size)
-            part = b.muldiv(b.now(cost), closed, size, "nearest_even")
-            b.put(p, "realized", b.add(b.get(p, "realized"), b.sub(b.mul(b.mul(sign, closed), price), part)))
-            b.set(cost, b.sub(b.now(cost), part))
-            b.set(qty, b.sub(held, b.mul(sign, closed)))
-            rest = b.sub(bought, closed)
-            with b.when(b.gt(rest, 0)):
-                opened = b.mul(side, rest)
-                b.set(qty, opened)
-                b.set(cost, b.mul(price, opened))
-    b.put(p, "volume", b.add(b.get(p, "volume"), bought))
-    fees = b.add(b.get(p, "fees"), b.div(b.mul(b.mul(price, bought), 2), 10000))
-    b.put(p, "fees", fees)
-    b.put(p, "last", price)
-    unrealized = b.sub(b.mul(b.now(qty), price), b.now(cost))
-    b.put(p, "unrealized", unrealized)
-    net = b.sub(b.add(b.get(p, "realized"), unrealized), fees)
-    peak = b.larger(net, b.get(p, "peak"))
-    b.put(p, "peak", peak)
-    b.put(p, "drawdown", b.larger(b.sub(peak, net), b.get(p, "drawdown")))
-    b.put(p, "qty", b.now(qty))
-    b.put(p, "cost", b.now(cost))
-    b.give(b.now(qty))
+def _fill(b: FunctionCode, p: Record, o: Record) -> None:
+    price, bought, side = (o[name] for name in ("price", "qty", "side"))
+    change = side * bought
+    qty, cost = b.variable(p.qty), b.variable(p.cost)
+    held = qty.value
+    grows = (held == 0) | ((held > 0) == (change > 0))
+    with b.when(grows):
+        cost.value += price * change
+        qty.value = held + change
+    with b.otherwise():
+        size, sign = abs(held), select(held < 0, b.const(-1, "i64"), 1)
+        closed = minimum(bought, size)
+        part = muldiv(cost.value, closed, size, "nearest_even")
+        p.realized += sign * closed * price - part
+        cost.value -= part
+        qty.value = held - sign * closed
+        rest = bought - closed
+        with b.when(rest > 0):
+            opened = side * rest
+            qty.value = opened
+            cost.value = price * opened
+    p.volume += bought
+    fees = p.fees + price * bought * 2 / 10000
+    p.fees = fees
+    p.last = price
+    unrealized = qty.value * price - cost.value
+    p.unrealized = unrealized
+    net = p.realized + unrealized - fees
+    peak = maximum(net, p.peak)
+    p.peak = peak
+    p.drawdown = maximum(peak - net, p.drawdown)
+    p.qty = qty.value
+    p.cost = cost.value
+    b.ret(qty.value)
 
 
-def _signal(b: FunctionCode, s: Value, k: Value) -> None:
-    bid, ask, bid_qty, ask_qty = (b.cast(b.get(k, side, 0), "f64") for side in ("bid", "ask", "bid_qty", "ask_qty"))
-    mid = b.mul(b.add(bid, ask), 0.5)
+def _signal(b: FunctionCode, s: Record, k: Record) -> None:
+    bid, ask, bid_qty, ask_qty = (k[side][0].cast("f64") for side in ("bid", "ask", "bid_qty", "ask_qty"))
+    mid = (bid + ask) * 0.5
     for name in ("fast", "slow"):
-        held = b.get(s, name)
-        b.put(s, name, b.add(held, b.mul(b.get(s, f"a_{name}"), b.sub(mid, held))))
-    difference = b.sub(b.get(s, "fast"), b.get(s, "slow"))
-    b.put(s, "difference", difference)
-    bids, asks = b.variable(b.const(0, "i64")), b.variable(b.const(0, "i64"))
+        held = s[name]
+        s[name] = held + s[f"a_{name}"] * (mid - held)
+    difference = s.fast - s.slow
+    s.difference = difference
+    bids, asks = b.variable(0), b.variable(0)
     with b.loop(0, LEVELS) as i:
-        b.set(bids, b.add(b.now(bids), b.get(k, "bid_qty", i)))
-        b.set(asks, b.add(b.now(asks), b.get(k, "ask_qty", i)))
-    total, more = b.add(b.now(bids), b.now(asks)), b.sub(b.now(bids), b.now(asks))
-    imbalance = b.div(b.cast(more, "f64"), b.cast(total, "f64"))
-    micro = b.div(b.add(b.mul(bid, ask_qty), b.mul(ask, bid_qty)), b.add(bid_qty, ask_qty))
-    threshold = b.get(s, "threshold")
-    up = b.both(b.gt(difference, 0.0), b.gt(imbalance, threshold), b.gt(micro, mid))
-    down = b.both(b.lt(difference, 0.0), b.lt(imbalance, b.neg(threshold)), b.lt(micro, mid))
-    b.give(b.select(down, b.const(-1, "i64"), b.select(up, b.const(1, "i64"), 0)))
+        bids.value += k.bid_qty[i]
+        asks.value += k.ask_qty[i]
+    total, more = bids.value + asks.value, bids.value - asks.value
+    imbalance = more.cast("f64") / total.cast("f64")
+    micro = (bid * ask_qty + ask * bid_qty) / (bid_qty + ask_qty)
+    threshold = s.threshold
+    up = all_of(difference > 0.0, imbalance > threshold, micro > mid)
+    down = all_of(difference < 0.0, imbalance < -threshold, micro < mid)
+    b.ret(select(down, b.const(-1, "i64"), select(up, b.const(1, "i64"), 0)))
 
 
-def _tick(b: FunctionCode, r: Value, p: Value, s: Value, q: Value, k: Value, time: Value) -> None:
+def _tick(b: FunctionCode, r: Record, p: Record, s: Record, q: Record, k: Record, time: Expr) -> None:
     (side,) = b.call("signal", s, k)
-    with b.when(b.eq(side, 0)):
-        b.give(0)
-    bid, ask = b.get(k, "bid", 0), b.get(k, "ask", 0)
-    count, own = b.get(q, "count"), b.add(b.get(q, "next_id"), 1)
-    b.put(q, "next_id", own)
-    o = b.at(q, "slots", b.wrapping("and", count, SLOTS - 1))
-    price = b.select(b.gt(side, 0), ask, bid)
-    for name, value in (("price", price), ("qty", b.get(q, "clip")), ("side", side), ("time", time), ("id", own)):
-        b.put(o, name, value)
-    b.put(r, "reference", b.wrapping("shr", b.add(bid, ask), 1))
-    b.put(r, "position", b.get(p, "qty"))
+    with b.when(side == 0):
+        b.ret(0)
+    bid, ask = k.bid[0], k.ask[0]
+    count, own = q.count, q.next_id + 1
+    q.next_id = own
+    o = q.slots[count & (SLOTS - 1)]
+    price = select(side > 0, ask, bid)
+    assign(o, price=price, qty=q.clip, side=side, time=time, id=own)
+    r.reference = (bid + ask) >> 1
+    r.position = p.qty
     (mask,) = b.call("risk", r, o)
-    with b.when(b.ne(mask, 0)):
-        b.put(q, "rejected", b.add(b.get(q, "rejected"), 1))
-        b.give(b.wrapping("or", mask, 256))
-    b.put(q, "count", b.add(count, 1))
+    with b.when(mask != 0):
+        q.rejected += 1
+        b.ret(mask | 256)
+    q.count = count + 1
     b.call("fill", p, o)
-    b.give(side)
+    b.ret(side)

@@ -22,15 +22,16 @@ from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import link_modules
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import F64, I1, I64, struct
 from compiler.hir.types import Array, Pointer
 from compiler.source import Sources
 from quantdsl.engine.book import define_book
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_PROGRAM
-from quantdsl.engine.layout import BOOK, DESK, EVENT
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import F64, I1, I64, struct
-from quantdsl.run.desk import Desk
+from quantdsl.engine.layout import BOOK, ENGINE_STATE, EVENT
+from quantdsl.readers.decoders import NativeDecoders
+from quantdsl.run.engine_state import EngineState
 from quantdsl.run.open import CompileRequest, open_strategy
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import LinkedStrategy
@@ -59,7 +60,7 @@ TRADING = {"binance depth": ("market_maker", "queue"), "binance trades": ("ema_c
 
 def of_file(name: str) -> Events:
     file, listing = FILES[name]
-    return np.concatenate(list(Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True)).events()))
+    return np.concatenate(list(Feed([DataSource(DATA / file, 0, (listing,), listing.name)], NativeDecoders(), Rules(skip=True)).events()))
 
 
 def trades(count: int, rng: np.random.Generator) -> Events:
@@ -143,8 +144,8 @@ def book_module() -> HirModule:
         book, events, count = b.parameters
         with b.loop(0, count) as i:
             event = b.row(events, i, count)
-            kind = b.get(event, "kind")
-            with b.when(b.both(b.ge(kind, int(EventKind.QUOTE)), b.le(kind, int(EventKind.GAP)))):
+            kind = event.kind
+            with b.when((kind >= int(EventKind.QUOTE)) & (kind <= int(EventKind.GAP))):
                 b.call("book.take", book, event, False)
     return program.module
 
@@ -152,7 +153,7 @@ def book_module() -> HirModule:
 def watching_module() -> HirModule:
     """Two averages of trades and their crossings; of books the mid and the imbalance of five levels."""
     program = ModuleBuilder("watching")
-    for name in ("desk.mid", "desk.imbalance"):
+    for name in ("engine.mid", "engine.imbalance"):
         program.imported(name, OF_ENGINE[name].whole(STATE), OF_ENGINE[name].results)
     asked = OF_PROGRAM["risk.asked"]
     with program.function("risk.asked", asked.whole(STATE), asked.results):
@@ -161,24 +162,24 @@ def watching_module() -> HirModule:
         with program.function(name, signature.whole(STATE)) as b:
             if name == "on.trade":
                 desk, state = b.parameters[:2]
-                _cross(b, state, b.cast(b.get(desk, "trade", "price"), "f64"))
+                _cross(state, desk.trade.price.cast("f64"))
             elif name == "on.book":
                 desk, state = b.parameters[:2]
-                there, mid = b.call("desk.mid", desk, state)
-                (pressure,) = b.call("desk.imbalance", desk, state, 5)
+                there, mid = b.call("engine.mid", desk, state)
+                (pressure,) = b.call("engine.imbalance", desk, state, 5)
                 with b.when(there):
-                    _cross(b, state, b.cast(mid, "f64"))
-                    b.put(state, "pressure", b.add(b.get(state, "pressure"), pressure))
+                    _cross(state, mid.cast("f64"))
+                    state.pressure += pressure
     return program.module
 
 
-def _cross(b: FunctionCode, state: Any, x: Any) -> None:
+def _cross(state: Any, x: Any) -> None:
     for name, weight in (("fast", 2 / 13), ("slow", 2 / 27)):
-        held = b.get(state, name)
-        b.put(state, name, b.add(held, b.mul(b.sub(x, held), weight)))
-    above = b.gt(b.get(state, "fast"), b.get(state, "slow"))
-    b.put(state, "crossed", b.add(b.get(state, "crossed"), b.cast(b.both(above, b.negate(b.get(state, "above"))), "i64")))
-    b.put(state, "above", above)
+        held = state[name]
+        state[name] = held + (x - held) * weight
+    above = state.fast > state.slow
+    state.crossed += (above & ~state.above).cast("i64")
+    state.above = above
 
 
 Run = Callable[[Events], Iterator[None]]
@@ -200,9 +201,9 @@ def engine_run(handles: tuple[str, ...]) -> Run:
     functions = link_modules([compile_module(engine_module()), compile_module(watching_module())])
 
     def run(events: Events) -> Iterator[None]:
-        desk, state = new_memory(DESK), new_memory(STATE)
+        desk, state = new_memory(ENGINE_STATE), new_memory(STATE)
         settings = desk[0]["settings"]
-        settings["fills"], settings["point"] = 1, 1
+        settings["fills"], settings["tick_value"] = 1, 1
         settings["handles"] = sum(1 << EVENTS.index(name) for name in handles)
         for side in ("maker", "taker"):
             settings[side]["denominator"] = 1
@@ -216,9 +217,9 @@ def engine_run(handles: tuple[str, ...]) -> Run:
 
 def without_limits(strategy: LinkedStrategy) -> LinkedStrategy:
     """Data that is repeated meets the limits of a strategy's losses, and from then on all its orders would be refused."""
-    settings = strategy.facts.settings
+    settings = strategy.metadata.settings
     high = {f"{rule}.value": 1 << 62 for rule in ("max_loss", "max_drawdown") if f"{rule}.value" in settings}
-    return evolve(strategy, facts=evolve(strategy.facts, settings={**settings, **high}))
+    return evolve(strategy, metadata=evolve(strategy.metadata, settings={**settings, **high}))
 
 
 def program_run(name: str, fills: str) -> Run:
@@ -226,7 +227,7 @@ def program_run(name: str, fills: str) -> Run:
     strategy = without_limits(open_strategy(str(PROGRAMS / f"{name}.qdsl"), CompileRequest(), Sources()))
 
     def run(events: Events) -> Iterator[None]:
-        desk, done = Desk(strategy.facts), 0
+        desk, done = EngineState(strategy.metadata), 0
         desk.set_up(RunOptions(()), fills)
         assert strategy.linked["engine.begin"].run([desk.memory, desk.state, int(events["ts"][0])]).fault is None
         yield

@@ -24,6 +24,7 @@ from attrs import frozen
 
 import quantdsl
 from bench.replay import without_limits
+from quantdsl.readers.decoders import NativeDecoders
 from quantdsl.run.options import RunOptions
 from quantdsl.run.replay import Replay
 from quantdsl.run.totals import run_of
@@ -65,7 +66,7 @@ def source_of(case: Case) -> DataSource:
 def read(case: Case) -> tuple[Events, float]:
     """The sample, and the seconds that reading took."""
     started = time.perf_counter()
-    events = np.concatenate(list(Feed([source_of(case)], Rules(skip=True)).events()))
+    events = np.concatenate(list(Feed([source_of(case)], NativeDecoders(), Rules(skip=True)).events()))
     seconds = time.perf_counter() - started
     return events[~np.isin(events["kind"], case.without)], seconds
 
@@ -88,15 +89,13 @@ def ours(strategy: Any, case: Case, events: Events) -> dict[str, Any]:
     replay = Replay(strategy, options)
     replay.crossed.sources = [source_of(case)]  # whose rows the events are
     sink = KeptRecords(run_of(strategy, options))
-    for _ in replay.blocks():
-        pass
     started = time.process_time()
-    replay.begin(events)
+    replay.start(case.fills, int(events["ts"][0]))
     for first in range(0, len(events), BLOCK):
         replay.take(events[first : first + BLOCK], sink)
     replay.collect(sink)
     seconds = time.process_time() - started
-    return {"seconds": seconds, "inside": replay.inside, "sent": int(replay.desk["submitted"])}
+    return {"seconds": seconds, "inside": replay.inside, "sent": int(replay.engine["submitted"])}
 
 
 @contextmanager

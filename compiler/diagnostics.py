@@ -132,13 +132,13 @@ def to_json(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
     character, on the line of that character; of a span that takes in a line's end it is behind the line."""
 
     def place(span: Span) -> dict[str, Any]:
-        found: dict[str, Any] = {"path": span.path, "start": span.start, "end": span.end}
+        fields: dict[str, Any] = {"path": span.path, "start": span.start, "end": span.end}
         source = sources.get(span.path)
         if source is not None:
-            found["line"], found["column"] = source.line_and_column(span.start)
+            fields["line"], fields["column"] = source.line_and_column(span.start)
             last_line, last_column = source.line_and_column(max(span.start, span.end - 1))
-            found["end_line"], found["end_column"] = last_line, last_column + (span.end > span.start)
-        return found
+            fields["end_line"], fields["end_column"] = last_line, last_column + (span.end > span.start)
+        return fields
 
     return {
         "code": diagnostic.full_code,
@@ -157,9 +157,9 @@ def _excerpt(diagnostic: Diagnostic, span: Span, sources: Sources) -> list[str]:
     if source is None:
         return [f"  --> {span.path}"] if span.path else []
     labels = [Label(span, diagnostic.label), *(o for o in diagnostic.others if sources.get(o.span.path) is not None)]
-    here = [label for label in labels if label.span.path == span.path]
+    labels_here = [label for label in labels if label.span.path == span.path]
     elsewhere = [label for label in labels if label.span.path != span.path]
-    rows = {source.line_and_column(label.span.start)[0] for label in here}
+    rows = {source.line_and_column(label.span.start)[0] for label in labels_here}
     gutter = len(str(max(rows)))
     line, column = source.line_and_column(span.start)
     out = [f"{' ' * gutter}--> {span.path}:{line}:{column}", f"{' ' * gutter} |"]
@@ -171,7 +171,7 @@ def _excerpt(diagnostic: Diagnostic, span: Span, sources: Sources) -> list[str]:
         text = source.line(row)
         out.append(f"{row:>{gutter}} | {_printable(text)}")
         for label in sorted(
-            (label for label in here if source.line_and_column(label.span.start)[0] == row),
+            (label for label in labels_here if source.line_and_column(label.span.start)[0] == row),
             key=lambda label: label.span.start,
         ):
             out.append(f"{' ' * gutter} | {_caret_line(source, text, label, primary=label is labels[0])}")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from attrs import Factory, evolve
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
-from compiler.options import DriverOptions as DriverOptions
+from compiler.options import CompileOptions as CompileOptions
 from compiler.options import origin
 from compiler.source import Source, Sources, Span
 from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
-from compiler.typed_ast.context import ComputeOutcome
+from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import Language
@@ -55,7 +55,7 @@ class Session:
     program: nodes.Program
     language: Language
     sources: Sources
-    options: DriverOptions
+    options: CompileOptions
     warn: Warn
     others: tuple[Source, ...] = ()
     """Files of which the program took declarations."""

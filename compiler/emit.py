@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.fusion.program_kernels import ProgramFile, module_name, position_of
-from compiler.options import DriverOptions
+from compiler.options import CompileOptions
 
 if TYPE_CHECKING:
     from compiler.backends.nvptx.target import GpuTarget
@@ -27,7 +27,7 @@ class EmittedProgram(ProgramFile, Protocol):
         """The tree as parsed."""
 
     @property
-    def options(self) -> DriverOptions: ...
+    def options(self) -> CompileOptions: ...
 
     def launches_like(self, texts: Sequence[str], device: str) -> "list[LaunchedKernel]":
         """The kernels that a call runs whose values are described."""
@@ -51,13 +51,13 @@ def emit(program: EmittedProgram, stage: str, target: str | None = None, like: S
             return "\n".join(Shown.of(program).words())
     from compiler.targets.registry import target_named
 
-    found = target_named(target)
-    if not found.shows(stage):
-        known = ", ".join((*found.stages, *(f"hir-after={name}" for name in found.passes)))
-        raise ZyntaxError(Diagnostic("0401", f"`{found.name}` has no stage `{stage}`", hint=f"its stages are {known}"))
+    target_ = target_named(target)
+    if not target_.shows(stage):
+        known = ", ".join((*target_.stages, *(f"hir-after={name}" for name in target_.passes)))
+        raise ZyntaxError(Diagnostic("0401", f"`{target_.name}` has no stage `{stage}`", hint=f"its stages are {known}"))
     if not like:
-        return found.emitter(shown_program(program), stage)
-    return joined([found.emitter(one, stage) for one in called(program, found, like)], stage)
+        return target_.emitter(shown_program(program), stage)
+    return joined([target_.emitter(call, stage) for call in called(program, target_, like)], stage)
 
 
 def joined(modules: Sequence[str | bytes], stage: str) -> str | bytes:
@@ -98,7 +98,7 @@ def gpu_programs(program: EmittedProgram, target: "GpuTarget", like: Sequence[st
     from compiler.targets.registry import target_named
 
     shown = called(program, target_named(str(target)), like) if like else [shown_program(program)]
-    return [GpuProgram(one, target) for one in shown]
+    return [GpuProgram(kernels, target) for kernels in shown]
 
 
 def _kernels(program: EmittedProgram) -> "Iterator[tuple[nodes.Compute, BuiltKernel]]":

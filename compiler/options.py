@@ -13,7 +13,7 @@ from runtime.records import frozen
 
 
 @frozen
-class DriverOptions:
+class CompileOptions:
     """How a program is compiled and run. `device` overrides every `@device`; `threads` 0: all cores; `parameters`: texts
     of `--set`."""
 
@@ -46,7 +46,7 @@ class DriverOptions:
         return repr((self.device, self.strict, self.threads, self.level.value, sorted(self.parameters.items()), self.sanitize, self.floats))
 
 
-def origin(source: Source, options: DriverOptions) -> tuple[str, ...]:
+def origin(source: Source, options: CompileOptions) -> tuple[str, ...]:
     """All that a program is made of besides the compiler and the machine, where it is one file that only declares."""
     return source.path, source.text, options.told, "tuned" if is_on(options.tune) else "as estimated"
 

@@ -75,12 +75,12 @@ _OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR",
 
 def describe_error(stop: Stop, language: Words) -> Fault:
     """The fault for a token that can't stand where it does."""
-    found, previous, acceptable, text = stop.found, stop.previous, stop.acceptable, stop.text
+    token, previous, acceptable, text = stop.found, stop.previous, stop.acceptable, stop.text
     meant = _meant(stop, language)
     if meant is not None and meant.message:
         return Fault("0101", meant.message, meant.start, max(meant.end, meant.start + 1), "", (), meant.hint, meant.hides)
-    start, end, label = found.start, found.end, ""
-    match found.kind:
+    start, end, label = token.start, token.end, ""
+    match token.kind:
         case "NL" | "DEDENT" | "EMPTY":
             start, end, label = previous.end, previous.end + 1, "the line ends here"
         case "$END":
@@ -89,8 +89,8 @@ def describe_error(stop: Stop, language: Words) -> Fault:
             start, end, label = previous.end, previous.end + 1, "the expression ends here"
         case "INDENT":
             label = "this line is indented deeper"
-        case _ if found.text in HARD:
-            label = f"`{found.text}` is a reserved word"
+        case _ if token.text in HARD:
+            label = f"`{token.text}` is a reserved word"
     if previous.kind == "NL" or not previous.text:
         after = ""
     elif previous.kind in _OPERAND_ENDS and previous.end - previous.start > 20:
@@ -98,7 +98,7 @@ def describe_error(stop: Stop, language: Words) -> Fault:
     else:
         after = f" after `{text[previous.start : previous.end]}`"
     words = _words(acceptable)
-    message = f"expected {_join(words)}{after}" if words else f"`{found.text}` can't stand here"
+    message = f"expected {_join(words)}{after}" if words else f"`{token.text}` can't stand here"
     return Fault("0101", message, start, max(end, start + 1), label, (), meant.hint if meant else None, meant.hides if meant else 0)
 
 
@@ -165,10 +165,10 @@ def _meant(stop: Stop, language: Words) -> Meant | None:
     meant = meant_by(stop, SLIPS)
     if meant is not None:
         return meant
-    found, previous = stop.found, stop.previous
-    for token in (previous, found):
+    current, previous = stop.found, stop.previous
+    for token in (previous, current):
         if token.text in language.foreign and token.kind in ("NAME", token.text.upper()):
             return Meant(f"write `{language.foreign[token.text]}` instead of `{token.text}`")
-    if language.money and previous.kind == "NUMBER" and found.kind == "NAME" and found.text not in language.soft:
+    if language.money and previous.kind == "NUMBER" and current.kind == "NAME" and current.text not in language.soft:
         return Meant("a unit stands right behind its number, as in `5ms`, and a currency in capitals, as in `5 USD`")
     return meant_by(stop, (*(QUANTDSL_SLIPS if language.money else ZYNML_SLIPS), *GENERAL))

@@ -112,10 +112,10 @@ class Kinds:
                 return soft.kind
         return "MONEY" if self.words.money and last == "NUMBER" and text.isupper() else "NAME"
 
-    def _stands(self, place: str) -> bool:
+    def _stands(self, position: str) -> bool:
         """Whether a word of this place can be one here."""
         last = self.last.kind
-        match place:
+        match position:
             case "start":
                 annotated = self.statement_is_annotated and last in ("RPAR", "NAME")
                 return self.at_start or annotated or last in ("SHARED", "EXTERN", "ASYNC")
@@ -198,12 +198,12 @@ class Kinds:
     def _closes_before(self, start: int, behind: re.Pattern[str]) -> bool:
         """Whether `behind` stands after the bracket that closes the one at `start`."""
         depth = 0
-        for found in re.compile(r"[({;})]").finditer(self.text, start, start + 2000):
-            if found.group() == ";":
+        for match in re.compile(r"[({;})]").finditer(self.text, start, start + 2000):
+            if match.group() == ";":
                 return False
-            depth += 1 if found.group() in "({" else -1
+            depth += 1 if match.group() in "({" else -1
             if depth == 0:
-                return behind.match(self.text, found.end()) is not None
+                return behind.match(self.text, match.end()) is not None
         return False
 
     def _opens_generics(self, start: int, end: int) -> bool:

@@ -190,8 +190,8 @@ class Layout(Kinds):
         frame.generics = 0
         frame.chain = frame.chain_base
 
-    def _fault(self, code: str, message: str, place: Token, **shown: object) -> None:
-        self.faults.append(Fault(code, message, place.start, place.end, **shown))  # type: ignore[arg-type]
+    def _fault(self, code: str, message: str, token: Token, **shown: object) -> None:
+        self.faults.append(Fault(code, message, token.start, token.end, **shown))  # type: ignore[arg-type]
 
     # ---- lines and blocks ---------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class Layout(Kinds):
         frame = self.frames[-1]
         if frame.kind != "indent" or self.text[end : end + 1] in ("", "}"):
             return
-        first, place = frame.indentation, Token("", "", end - len(indentation), end)
+        first, white_space = frame.indentation, Token("", "", end - len(indentation), end)
         line_end = end + len(re.compile(r"[^\n\r]*").match(self.text, end).group())  # type: ignore[union-attr]
         line = Token("", "", end, max(end + 1, line_end))
         if (" " in indentation and "\t" in indentation) or (indentation[:1] and first[:1] and indentation[0] != first[0]):
@@ -292,12 +292,12 @@ class Layout(Kinds):
                 self._fault(
                     "0103",
                     "tabs and spaces are mixed in one block",
-                    place,
+                    white_space,
                     label=f"{_describe(indentation)}, to column {len(indentation) + 1}",
                     others=(
                         (frame.opener.start, frame.opener.end, f"the block begins with {_describe(first)}, at column {len(first) + 1}"),
                     )
-                    if frame.opener.start != place.start
+                    if frame.opener.start != white_space.start
                     else (),
                     hint="indent the whole block with spaces",
                 )

@@ -64,7 +64,7 @@ def conflicts(language: str) -> list[tuple[str, str]]:
     finally:
         logger.handlers = others
         logger.setLevel(level)
-    terminals = [found[1] for line in lines if (found := re.match(r"Shift/Reduce conflict for terminal (\w+)", line))]
+    terminals = [match[1] for line in lines if (match := re.match(r"Shift/Reduce conflict for terminal (\w+)", line))]
     # Names of helper rules are numbered by where they come up first.
     rules = [re.sub(r"_(\d+)\b", "", line.removeprefix(" * ").strip("<>")) for line in lines if line.startswith(" * ")]
     return list(zip(terminals, rules, strict=True))

@@ -102,12 +102,12 @@ class Machine:
         states = self.tables.states
         while position < length and len(self.faults) < MAX_FAULTS and not layout.too_deep:
             scanner = after_dot if self.skipping is None and "INT" in states[self.states[-1]] else plain
-            found = scanner.match(text, position)
-            if found is None:
+            match = scanner.match(text, position)
+            if match is None:
                 self._unknown_character(position)
                 position += 1
                 continue
-            kind, end = found.lastgroup, found.end()
+            kind, end = match.lastgroup, match.end()
             assert kind is not None
             if kind != "WHITESPACE":
                 self._take(layout.push(kind, position, end))
@@ -262,19 +262,19 @@ class Machine:
     def _report(self, token: Token) -> None:
         if token.kind != "$END" or not self.faults:
             acceptable = frozenset(kind for kind in self.tables.terminals if self._accepts(kind))
-            found = Token("NL", "", token.start, token.end) if token.kind in _BEGINS_ONLY and self._on_new_line(token) else token
+            shown = Token("NL", "", token.start, token.end) if token.kind in _BEGINS_ONLY and self._on_new_line(token) else token
             if self.start == "expression_only" and token.kind in ("NL", "$END"):
-                found = Token("$EXPRESSION_END", "", token.start, token.end)
-            self.faults.append(self._described(found, acceptable))
+                shown = Token("$EXPRESSION_END", "", token.start, token.end)
+            self.faults.append(self._described(shown, acceptable))
 
-    def _described(self, found: Token, acceptable: frozenset[str]) -> Fault:
-        begin = self.masked.rfind("\n", 0, min(self.previous.end, found.start)) + 1
-        if found.kind not in LINE_ENDS:
-            begin = self.masked.rfind("\n", 0, found.start) + 1
+    def _described(self, token: Token, acceptable: frozenset[str]) -> Fault:
+        begin = self.masked.rfind("\n", 0, min(self.previous.end, token.start)) + 1
+        if token.kind not in LINE_ENDS:
+            begin = self.masked.rfind("\n", 0, token.start) + 1
         end = self.masked.find("\n", begin)
         line = self.masked[begin : len(self.masked) if end < 0 else end]
         headers = tuple(self.layout.frames[-1].headers)
-        return describe_error(Stop(found, self.previous, acceptable, headers, self.text, line, begin), self.layout.words)
+        return describe_error(Stop(token, self.previous, acceptable, headers, self.text, line, begin), self.layout.words)
 
     def _accepts(self, kind: str) -> bool:
         """Whether a token of this kind could stand here, tried on the states alone."""
@@ -304,12 +304,12 @@ def _without_consequences(faults: list[Fault], of_layout: list[Fault]) -> list[F
     strings = [fault for fault in faults if fault.code == "0105"]
     brackets = [fault for fault in of_layout if not any(_takes(string, fault) for string in strings)]
     spans = [(fault.start, fault.others[0][0]) for fault in of_layout if fault.code == "0102" and fault.others and fault.message[1] in "(["]
-    kept: list[Fault] = []
+    causes: list[Fault] = []
     for fault in sorted(faults, key=lambda fault: fault.start):
-        follows = any(earlier.start <= fault.start <= earlier.hides for earlier in kept)
+        follows = any(earlier.start <= fault.start <= earlier.hides for earlier in causes)
         if not follows and (fault.hides or not any(start < fault.start <= end for start, end in spans)):
-            kept.append(fault)
-    return [*brackets, *kept]
+            causes.append(fault)
+    return [*brackets, *causes]
 
 
 def _takes(string: Fault, bracket: Fault) -> bool:

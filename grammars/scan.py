@@ -17,9 +17,9 @@ def mask(text: str) -> tuple[str, tuple[Fault, ...]]:
     pieces: list[str] = []
     faults: list[Fault] = []
     position = copied = 0
-    while found := _INTERESTING.search(text, position):
-        start = found.start()
-        match found.group():
+    while match := _INTERESTING.search(text, position):
+        start = match.start()
+        match match.group():
             case "//":
                 end = text.find("\n", start)
                 end = len(text) if end < 0 else end
@@ -31,7 +31,7 @@ def mask(text: str) -> tuple[str, tuple[Fault, ...]]:
                     end = len(text)
                 replacement = " " * (end - start)
             case "f" | "F":
-                start = found.end()
+                start = match.end()
                 end, replacement = _string(text, start, True, faults, 0)
             case _:
                 end, replacement = _string(text, start, False, faults, 0)
@@ -49,9 +49,9 @@ def quotes_of(text: str, start: int) -> str:
 
 def _comment_end(text: str, start: int) -> int:
     depth, position = 1, start + 2
-    while found := _COMMENT_EDGE.search(text, position):
-        position = found.end()
-        depth += 1 if found.group() == "/*" else -1
+    while match := _COMMENT_EDGE.search(text, position):
+        position = match.end()
+        depth += 1 if match.group() == "/*" else -1
         if depth == 0:
             return position
     return -1

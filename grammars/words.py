@@ -157,8 +157,8 @@ class Words:
 
     def softs(self, word: str) -> tuple[Soft, ...]:
         """The ways in which a word is one."""
-        found = self.soft.get(word, ())
-        return found if isinstance(found, tuple) else (found,)
+        tokens = self.soft.get(word, ())
+        return tokens if isinstance(tokens, tuple) else (tokens,)
 
 
 ZYNML = Words(

@@ -69,8 +69,6 @@ class Result:
     summary: dict[str, Any]
     failure: str | None
     _kept: KeptRecords
-    left_out: tuple[str, ...] = ()
-    """Outputs that a package is missing for, and what installs it."""
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(records)} {name}" for name, records in self._kept.records.items())
@@ -109,9 +107,9 @@ class Program:
     _made_of: StrategyOrigin
 
     def __repr__(self) -> str:
-        facts = self.facts
-        given = "".join(f", {name}={value}" for name, value in facts.parameters.items())
-        return f"<quantdsl.Program {self._made_of.path}: strategy {facts.strategy} on {facts.market.name}{given}>"
+        metadata = self.metadata
+        given = "".join(f", {name}={value}" for name, value in metadata.parameters.items())
+        return f"<quantdsl.Program {self._made_of.path}: strategy {metadata.strategy} on {metadata.market.name}{given}>"
 
     def _repr_html_(self) -> str:
         return f"<code>{escape(repr(self))}</code>"
@@ -120,8 +118,8 @@ class Program:
         return opened_again, (version(), asdict(self._made_of))
 
     @property
-    def facts(self) -> Any:
-        return self.strategy.facts
+    def metadata(self) -> Any:
+        return self.strategy.metadata
 
     def run(
         self,
@@ -138,12 +136,14 @@ class Program:
         latency_all: bool = False,
         pnl_every: str | int = of.PNL_EVERY,
         out: str | Path | None = None,
-        pictures: bool = True,
+        png: bool = False,
     ) -> Result:
         """Replay data: the name of a file, an Arrow table, arrays by column, a structured array, an array of `EVENT`, a list of these
         (merged by time), or a dict from symbols to these. The keywords are the options of `zyntax run`; times and durations are texts, or
-        ns. With `out` the same files are written as by `--out`, without PNG files where `pictures` is False. Raises QuantError."""
+        ns. With `out` the same files are written as by `--out`, and by `--png` where `png` is True. Raises QuantError."""
         with _told(self._sources):
+            if png and out is None:
+                raise of.refused("png=True writes into the folder of `out`, which isn't given", "out='folder'")
             options = _options(data, fills, latency, begin, end, on_bad, on_cross, reorder, mapped or {}, latency_all, pnl_every)
             sinks: list[Any] = []
 
@@ -153,14 +153,13 @@ class Program:
                 else:
                     from runtime.replay.outputs.folder import OutputOptions, Outputs  # and so Arrow, for those who want tables
 
-                    sinks.append(_Both(KeptRecords(about), Outputs(Path(out), about, OutputOptions(pictures))))
+                    sinks.append(_Both(KeptRecords(about), Outputs(Path(out), about, OutputOptions(png=png))))
                 return sinks[0]
 
             ending = Replay(self.strategy, options).run(sink)
         kept = sinks[0].first if isinstance(sinks[0], _Both) else sinks[0]
         failure = render(ending.failure, self._sources) if ending.failure is not None else None
-        left_out = tuple(render(note, self._sources) for note in ending.left_out)
-        return Result(ending.summary, failure, kept, left_out)
+        return Result(ending.summary, failure, kept)
 
 
 def compile(source: str | Path, *, strategy: str | None = None, level: str | int = "latency", **settings: Any) -> Program:
@@ -226,12 +225,12 @@ def _options(
     out, back = of.latency(latency) if isinstance(latency, str) else latency
     found = tuple(evolve(one, mapped={**one.mapped, **mapped}) for one in of.tables(data))
     return RunOptions(
-        found,
-        of.moment(begin, "begin") if isinstance(begin, str) else begin,
-        of.moment(end, "end") if isinstance(end, str) else end,
-        fills,
-        out,
-        back,
+        data=found,
+        begin=of.moment(begin, "begin") if isinstance(begin, str) else begin,
+        end=of.moment(end, "end") if isinstance(end, str) else end,
+        fills=fills,
+        out=out,
+        back=back,
         skip=on_bad == "skip",
         trim=on_cross == "trim",
         reorder=of.duration(reorder, "reorder") if isinstance(reorder, str) else reorder,
@@ -246,10 +245,6 @@ class _Both:
 
     first: KeptRecords
     second: "Outputs"
-
-    @property
-    def without_pictures(self) -> PackageMissing | None:
-        return self.second.without_pictures
 
     def add(self, table: str, records: Records) -> None:
         self.first.add(table, records)

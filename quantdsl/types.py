@@ -3,7 +3,7 @@ Price, Ticks, Qty and Money are i64 counts of ticks, lots and money units, Times
 
 from attrs import field
 
-from compiler.typed_ast.types import Type
+from compiler.typed_ast.types import EnumType, Type
 from runtime.records import frozen
 from runtime.tuples import as_tuple
 
@@ -13,6 +13,9 @@ class Exact(Type):
     """A whole number of something. `of` names the instrument or currency, None: of any, as in the literal `10lots`."""
 
     of: str | None = None
+
+    def may_be(self, other: Type) -> bool:
+        return self.of is None and type(self) is type(other)
 
     def __str__(self) -> str:
         name = type(self).__name__.removesuffix("Type")
@@ -40,6 +43,19 @@ class MoneyType(Exact):
 
 
 @frozen
+class MarketType(Type):
+    """An instrument or currency among the arguments of a struct: the `ES` of `Trade<ES>`. None: any."""
+
+    name: str | None = None
+
+    def may_be(self, other: Type) -> bool:
+        return isinstance(other, MarketType) and (self.name is None or other.name is None)
+
+    def __str__(self) -> str:
+        return self.name or "_"
+
+
+@frozen
 class PlainType(Type):
     """A type without parts, known by its name."""
 
@@ -50,66 +66,20 @@ class PlainType(Type):
 
 
 @frozen
-class EnumType(Type):
-    """An enum of the program or the prelude. Its cases stand in its declaration."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@frozen
-class StructType(Type):
-    name: str
-    arguments: tuple[Type, ...] = field(default=(), converter=as_tuple)
-
-    def __str__(self) -> str:
-        return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
-
-
-@frozen
-class TypeVariable(Type):
-    """A type parameter inside its declaration; one of a size stands for a number. `bound`: "Ordered" or "Number", as it is declared."""
-
-    name: str
-    bound: str | None = field(default=None, eq=False)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@frozen
-class Size(Type):
-    """A number among type arguments; None: known when the program is compiled, but not here."""
-
-    value: int | None = None
-
-    def __str__(self) -> str:
-        return "_" if self.value is None else str(self.value)
-
-
-@frozen
 class Container(Type):
-    """`[T; N]`, `ring<T, N>`, `table<K, V, N>`, `book<N>`: `kind` is "array", "ring", "table" or "book", `size` is Size or a
-    TypeVariable."""
+    """`ring<T, N>`, `table<K, V, N>`, `book<N>`: `kind` is "ring", "table" or "book", `size` is Size or a TypeVariable."""
 
     kind: str
     elements: tuple[Type, ...] = field(converter=as_tuple)
     size: Type
 
+    @property
+    def element(self) -> Type:
+        """What a ring holds, or the keys of a table."""
+        return self.elements[0]
+
     def __str__(self) -> str:
-        if self.kind == "array":
-            return f"[{self.elements[0]}; {self.size}]"
         return f"{self.kind}<{', '.join(map(str, (*self.elements, self.size)))}>"
-
-
-@frozen
-class NoneType(Type):
-    """The type of `none`, which every `T?` takes."""
-
-    def __str__(self) -> str:
-        return "none"
 
 
 RATIO = PlainType("Ratio")
@@ -119,7 +89,6 @@ ORDER_ID = PlainType("OrderId")
 SYMBOL = PlainType("Symbol")
 REJECT_MASK = PlainType("RejectMask")
 SIDE = EnumType("Side")
-NONE = NoneType()
 OPAQUE = {found.name: found for found in (RATIO, TIMESTAMP, DURATION, ORDER_ID, SYMBOL, REJECT_MASK)}
 REJECT_COUNTS = PlainType("RejectCounts")
 OF_INSTRUMENT = {"Price": PriceType, "Qty": QtyType, "Ticks": TicksType}

@@ -63,6 +63,20 @@ class _Versioned(ctypes.Structure):
     )
 
 
+class _Exchange(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("export", ctypes.c_void_p),
+        ("take", ctypes.c_void_p),
+        ("describe", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+    )
+
+
+_EXCHANGE_NAME = b"dlpack_exchange_api"
 _PLAIN_NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
 _USED = {_PLAIN_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versioned"}
 _STRUCTURES: dict[bytes, type[_Managed] | type[_Versioned]] = {_PLAIN_NAME: _Managed, _VERSIONED_NAME: _Versioned}
@@ -209,6 +223,30 @@ def _describe(tensor: Any, read_only: bool) -> Description:
         dtype=type_name(tensor.type.code, tensor.type.bits, tensor.type.lanes),
         read_only=read_only,
     )
+
+
+@frozen
+class ExchangeFunctions:
+    """Functions of C's that a class of arrays offers, by address. `describe(array, description)` writes a DLTensor, without a reference and
+    without waiting for anything; `stream(kind, ordinal, stream)` tells the current stream of a device."""
+
+    describe: int
+    stream: int
+
+
+def exchange_functions(kind: type) -> ExchangeFunctions | None:
+    """What DLPack 1.3 calls the exchange API of a class; None where it has none that is known here."""
+    capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
+    if capsule is None or not _valid(capsule, _EXCHANGE_NAME):
+        return None
+    address = _pointer(capsule, _EXCHANGE_NAME)
+    while address:
+        table = _Exchange.from_address(address)
+        if table.major == 1:
+            known = table.describe and table.stream
+            return ExchangeFunctions(table.describe, table.stream) if known else None
+        address = table.previous
+    return None
 
 
 def capsule_of(source: Any, **options: Any) -> Any:

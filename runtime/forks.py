@@ -10,18 +10,18 @@ _LOCKS: "WeakSet[threading.Lock]" = WeakSet()
 
 def lock() -> threading.Lock:
     """A lock that is open in a forked process, whoever held it. What it guards must make sense at any time, as caches do."""
-    made = threading.Lock()
-    _LOCKS.add(made)
-    return made
+    new_lock = threading.Lock()
+    _LOCKS.add(new_lock)
+    return new_lock
 
 
 def quiet_lock() -> "threading.RLock":
     """A lock that nobody holds while a process forks: the fork waits. Of two, the outer one is made later."""
-    made = threading.RLock()
+    new_lock = threading.RLock()
     if hasattr(os, "register_at_fork"):
         # hooks before a fork run in the order opposite to that of their registration
-        os.register_at_fork(before=made.acquire, after_in_parent=made.release, after_in_child=made.release)
-    return made
+        os.register_at_fork(before=new_lock.acquire, after_in_parent=new_lock.release, after_in_child=new_lock.release)
+    return new_lock
 
 
 def _open() -> None:

@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from runtime.lazy_numpy import Array, np
 
 WORKERS = 4
 """Tasks that run at a time. Kernels spread over all cores by themselves: more would only get into each other's way."""
-
-Array = npt.NDArray[Any]
 
 
 class TaskOutcome(concurrent.futures.Future[Any]):
@@ -69,12 +66,12 @@ class PendingValue:
 
 def _settled(source: TaskOutcome, finish: Callable[[Any], Any] | None) -> Callable[[], Any]:
     try:
-        found = source.result()
-        made = found if finish is None else finish(found)
+        result = source.result()
+        value = result if finish is None else finish(result)
     except Exception as error:
         failure = error
         return lambda: _raise(failure)
-    return lambda: made
+    return lambda: value
 
 
 def _raise(error: Exception) -> Any:
@@ -84,17 +81,17 @@ def _raise(error: Exception) -> Any:
 def all_values(futures: Iterable[PendingValue], seconds: float | None = None) -> list[Any]:
     """The values of all, in their order; the time counts for all together. Raises the first failure in that order."""
     end = None if seconds is None else time.monotonic() + seconds
-    return [one.value(None if end is None else max(0.0, end - time.monotonic())) for one in futures]
+    return [future.value(None if end is None else max(0.0, end - time.monotonic())) for future in futures]
 
 
 def first(futures: Sequence[PendingValue], seconds: float | None = None) -> int:
     """The position of one that is done; of several the first in order. Raises NotReady."""
-    if not any(one.done() for one in futures):
-        concurrent.futures.wait([one.source for one in futures], seconds, concurrent.futures.FIRST_COMPLETED)
-    found = next((position for position, one in enumerate(futures) if one.done()), None)
-    if found is None:
+    if not any(future.done() for future in futures):
+        concurrent.futures.wait([future.source for future in futures], seconds, concurrent.futures.FIRST_COMPLETED)
+    position_ = next((position for position, future in enumerate(futures) if future.done()), None)
+    if position_ is None:
         raise NotReady
-    return found
+    return position_
 
 
 def completed(work: Callable[[], Any]) -> PendingValue:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from runtime.dlpack import ON_HOST, TakenTensor, capsule_of
-from runtime.tensor import DTYPES, Array, is_foreign
+from runtime.element_types import DTYPES
+from runtime.tensor import Array, is_foreign
 
 
 class _Seen:

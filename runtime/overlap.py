@@ -2,16 +2,12 @@
 asked about as well."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from runtime.lazy_numpy import Array, np
 
 MOST_WORK = 10_000
 """Candidates for a common address that are looked at: some milliseconds. Slices and transposed slices take a handful; strides for
 which these aren't enough count as overlapping."""
-
-Array = npt.NDArray[Any]
 
 
 class _At:

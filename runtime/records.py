@@ -19,9 +19,9 @@ class _Unwritten:
             # said outright, for the one that stands in for it until then counts as the class's own
             options.setdefault("init", True)
 
-            def first(made: Any, *arguments: Any, **named: Any) -> None:
+            def first(record: Any, /, *arguments: Any, **named: Any) -> None:
                 self.write()
-                type(made).__init__(made, *arguments, **named)
+                type(record).__init__(record, *arguments, **named)
 
             cls.__init__ = first  # type: ignore[misc]
         if "__getstate__" not in own and "__reduce__" not in own:
@@ -42,15 +42,15 @@ class _Unwritten:
                     attrs.define(cls, slots=False, **unwritten.options)
 
 
-def _state(made: Any) -> dict[str, Any]:
+def _state(record: Any) -> dict[str, Any]:
     """What is pickled: also of an object without fields, so that `_restore` sees it."""
-    return dict(vars(made))
+    return dict(vars(record))
 
 
-def _restore(made: Any, state: dict[str, Any]) -> None:
+def _restore(record: Any, state: dict[str, Any]) -> None:
     """An object that was pickled comes back without `__init__`, and perhaps as the first of its class."""
-    type(made).__attrs_attrs__  # noqa: B018
-    vars(made).update(state)
+    type(record).__attrs_attrs__  # noqa: B018
+    vars(record).update(state)
 
 
 def _declared(cls: type | None, options: dict[str, Any]) -> Any:

@@ -2,51 +2,33 @@
 the standard library's."""
 
 from collections.abc import Hashable
+from functools import cache
 from typing import Any, Protocol
 
-import ml_dtypes
-import numpy as np
-import numpy.typing as npt
-
 from runtime.device import CPU, Device
+from runtime.lazy_numpy import Array as Array
+from runtime.lazy_numpy import np
 from runtime.overlap import share_memory
 
-Array = npt.NDArray[Any]
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "bool": np.dtype(np.bool_),
-    "i8": np.dtype(np.int8),
-    "i16": np.dtype(np.int16),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "u8": np.dtype(np.uint8),
-    "u16": np.dtype(np.uint16),
-    "u32": np.dtype(np.uint32),
-    "u64": np.dtype(np.uint64),
-    "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-}
-"""A program's name of each element type, and NumPy's."""
-
-NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
-
-
-def is_foreign(dtype: np.dtype[Any]) -> bool:
+def is_foreign(dtype: "np.dtype[Any]") -> bool:
     """Whether NumPy itself knows little of the type (bf16, f8): neither its order nor a format for files."""
     return dtype.isbuiltin == 2
 
 
-def numpy_dtype(name: str) -> np.dtype[Any]:
+@cache
+def numpy_dtype(name: str) -> "np.dtype[Any]":
     """NumPy's dtype for a program's (`bf16`); KeyError for a name that is none."""
+    from runtime.element_types import DTYPES
+
     return DTYPES[name]
 
 
+@cache
 def dtype_name(dtype: Any) -> str:
     """A program's name for NumPy's dtype (either byte order); KeyError when programs have no such elements."""
+    from runtime.element_types import NAMES
+
     return NAMES[np.dtype(dtype).newbyteorder("=")]
 
 
@@ -154,8 +136,8 @@ class Tensor:
         return self._array.shape if self._array is not None else self._there.shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._array.dtype if self._array is not None else DTYPES[self._there.dtype]
+    def dtype(self) -> "np.dtype[Any]":
+        return self._array.dtype if self._array is not None else numpy_dtype(self._there.dtype)
 
     @property
     def dtype_name(self) -> str:

@@ -88,5 +88,5 @@ def synchronize() -> None:
     """Waits for all that was started on GPUs. Raises what `runtime.cuda.errors` has when it failed."""
     from runtime.cuda.gpu import open_gpus
 
-    for found in open_gpus():
-        found.device.synchronize()
+    for device in open_gpus():
+        device.device.synchronize()

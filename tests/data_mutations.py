@@ -16,6 +16,7 @@ import numpy as np
 from attrs import Factory, define, frozen
 
 import quantdsl
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT, Events
@@ -279,7 +280,7 @@ def _compare(spoilt: Case, paths: list[Path], found: dict[str, Any]) -> None:
         return
     from runtime.replay.rules import Rules
 
-    feed = Feed([DataSource(paths[0], 0, (Listing(name, tick, lot),))], Rules(skip=True))
+    feed = Feed([DataSource(paths[0], 0, (Listing(name, tick, lot),))], NativeDecoders(), Rules(skip=True))
     blocks: list[Events] = [np.empty(0, EVENT), *feed.events()]
     lines = spoilt.files[0][1].count(b"\n") + 2
     assert np.concatenate(blocks).size <= lines and found["rows_in"] + found["rows_left_out"] <= lines, "rows that no line has"

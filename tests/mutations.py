@@ -18,7 +18,7 @@ from attrs import Factory, define, evolve
 
 from compiler.codes import CODES
 from compiler.diagnostics import ZyntaxError, render
-from compiler.driver import DriverOptions
+from compiler.driver import CompileOptions
 from compiler.source import Source, Sources
 from zynml.api import open_program, open_source
 
@@ -202,9 +202,9 @@ def check(program: bytes, folder: Path) -> list[str]:
             text = program.decode("utf-8")
         except UnicodeDecodeError:
             path.write_bytes(program)
-            session = open_program(str(path), DriverOptions(), sources, lambda warning: None)
+            session = open_program(str(path), CompileOptions(), sources, lambda warning: None)
         else:
-            session = open_source(sources.add(Source("program.zynml", text)), DriverOptions(), sources, lambda warning: None)
+            session = open_source(sources.add(Source("program.zynml", text)), CompileOptions(), sources, lambda warning: None)
         found = session.checked.diagnostics.sorted
         if not session.checked.diagnostics.errors:
             session.emit("hir")
@@ -230,7 +230,7 @@ def run_apart(program: bytes, folder: Path) -> str | None:
         code = 0
         try:
             os.chdir(folder)
-            options = DriverOptions(device="cpu", threads=2, render_folder=str(folder / "out"))
+            options = CompileOptions(device="cpu", threads=2, render_folder=str(folder / "out"))
             sources = Sources()
             open_source(sources.add(Source("program.zynml", program.decode())), options, sources, lambda warning: None).run()
         except ZyntaxError as error:

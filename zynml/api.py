@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.diagnostics import Diagnostic
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.source import Source, Sources, display_path
 from compiler.syntax.read import read_source
 from compiler.typed_ast import nodes
@@ -46,13 +46,13 @@ class ZynML:
         configure(self.settings, entries)
 
 
-def open_program(path: str, options: DriverOptions, sources: Sources, warn: Callable[[Diagnostic], None]) -> Session:
+def open_program(path: str, options: CompileOptions, sources: Sources, warn: Callable[[Diagnostic], None]) -> Session:
     """A program file as a session. Raises ZyntaxError with all syntax errors."""
     source = sources.add(read_source(path))
     return open_source(source, options, sources, warn)
 
 
-def open_source(source: Source, options: DriverOptions, sources: Sources, warn: Callable[[Diagnostic], None]) -> Session:
+def open_source(source: Source, options: CompileOptions, sources: Sources, warn: Callable[[Diagnostic], None]) -> Session:
     """A program text as a session."""
     program = parse_source(source)
     base = Path(source.path).parent if Path(source.path).exists() else None

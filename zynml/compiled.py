@@ -21,7 +21,7 @@ from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
 from compiler.launch.cuda.repeats import Repeats
 from compiler.launch.kept_programs import found
 from compiler.launch.uncollected import uncollected
-from compiler.options import DriverOptions, origin
+from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
@@ -172,7 +172,7 @@ def compile(
         raise ValueError(f"threads={threads}: a number of threads, or 0 for all cores")
     if floats not in (None, *FLOATS):
         raise ValueError(f"floats={floats!r}: there is {' and '.join(FLOATS)}")
-    options = DriverOptions(
+    options = CompileOptions(
         floats=floats,
         device=device,
         strict=strict,
@@ -189,7 +189,7 @@ def compile(
         return _compiled(held, options, sources)
 
 
-def _compiled(held: Source, options: DriverOptions, sources: Sources) -> CompiledProgram:
+def _compiled(held: Source, options: CompileOptions, sources: Sources) -> CompiledProgram:
     """The program of a text. Raises ZyntaxError."""
 
     def open() -> "Session":
@@ -211,7 +211,7 @@ def _require_parameters(session: "Session", given: Iterable[str]) -> None:
     from compiler.typed_ast import nodes
     from compiler.typed_ast.suggest import nearest
 
-    known = [one.name for one in session.program.statements if isinstance(one, nodes.ProgramParameter)]
+    known = [parameter.name for parameter in session.program.statements if isinstance(parameter, nodes.ProgramParameter)]
     for name in given:
         if name not in known:
             keywords = ["opt", "threads", "device", "strict", "sanitize", "tune", "floats"]
@@ -274,7 +274,7 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
     """A function of a program as Python calls it."""
     errors = _errors(opened.sources)
     head = opened.heads.get(name)
-    names = [one.name for one in head.parameters] if head is not None else []
+    names = [parameter.name for parameter in head.parameters] if head is not None else []
     function: Callable[..., Any] | None = None
     repeats: Repeats | None = None
     looked = False
@@ -295,7 +295,7 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
             into = crossing.into
             given = [into(value) for value in values]
             if crossing.on_device and not looked:
-                repeats, looked = opened.repeats(name), True
+                repeats, looked = opened.repeats(name, target, OFFSETS), True
             others = {key: into(value) for key, value in named.items()} if named else named
             try:
                 if not crossing.on_device and not named:
@@ -313,12 +313,12 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
                 raise copied_in_python(error, {**dict(zip(names, given, strict=False)), **others}, passed) from error
             return crossing.out(value)
 
-    made = FunctionOfProgram()
-    target = ref(made)
-    made._slow = call
-    made.__name__ = made.__qualname__ = name
-    made.__module__ = __name__
-    made.__doc__ = documentation(name, head)
+    wrapper = FunctionOfProgram()
+    target = ref(wrapper)
+    wrapper._slow = call
+    wrapper.__name__ = wrapper.__qualname__ = name
+    wrapper.__module__ = __name__
+    wrapper.__doc__ = documentation(name, head)
     if head is not None:
-        made.__signature__ = signature_of(head)
-    return made
+        wrapper.__signature__ = signature_of(head)
+    return wrapper

@@ -17,9 +17,10 @@ import numpy as np
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaUnavailable
 from runtime.dlpack import ON_DEVICE, ON_HOST
+from runtime.element_types import NAMES
 from runtime.futures import PendingValue, before_device_write
 from runtime.host_arrays import import_host_array
-from runtime.tensor import NAMES, Tensor
+from runtime.tensor import Tensor
 from zynml import pending
 from zynml.functions import ProgramFunction, PythonFunction
 
@@ -76,8 +77,8 @@ class Crossing:
             if isinstance(error, CudaError):
                 raise error
             before_device_write()
-            for one in self.borrowed:
-                one.give_back()
+            for loan in self.borrowed:
+                loan.give_back()
         except CudaError as failure:
             if error is None or error is failure:
                 code = "0804" if isinstance(failure, CudaOutOfMemory) else "0805"
@@ -110,9 +111,9 @@ class Crossing:
                     raise _no_counterpart(f"a number of NumPy type {value.dtype}", _KNOWN)
                 return value
             case list():
-                return [self.into(one) for one in value]
+                return [self.into(element) for element in value]
             case tuple():
-                return tuple(self.into(one) for one in value)
+                return tuple(self.into(element) for element in value)
             case bool() | str() | float() | None:
                 return value
             case array() | memoryview():
@@ -125,7 +126,7 @@ class Crossing:
                 if not -(1 << 63) <= value < 1 << 64:
                     raise ZyntaxError(Diagnostic("0807", f"{value} fits into no int of 64 bits"))
                 return value
-        future = pending.given(value, lambda found: Crossing(self.errors).into(found))
+        future = pending.given(value, lambda result: Crossing(self.errors).into(result))
         if future is not None:
             return future
         if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
@@ -171,10 +172,10 @@ class Crossing:
         from runtime.cuda.remote import OnGpu
 
         try:
-            found = gpu(ordinal_of(value) if ordinal is None else ordinal)
+            device = gpu(ordinal_of(value) if ordinal is None else ordinal)
         except CudaUnavailable as refusal:
             raise _unusable(value, refusal) from None
-        return self.over(OnGpu(import_array(value, found.stream), found, named=True), value)
+        return self.over(OnGpu(import_array(value, device.stream), device, named=True), value)
 
     def over(self, remote: "OnGpu", value: Any) -> Tensor:
         """The tensor for an array of another library, given back when the call is over."""
@@ -189,16 +190,16 @@ class Crossing:
         """Python's value for one of the program's. What stays on a device is the caller's from then on, and worked on there."""
         if value.__class__ is Tensor:
             remote = value.remote
-            if not self.on_device or (remote is None and not any(value is one.tensor for one in self.borrowed)):
+            if not self.on_device or (remote is None and not any(value is element.tensor for element in self.borrowed)):
                 return value.array
             if remote is not None and not remote.named:
                 remote.claim()
             return value
         match value:
             case list():
-                return [self.out(one) for one in value]
+                return [self.out(element) for element in value]
             case tuple():
-                return tuple(self.out(one) for one in value)
+                return tuple(self.out(element) for element in value)
             case PendingValue():
                 return pending.Future(value, self.out, self.errors)
             case PythonFunction():
@@ -234,5 +235,5 @@ def _unusable(value: Any, refusal: CudaUnavailable) -> ZyntaxError:
     return ZyntaxError(Diagnostic("0501", message))
 
 
-def _no_counterpart(what: str, known: str) -> ZyntaxError:
-    return ZyntaxError(Diagnostic("0807", f"{what} has no counterpart", hint=f"programs know {known}"))
+def _no_counterpart(kind: str, known: str) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0807", f"{kind} has no counterpart", hint=f"programs know {known}"))

@@ -59,7 +59,7 @@ class PythonFunction:
     def __call__(self, *values: Any, **named: Any) -> Any:
         into, out = self.crossing.into, self.crossing.out
         try:
-            value = self.function(*[out(one) for one in values], **{name: out(one) for name, one in named.items()})
+            value = self.function(*[out(argument) for argument in values], **{name: out(argument) for name, argument in named.items()})
         except BaseException as error:
             raise (error if isinstance(error, Raised) else Raised(error)) from None
         return into(value)
@@ -78,7 +78,8 @@ class ProgramFunction:
         with self.crossing.again() as crossing:
             into = crossing.into
             with translated_faults():
-                value = self.function(*[into(one) for one in values], **{name: into(one) for name, one in named.items()})
+                by_name = {name: into(argument) for name, argument in named.items()}
+                value = self.function(*[into(argument) for argument in values], **by_name)
             return crossing.out(value)
 
 

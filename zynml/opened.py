@@ -83,8 +83,9 @@ class Opened:
                 return None
         return NativeCalls(function, target, offsets, self.unawaited.futures)
 
-    def repeats(self, name: str) -> Repeats | None:
-        """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks."""
+    def repeats(self, name: str, target: "ref[Any]", offsets: dict[str, int] | None) -> Repeats | None:
+        """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks. `target` is what Python calls,
+        `offsets` where its fields lie."""
         function = self.functions[name]
         if function is None:
             return None
@@ -93,5 +94,5 @@ class Opened:
             session = self.session
             if session.origin is not None and not session.checked.diagnostics.sorted:
                 keep(session.origin, KeptProgram(self.functions, tuple(session.devices), self.heads))
-        kept = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
-        return Repeats(function, self.unawaited, kept)
+        kept_calls = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
+        return Repeats(function, self.unawaited, target, offsets, kept_calls)

@@ -27,5 +27,5 @@ def parse_expression(text: str, path: str = "<expression>") -> nodes.Expression:
 
 
 def _actions(source: Source) -> ZynmlActions:
-    units = frozenset(unit.strip() for found in _SUFFIXES.findall(source.text) for unit in found.split(","))
+    units = frozenset(unit.strip() for suffixes in _SUFFIXES.findall(source.text) for unit in suffixes.split(","))
     return ZynmlActions(source.path, source.text, units=units)

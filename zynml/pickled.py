@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import fields
 
-from compiler.options import DriverOptions
+from compiler.options import CompileOptions
 from compiler.source import Source
 from compiler.typed_ast.kernel import OptimizationLevel
 from runtime.records import frozen
@@ -27,10 +27,10 @@ def version() -> str:
         return "unknown"
 
 
-def require_version(pickled: str, what: str) -> None:
+def require_version(pickled: str, subject: str) -> None:
     """Raises UnpicklingError for what another version pickled."""
     if pickled != version():
-        message = f"{what} was pickled by zyntax {pickled}, and this is zyntax {version()}: compile it from its source here"
+        message = f"{subject} was pickled by zyntax {pickled}, and this is zyntax {version()}: compile it from its source here"
         raise pickle.UnpicklingError(message)
 
 
@@ -39,7 +39,7 @@ class MadeOf:
     """What a program was compiled from."""
 
     source: Source
-    options: DriverOptions
+    options: CompileOptions
 
     def pickled(self) -> tuple[Any, ...]:
         """The arguments of `opened_again`, plain data."""
@@ -48,7 +48,7 @@ class MadeOf:
         return version(), self.source.path, self.source.text, plain
 
 
-def options_of(plain: dict[str, Any]) -> DriverOptions:
+def options_of(plain: dict[str, Any]) -> CompileOptions:
     """The options that `pickled` put down."""
-    assert {*CARRIED} <= {one.name for one in fields(DriverOptions)}
-    return DriverOptions(**{**plain, "level": OptimizationLevel(plain["level"])})
+    assert {*CARRIED} <= {option.name for option in fields(CompileOptions)}
+    return CompileOptions(**{**plain, "level": OptimizationLevel(plain["level"])})

@@ -25,12 +25,12 @@ def signature_of(head: FunctionHead) -> inspect.Signature:
     """The signature as `inspect` has it; types are the program's own."""
     parameters = [
         inspect.Parameter(
-            f"{one.name}_" if iskeyword(one.name) else one.name,
+            f"{parameter.name}_" if iskeyword(parameter.name) else parameter.name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if one.default is None else _value(one.default),
-            annotation=BareText(one.type) if one.type else inspect.Parameter.empty,
+            default=inspect.Parameter.empty if parameter.default is None else _value(parameter.default),
+            annotation=BareText(parameter.type) if parameter.type else inspect.Parameter.empty,
         )
-        for one in head.parameters
+        for parameter in head.parameters
     ]
     result = BareText(head.result) if head.result else inspect.Signature.empty
     return inspect.Signature(parameters, return_annotation=result, __validate_parameters__=False)
@@ -55,25 +55,25 @@ Row = tuple[str, str, str, str]
 
 def rows(names: Iterable[str], heads: Mapping[str, FunctionHead], device: str | None) -> list[Row]:
     """Of each function: its name and head, its sizes, where its blocks run, its comment. `device` is named for all of them."""
-    found = []
+    table = []
     for name in names:
         head = heads.get(name, FunctionHead())
         where = device if device not in (None, "auto") else ", ".join(head.devices)
-        found.append((f"{name}{head}", ", ".join(head.sizes), where or "auto", head.comment))
-    return found
+        table.append((f"{name}{head}", ", ".join(head.sizes), where or "auto", head.comment))
+    return table
 
 
-def as_text(title: str, found: Sequence[Row]) -> str:
+def as_text(title: str, rows_: Sequence[Row]) -> str:
     """A line for each function."""
-    told = [f"  {head}  ({f'sizes {sizes}, ' if sizes else ''}on {where})" for head, sizes, where, _ in found]
-    return "\n".join([title, *told])
+    lines = [f"  {head}  ({f'sizes {sizes}, ' if sizes else ''}on {where})" for head, sizes, where, _ in rows_]
+    return "\n".join([title, *lines])
 
 
-def as_html(title: str, found: Sequence[Row]) -> str:
+def as_html(title: str, rows_: Sequence[Row]) -> str:
     """A table, whatever the program's text says."""
     cells = "".join(
         f"<tr><td><code>{escape(head)}</code></td><td>{escape(sizes)}</td><td>{escape(where)}</td><td>{escape(comment)}</td></tr>"
-        for head, sizes, where, comment in found
+        for head, sizes, where, comment in rows_
     )
     head = "<tr><th>function</th><th>sizes</th><th>device</th><th></th></tr>"
     return f"<div><p>{escape(title)}</p><table><thead>{head}</thead><tbody>{cells}</tbody></table></div>"

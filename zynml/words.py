@@ -47,7 +47,7 @@ def copied_in_python(error: ZyntaxError, given: Mapping[str, Any], passed: Mappi
 
     def argument(tensor: Tensor, name: str, taken: str | None) -> str | None:
         """The argument whose memory it is: best the very tensor, then the one of that name."""
-        sharing = [key for key, one in tensors.items() if key != taken and one.shares_memory(tensor)]
+        sharing = [key for key, other in tensors.items() if key != taken and other.shares_memory(tensor)]
         return max(sharing, key=lambda key: (tensors[key] is tensor, key == name), default=None)
 
     (updated, other), (updated_name, other_name) = shared.tensors, shared.names

@@ -28,11 +28,11 @@ def command(subject: str, as_json: bool, error_format: str, **given: Any) -> Non
     launch     host time of a kernel launch on the first GPU: with arguments, waited for, in graphs; and of
                allocations, module look-ups and events. Microseconds, medians.
     PROGRAM    a strategy of QuantDSL on the market data of --data: events a second, and how long an event takes."""
-    here = reporter(error_format)
+    reporter_ = reporter(error_format)
     if subject.endswith(".qdsl"):
         from zyntax.replay import bench
 
-        bench(subject, here, as_json, **given)
+        bench(subject, reporter_, as_json, **given)
         return
     require_kind(click.get_current_context(), subject, replayed=False)
     _device(subject, as_json)
@@ -52,11 +52,11 @@ def _device(subject: str, as_json: bool) -> None:
     from runtime.cuda.gpu import gpu
 
     try:
-        found = gpu()
-        figures = SUBJECTS[subject](found)
+        device = gpu()
+        figures = SUBJECTS[subject](device)
     except (CudaError, CudaRefused) as error:
         raise ZyntaxError(Diagnostic("0805", f"the device failed: {error}")) from None
-    limits = found.device.properties
+    limits = device.device.properties
     if as_json:
         driver = ".".join(map(str, limits.driver_version))
         print(json.dumps({"device": limits.name, "driver": driver, "microseconds": figures}, indent=2))
@@ -67,10 +67,10 @@ def _device(subject: str, as_json: bool) -> None:
         print(f"  {name.ljust(width)}  {value:9.3f}")
 
 
-def _launch(found: "Gpu") -> dict[str, float]:
+def _launch(device: "Gpu") -> dict[str, float]:
     from runtime.cuda.measure import allocations, launches
 
-    return launches(found) | allocations(found)
+    return launches(device) | allocations(device)
 
 
 SUBJECTS: dict[str, Callable[["Gpu"], dict[str, float]]] = {"launch": _launch}

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from zyntax.options import driver_options, error_format, floats, strict
+from zyntax.options import compile_options, error_format, floats, strict
 from zyntax.progress import showing
 from zyntax.report import exit_code, reporter
 
@@ -18,7 +18,7 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
     """Report all errors and warnings of every PROGRAM, without running it.
 
     Prints nothing and exits with 0 when there are none; exits with 2 when one doesn't compile."""
-    here = reporter(error_format)
+    reporter_ = reporter(error_format)
     from compiler.diagnostics import ZyntaxError
     from zyntax.languages import check
 
@@ -26,8 +26,8 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
     with showing() as doing:
         for path in paths:
             try:
-                check(path, driver_options(**given, doing=doing), here)
+                check(path, compile_options(**given, doing=doing), reporter_)
             except ZyntaxError as error:
-                here.show(error.diagnostics)
+                reporter_.show(error.diagnostics)
                 worst = max(worst, exit_code(error.diagnostics))
     return worst

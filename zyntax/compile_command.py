@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zyntax.options import driver_options, error_format, floats, level, strict
+from zyntax.options import compile_options, error_format, floats, level, strict
 from zyntax.progress import showing
 from zyntax.report import Reporter, reporter
 
@@ -79,42 +79,42 @@ def command(
     launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine code as text; wants the extra `sass`). Kernels whose dtypes
     are only known at run time are shown for f32, and for no sizes in particular. With --like they are those of a call with such
     arrays, a module each: the very kernels that it runs. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""
-    here = reporter(error_format)
+    reporter_ = reporter(error_format)
     from compiler.diagnostics import before_it_runs
 
     if stage is None and backend != "cuda":
         stage = "hir"
     _require_combination(stage, backend, target, like, output, verbose)
     if stage == "ast":
-        _write(_tree(path, here), output)
+        _write(_tree(path, reporter_), output)
         return
     architecture = _architecture(backend, target)
     from zyntax.languages import is_replayed, open_session
 
-    if is_replayed(path, here):
+    if is_replayed(path, reporter_):
         _require_of_strategies(stage, backend, like, time_passes)
         from zyntax.replay import stage_of
 
         with before_it_runs():
-            code = stage_of(path, here, str(stage), **given)
+            code = stage_of(path, reporter_, str(stage), **given)
         _write_stage(code, path, str(stage), output)
         return
     with showing() as doing, before_it_runs():
-        session = open_session(path, driver_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), here)
-        made, report = _made(session, stage, architecture, like) if stage is not None else ("", "")
+        session = open_session(path, compile_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), reporter_)
+        content, report = _made(session, stage, architecture, like) if stage is not None else ("", "")
     if verbose:
         print(report, end="", file=sys.stderr)
     if time_passes:
         print(_table(session.kernel_options.times.seconds), end="", file=sys.stderr)
     if stage is not None:
-        _write_stage(made, path, stage, output)
+        _write_stage(content, path, stage, output)
     if backend == "cuda":
         with showing() as doing:
             session.run()
 
 
-def _write_stage(made: str | bytes, path: str, stage: str, output: str | None) -> None:
-    _write(made, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
+def _write_stage(content: str | bytes, path: str, stage: str, output: str | None) -> None:
+    _write(content, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
 
 
 def _require_of_strategies(stage: str | None, backend: str, like: tuple[str, ...], time_passes: bool) -> None:
@@ -192,11 +192,11 @@ def _usage(message: str, hint: str) -> Exception:
     return ZyntaxError(Diagnostic("0505", message, hint=hint))
 
 
-def _tree(path: str, here: Reporter) -> str:
+def _tree(path: str, reporter_: Reporter) -> str:
     """The tree as the parser makes it, before anything is checked."""
     from zyntax.languages import tree_as_json
 
-    return tree_as_json(path, here)
+    return tree_as_json(path, reporter_)
 
 
 def _table(seconds: dict[str, float]) -> str:
@@ -206,10 +206,10 @@ def _table(seconds: dict[str, float]) -> str:
     return "".join(f"{taken * 1e3:9.2f} ms  {100 * taken / total if total else 0:5.1f} %  {name}\n" for name, taken in rows)
 
 
-def _write(made: str | bytes, output: str | None) -> None:
+def _write(content: str | bytes, output: str | None) -> None:
     from compiler.diagnostics import Diagnostic, ZyntaxError
 
-    data = made if isinstance(made, bytes) else (made if made.endswith("\n") else made + "\n").encode("utf-8")
+    data = content if isinstance(content, bytes) else (content if content.endswith("\n") else content + "\n").encode("utf-8")
     if output is None or output == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(data)

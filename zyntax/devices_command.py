@@ -14,11 +14,11 @@ Entry = dict[str, Any]
 @click.option("--json", "as_json", is_flag=True, help="As JSON: a list of objects, memory in bytes, clocks in kHz.")
 def command(as_json: bool) -> None:
     """List the devices that programs can run on, with their limits, and those that they can't, with the reason."""
-    found = [_cpu(), _emulator(), *_gpus(), *_absent()]
+    entries = [_cpu(), _emulator(), *_gpus(), *_absent()]
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(entries, indent=2))
         return
-    for entry in found:
+    for entry in entries:
         print(f"{entry['device']}: {entry['name'] if entry['present'] else 'not here: ' + entry['reason']}")
         rows = list(_rows(entry))
         width = max((len(word) for word, _ in rows), default=0)

@@ -49,7 +49,7 @@ class KernelFiles:
             try:
                 content = target.emitter(program, stage)
             except ZyntaxError as error:
-                if any(one.code != MISSING for one in error.diagnostics):
+                if any(diagnostic.code != MISSING for diagnostic in error.diagnostics):
                     raise
                 missing.append(f"{stage}: {error.diagnostics[0].message}")
                 continue

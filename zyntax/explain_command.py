@@ -23,12 +23,12 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
 
     Of PROGRAM:FUNCTION, as in `cross.qdsl:trade`, tell what is known before it runs: whom it calls, the worst case in instructions and
     cycles by line, the checks that stay and those that were proved away, the bounds of its loops, its vectors, its IR and its assembly."""
-    here = reporter(error_format)
+    reporter_ = reporter(error_format)
     path, colon, function = (what or "").rpartition(":")
     if colon and path.endswith(".qdsl"):
         with showing() as doing:
             doing("compiling")
-            print(_function(path, function, settings_of({"settings": settings}), strategy, level or "latency", here), end="")
+            print(_function(path, function, settings_of({"settings": settings}), strategy, level or "latency", reporter_), end="")
         return
     from compiler.codes import CODES, digits_of
     from compiler.codes.page import explanation, listing
@@ -38,20 +38,20 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
     if what is None:
         print(listing(), end="")
         return
-    found = CODES.get(digits_of(what))
-    if found is None:
+    code = CODES.get(digits_of(what))
+    if code is None:
         near = nearest(digits_of(what), CODES)
-        hint = f"did you mean {', '.join(CODES[one].full for one in near)}?" if near else "`zyntax explain` lists all codes"
+        hint = f"did you mean {', '.join(CODES[close].full for close in near)}?" if near else "`zyntax explain` lists all codes"
         raise ZyntaxError(Diagnostic("0201", f"there is no code `{what}`", hint=hint))
-    print(explanation(found), end="")
+    print(explanation(code), end="")
 
 
-def _function(path: str, function: str, settings: dict[str, str], strategy: str | None, level: str, here: "Reporter") -> str:
+def _function(path: str, function: str, settings: dict[str, str], strategy: str | None, level: str, reporter_: "Reporter") -> str:
     from compiler.hir.module import OptimizationLevel
     from compiler.syntax.read import read_source
     from quantdsl.critical.explain import explain
     from quantdsl.run.open import CompileRequest, checked_program
 
-    source = here.sources.add(read_source(path))
-    checked = checked_program(source, CompileRequest(settings, strategy, level), here.sources)
-    return explain(checked, function, strategy, source, here.sources, OptimizationLevel(level))
+    source = reporter_.sources.add(read_source(path))
+    checked = checked_program(source, CompileRequest(settings, strategy, level), reporter_.sources)
+    return explain(checked, function, strategy, source, reporter_.sources, OptimizationLevel(level))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from compiler.diagnostics import Diagnostic, ZyntaxError
 
 if TYPE_CHECKING:
-    from compiler.driver import DriverOptions, Session
+    from compiler.driver import CompileOptions, Session
     from compiler.source import Source
     from compiler.typed_ast.nodes import Program
     from zyntax.report import Reporter
@@ -16,7 +16,7 @@ RUNNABLE = tuple(ENDINGS)
 """Endings of programs that `zyntax test` looks for in folders."""
 
 
-def open_session(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
+def open_session(path: str, options: "CompileOptions", reporter: "Reporter") -> "Session":
     """Reads and parses the file with the frontend of its ending. Raises ZyntaxError."""
     if language_of(path) == "quantdsl":
         return _open_host(path, options, reporter)
@@ -31,7 +31,7 @@ def is_replayed(path: str, reporter: "Reporter") -> bool:
     return language_of(path) == "quantdsl" and not _has_main(_parsed(path, reporter)[1])
 
 
-def _open_host(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
+def _open_host(path: str, options: "CompileOptions", reporter: "Reporter") -> "Session":
     """A QuantDSL program with a `main`. Raises ZyntaxError for one without."""
     from quantdsl.host.session import open_host
     from quantdsl.nodes import Strategy
@@ -61,7 +61,7 @@ def _has_main(program: "Program") -> bool:
     return any(isinstance(statement, Function) and statement.name == "main" for statement in program.statements)
 
 
-def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
+def check(path: str, options: "CompileOptions", reporter: "Reporter") -> None:
     """Shows the file's warnings. Raises ZyntaxError with all its errors."""
     if language_of(path) != "quantdsl":
         open_session(path, options, reporter).check()
@@ -86,9 +86,9 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
     checked.diagnostics.extend(comment_warnings(source))
     checked.diagnostics.raise_errors(options.strict)
     reporter.show(checked.diagnostics.warnings)
-    found = examine_all(checked, source, reporter.sources)
-    found.raise_errors(options.strict)
-    reporter.show(found.warnings)
+    diagnostics = examine_all(checked, source, reporter.sources)
+    diagnostics.raise_errors(options.strict)
+    reporter.show(diagnostics.warnings)
 
 
 def tree_as_json(path: str, reporter: "Reporter") -> str:
@@ -121,6 +121,6 @@ def language_of(path: str) -> str:
     ending = Path(path).suffix
     if ending not in ENDINGS:
         known = ", ".join(f"`{e}`" for e in ENDINGS)
-        what = f"no language has the ending `{ending}`" if ending else "the name of a program's file ends in its language"
-        raise ZyntaxError(Diagnostic("0108", f"`{path}`: {what}", hint=f"endings known: {known}"))
+        problem = f"no language has the ending `{ending}`" if ending else "the name of a program's file ends in its language"
+        raise ZyntaxError(Diagnostic("0108", f"`{path}`: {problem}", hint=f"endings known: {known}"))
     return ENDINGS[ending]

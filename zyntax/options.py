@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from compiler.driver import DriverOptions
+    from compiler.driver import CompileOptions
 
 LEVELS = ["0", "1", "2", "3", "s", "latency"]
 FLOATS = ["contract", "strict"]
@@ -108,12 +108,12 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def driver_options(**given: Any) -> "DriverOptions":
-    """The driver's options from a command's. Raises UsageError for a malformed `--set`."""
-    from compiler.driver import DriverOptions
+def compile_options(**given: Any) -> "CompileOptions":
+    """How a program is compiled, from the options of a command. Raises UsageError for a malformed `--set`."""
+    from compiler.driver import CompileOptions
     from compiler.typed_ast.kernel import OptimizationLevel
 
-    return DriverOptions(
+    return CompileOptions(
         device=given.get("device"),
         sanitize=bool(given.get("sanitize")),
         strict=bool(given.get("strict")),

@@ -25,12 +25,15 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
     """Runs the strategy and prints its summary; gives the exit code. Raises ZyntaxError."""
     from quantdsl.run.open import open_strategy
 
+    if given["png"] and given["out"] is None:
+        raise _no_folder()
+
     options = run_options(**given)
     with showing() as doing:
         strategy = open_strategy(path, wishes_of(given), here.sources, lambda found: here.show([found]), doing)
         from quantdsl.run.replay import Replay
 
-        if given["enforce"] and strategy.facts.target_ns is None:
+        if given["enforce"] and strategy.metadata.target_ns is None:
             raise _no_target()
         audit = None
         if given["audit"]:
@@ -42,7 +45,7 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
             ending = Replay(strategy, options, _telling(doing), audit).run(lambda about: _sink(given, about))
     print(summary_text(ending.summary, given["out"]), end="")
     sys.stdout.flush()
-    here.show([*(Diagnostic("0811", note, severity=Severity.NOTE) for note in ending.notes), *ending.left_out])
+    here.show([*(Diagnostic("0811", note, severity=Severity.NOTE) for note in ending.notes)])
     if ending.failure is not None:
         here.show([ending.failure])
         return HALTED
@@ -58,13 +61,13 @@ def bench(path: str, here: Reporter, as_json: bool, **given: Any) -> None:
         raise _no_data(path)
     options = run_options(**given)
     with showing() as doing:
-        strategy = open_strategy(path, wishes_of(given), here.sources, lambda found: here.show([found]), doing)
+        strategy = open_strategy(path, wishes_of(given), here.sources, lambda measured: here.show([measured]), doing)
         doing("measuring")
-        found = measure(strategy, options, given["events"], given["rounds"])
+        measured = measure(strategy, options, given["events"], given["rounds"])
     if as_json:
-        print(json.dumps({"program": path, "fills": found.fills, **found.figures()}, indent=2))
+        print(json.dumps({"program": path, "fills": measured.fills, **measured.figures()}, indent=2))
         return
-    print(bench_text(path, strategy.facts.target_ns, found.fills, found.figures()), end="")
+    print(bench_text(path, strategy.metadata.target_ns, measured.fills, measured.figures()), end="")
 
 
 def _no_data(path: str) -> Exception:
@@ -100,12 +103,12 @@ def run_options(**given: Any) -> "RunOptions":
     out, back = of.latency(given["latency"]) if given["latency"] else (0, 0)
     begin, end = (of.moment(given[name], f"--{word}") if given[name] else None for name, word in (("begin", "from"), ("end", "to")))
     return of.RunOptions(
-        of.inputs(given["data"], given["mapped"]),
-        begin,
-        end,
-        given["fills"],
-        out,
-        back,
+        data=of.inputs(given["data"], given["mapped"]),
+        begin=begin,
+        end=end,
+        fills=given["fills"],
+        out=out,
+        back=back,
         skip=given["on_bad"] == "skip",
         trim=given["on_cross"] == "trim",
         reorder=of.duration(given["reorder"], "--reorder") if given["reorder"] else 0,
@@ -121,7 +124,7 @@ def _sink(given: Mapping[str, Any], about: Any) -> Any:
         return KeptRecords(about, tables=False)
     from runtime.replay.outputs.folder import OutputOptions, Outputs
 
-    return Outputs(Path(given["out"]), about, OutputOptions(pictures=not given["no_pictures"]))
+    return Outputs(Path(given["out"]), about, OutputOptions(png=given["png"]))
 
 
 def _telling(doing: Callable[[str], None]) -> "Callable[[ReplayProgress], None]":
@@ -140,6 +143,12 @@ def _bar(share: float, width: int = 24) -> str:
     return "━" * full + "╌" * (width - full)
 
 
+def _no_folder() -> Exception:
+    from quantdsl.run.options import refused
+
+    return refused("`--png` writes into the folder of `--out`, which isn't given", "--out FOLDER")
+
+
 def _no_target() -> Exception:
     from quantdsl.run.options import refused
 
@@ -148,10 +157,10 @@ def _no_target() -> Exception:
 
 def _latency(summary: dict[str, Any], percentile: str | None, here: Reporter) -> int:
     """4 where the percentile that is enforced is above the target."""
-    found = summary["latency_ns"]
-    value = found[percentile] if percentile is not None else None
-    if value is None or value <= found["target"]:
+    latencies = summary["latency_ns"]
+    value = latencies[percentile] if percentile is not None else None
+    if value is None or value <= latencies["target"]:
         return 0
-    message = f"the {percentile} of the handlers' latency is {value:,.0f} ns, above the target of {found['target']:,.0f} ns"
+    message = f"the {percentile} of the handlers' latency is {value:,.0f} ns, above the target of {latencies['target']:,.0f} ns"
     here.show([Diagnostic("0811", message, running=True)])
     return LATE

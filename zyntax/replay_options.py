@@ -31,13 +31,13 @@ _pnl_every = click.option(
 )
 _seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Value of the program's `param seed`.")
 _out = click.option("--out", metavar="FOLDER", type=click.Path(file_okay=False), help="Where tables, summary and report go.")
-_pictures = click.option("--no-pictures", is_flag=True, help="Write no PNG files of the report's charts.")
+_png = click.option("--png", is_flag=True, help="With --out: the report's charts as PNG files, too.")
 _events = click.option(
     "--events", type=click.IntRange(1, 10**8), default=5_000_000, show_default=True, help="So many at least, the data repeated."
 )
 _rounds = click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs, of which the median counts.")
 
-REPLAY = (_data, _map, _strategy, _from, _to, _fills, _latency, _out, _pictures, _on_bad, _on_cross, _reorder, _seed, _pnl_every)
+REPLAY = (_data, _map, _strategy, _from, _to, _fills, _latency, _out, _png, _on_bad, _on_cross, _reorder, _seed, _pnl_every)
 """Of a replay, in the order of `--help`."""
 BENCH = (_data, _map, _strategy, _from, _to, _fills, _latency, _on_bad, _on_cross, _reorder, _seed, _events, _rounds)
 
@@ -87,17 +87,17 @@ class RunsBoth(click.Command):
 
 def spread(args: Sequence[str]) -> list[str]:
     """`--data a b` as `--data a --data b`. A program among them stays what it is."""
-    found: list[str] = []
+    spread_out: list[str] = []
     inside = False
     for arg in args:
-        if inside and not arg.startswith("-") and not arg.endswith(_PROGRAMS) and found[-1] != _DATA:
-            found.append(_DATA)
-        elif arg.startswith("-") and found[-1:] != [_DATA]:
+        if inside and not arg.startswith("-") and not arg.endswith(_PROGRAMS) and spread_out[-1] != _DATA:
+            spread_out.append(_DATA)
+        elif arg.startswith("-") and spread_out[-1:] != [_DATA]:
             inside = arg == _DATA or arg.startswith(f"{_DATA}=")
         elif arg.endswith(_PROGRAMS):
             inside = False
-        found.append(arg)
-    return found
+        spread_out.append(arg)
+    return spread_out
 
 
 def with_options(command: Callable[..., Any], options: Sequence[Any]) -> Callable[..., Any]:

@@ -34,14 +34,14 @@ class Reporter:
     def show(self, diagnostics: "Iterable[Diagnostic]") -> None:
         from compiler.diagnostics import render, to_json
 
-        found = list(diagnostics)
+        shown = list(diagnostics)
         if self.form == "json":
             import json
 
-            for diagnostic in found:
+            for diagnostic in shown:
                 _write(sys.stderr, json.dumps(to_json(diagnostic, self.sources), ensure_ascii=False) + "\n")
             return
-        for number, diagnostic in enumerate(found):
+        for number, diagnostic in enumerate(shown):
             text = render(diagnostic, self.sources)
             _write(sys.stderr, ("\n" if number else "") + (_coloured(text) if wants_colour(sys.stderr) else text) + "\n")
 
@@ -90,12 +90,12 @@ def _open_closed_streams() -> None:
 
 def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
     """Of all messages of one command: interrupted, else 2 for a program that doesn't compile, else bad data, else a failed run."""
-    found = list(diagnostics)
-    if any(d.code == "0809" for d in found):
+    listed = list(diagnostics)
+    if any(d.code == "0809" for d in listed):
         return INTERRUPTED
-    if not found or any(not d.at_run_time and not d.data for d in found):
+    if not listed or any(not d.at_run_time and not d.data for d in listed):
         return 2
-    return BAD_DATA if any(d.data for d in found) else 1
+    return BAD_DATA if any(d.data for d in listed) else 1
 
 
 def _interrupted(span: "Span | None" = None) -> int:
@@ -118,19 +118,19 @@ def _leave(frame: "FrameType | None") -> None:
 def _failed(error: Exception) -> int:
     from compiler.diagnostics import Diagnostic, ZyntaxError
 
-    here = reporter(_current[0].form if _current else "text")
+    reporter_ = reporter(_current[0].form if _current else "text")
     if isinstance(error, ZyntaxError):
-        here.show(error.diagnostics)
+        reporter_.show(error.diagnostics)
         return exit_code(error.diagnostics)
     if isinstance(error, PackageMissing):
         from compiler.codes.packages import package_missing
 
-        here.show([package_missing(error)])
+        reporter_.show([package_missing(error)])
         return 2
     if isinstance(error, MemoryError):
-        here.show([Diagnostic("0804", "out of memory")])
+        reporter_.show([Diagnostic("0804", "out of memory")])
         return 1
-    here.show([internal_fault(error)])
+    reporter_.show([internal_fault(error)])
     if os.environ.get("ZYNTAX_TRACEBACK"):
         # For those who work on zyntax itself.
         import traceback
@@ -146,10 +146,10 @@ def internal_fault(error: Exception) -> "Diagnostic":
     from compiler.diagnostics import Diagnostic
 
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"  # noqa: PTH119 - `--help` needs no pathlib
+    position = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"  # noqa: PTH119 - `--help` needs no pathlib
     return Diagnostic(
         "0901",
-        f"internal fault: {type(error).__name__}: {error} ({place})",
+        f"internal fault: {type(error).__name__}: {error} ({position})",
         hint="this is a fault of zyntax, not of your program; please report it with the program",
     )
 

@@ -7,7 +7,7 @@ import click
 
 from zyntax.emit_to import KernelFiles
 from zyntax.garbage import collect_from_here
-from zyntax.options import OF_PROGRAMS, driver_options, emit_to, execution
+from zyntax.options import OF_PROGRAMS, compile_options, emit_to, execution
 from zyntax.progress import showing
 from zyntax.replay_options import MEASURED, REPLAY, RunsBoth, replaying, require_kind
 from zyntax.report import reporter
@@ -24,7 +24,7 @@ def command(path: str, error_format: str, **given: Any) -> int | None:
 
     Exits with 0; with 1 when the program failed while it ran, or a checked failure halted the strategy; with 2 when it doesn't compile;
     with 3 when the data is bad; with 4 when `--enforce` isn't met; with 130 when it was interrupted."""
-    here = reporter(error_format)
+    reporter_ = reporter(error_format)
     from zyntax.languages import language_of, open_session
 
     replayed = language_of(path) == "quantdsl" and bool(given["data"])
@@ -33,11 +33,11 @@ def command(path: str, error_format: str, **given: Any) -> int | None:
         from zyntax.replay import replay
 
         collect_from_here()
-        return replay(path, here, **given)
+        return replay(path, reporter_, **given)
     folder = given["emit_to"]
     files = None if folder is None else KernelFiles(Path(folder))
     with showing() as doing:
-        session = open_session(path, driver_options(**given, doing=doing, launched=files.write if files is not None else None), here)
+        session = open_session(path, compile_options(**given, doing=doing, launched=files.write if files is not None else None), reporter_)
         if files is not None:
             files.session = session
         session.host  # noqa: B018 (compiled by now)

@@ -14,8 +14,8 @@ def summary_text(summary: dict[str, Any], out: str | None) -> str:
         rows.append(("lost", ", ".join(f"{sum(counts.values()):,} {name}{_counts(counts)}" for name, counts in lost.items())))
     if summary["rejects_by_rule"]:
         rows.append(("rejects", ", ".join(f"{name} {count:,}" for name, count in summary["rejects_by_rule"].items())))
-    for name, one in summary["positions"].items():
-        rows.append(("position", f"{_plain(one['qty'])} {name}{_mark(one['mark'])}, {one['fills']:,} fills"))
+    for name, position in summary["positions"].items():
+        rows.append(("position", f"{_plain(position['qty'])} {name}{_mark(position['mark'])}, {position['fills']:,} fills"))
     for currency, pnl in summary["pnl"].items():
         parts = ", ".join(f"{word} {_plain(pnl[word])}" for word in ("realized", "unrealized", "fees"))
         rows.append(("net", f"{_plain(pnl['net'])} {currency} ({parts}), drawdown {_plain(pnl['max_drawdown'])}"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from zyntax.options import device, driver_options, error_format, floats, level, render_folder, sanitize, strict, threads
+from zyntax.options import compile_options, device, error_format, floats, level, render_folder, sanitize, strict, threads
 from zyntax.progress import showing
 from zyntax.report import reporter
 
@@ -33,11 +33,11 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
     // fails: ZYN0501                  the program ends with this code
 
     Exits with 1 when one of them fails, or when there are none."""
-    here = reporter(error_format)
+    reporter_ = reporter(error_format)
     passed = failed = 0
     with showing() as doing:
         for path in _programs(paths):
-            for name, fault in _outcomes(path, here, {**given, "doing": lambda activity, path=path: doing(f"{path}: {activity}")}):
+            for name, fault in _outcomes(path, reporter_, {**given, "doing": lambda activity, path=path: doing(f"{path}: {activity}")}):
                 if fault is None:
                     passed += 1
                     print(f"ok    {name}")
@@ -51,39 +51,39 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
 def _programs(paths: tuple[str, ...]) -> list[str]:
     from zyntax.languages import RUNNABLE
 
-    found: list[str] = []
+    programs: list[str] = []
     for path in paths:
         if Path(path).is_dir():
-            found += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in RUNNABLE)
+            programs += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in RUNNABLE)
         else:
-            found.append(path)
-    return found
+            programs.append(path)
+    return programs
 
 
-def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":
+def _outcomes(path: str, reporter_: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":
     """Name and fault (None when all is well) of the program's run and of each of its tests."""
     from compiler.diagnostics import ZyntaxError, render
     from zyntax.expectations import expectations, mismatch
     from zyntax.languages import is_replayed, open_session, read_text
 
     def words(error: ZyntaxError) -> str:
-        return "\n".join(render(d, here.sources) for d in error.diagnostics)
+        return "\n".join(render(d, reporter_.sources) for d in error.diagnostics)
 
     try:
         expected = expectations(read_text(path))
     except ZyntaxError as error:
         return [(path, words(error))]
     try:
-        if is_replayed(path, here):
-            return _outcomes_of_blocks(path, here, expected, given)
+        if is_replayed(path, reporter_):
+            return _outcomes_of_blocks(path, reporter_, expected, given)
     except ZyntaxError as error:
         return [(path, None if expected.fails in [d.full_code for d in error.diagnostics] else words(error))]
     named = None if given.get("sanitize") else expected.device
-    options = driver_options(**{**given, "device": given.get("device") or named, "settings": [f"{n}={v}" for n, v in expected.settings]})
+    options = compile_options(**{**given, "device": given.get("device") or named, "settings": [f"{n}={v}" for n, v in expected.settings]})
     output = io.StringIO()
     try:
         with contextlib.redirect_stdout(output):
-            session = open_session(path, options, here)
+            session = open_session(path, options, reporter_)
             session.run()
     except ZyntaxError as error:
         codes = [d.full_code for d in error.diagnostics]
@@ -103,7 +103,7 @@ def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, s
     return outcomes
 
 
-def _outcomes_of_blocks(path: str, here: Any, expected: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":
+def _outcomes_of_blocks(path: str, reporter_: Any, expected: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":
     """Of a QuantDSL program that doesn't run by itself: that it is correct, and its tests. Raises ZyntaxError."""
     from compiler.diagnostics import render
     from compiler.hir.module import OptimizationLevel
@@ -112,9 +112,10 @@ def _outcomes_of_blocks(path: str, here: Any, expected: Any, given: dict[str, An
     from quantdsl.testing import run_tests
 
     wishes = CompileRequest(dict(expected.settings), None, given.get("level") or LEVEL, bool(given.get("strict")))
-    checked = checked_program(here.sources.add(read_source(path)), wishes, here.sources)
-    here.show(checked.diagnostics.warnings)
-    found: list[tuple[str, str | None]] = [(path, f"expected to fail with {expected.fails}, but it is correct" if expected.fails else None)]
+    checked = checked_program(reporter_.sources.add(read_source(path)), wishes, reporter_.sources)
+    reporter_.show(checked.diagnostics.warnings)
+    whole = f"expected to fail with {expected.fails}, but it is correct" if expected.fails else None
+    outcomes: list[tuple[str, str | None]] = [(path, whole)]
     for name, fault in run_tests(checked, OptimizationLevel(wishes.level)):
-        found.append((f"{path}: {name}", render(fault, here.sources) if fault is not None else None))
-    return found
+        outcomes.append((f"{path}: {name}", render(fault, reporter_.sources) if fault is not None else None))
+    return outcomes

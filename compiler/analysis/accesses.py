@@ -101,11 +101,11 @@ class Nest:
 
 def sizes_of(function: HirFunction) -> frozenset[str]:
     """Names that can't be negative: those that are the extent of a memory."""
-    found: set[str] = set()
+    sizes: set[str] = set()
     for value in [*function.parameters, *(r for op in walk(function.body) for r in op.results)]:
         if isinstance(value.type, Mem):
-            found.update(str(dim) for dim in value.type.dims if len(dim.terms) == 1 and str(dim) in dim.names)
-    return frozenset(found)
+            sizes.update(str(dim) for dim in value.type.dims if len(dim.terms) == 1 and str(dim) in dim.names)
+    return frozenset(sizes)
 
 
 def walk(region: Region) -> Iterator[Instruction]:
@@ -274,10 +274,10 @@ def reorders(monoid: str, dtype: str, flags: tuple[str, ...]) -> bool:
 
 def accumulation(store: Store, nest: Nest) -> Accumulation | None:
     """`store M[p], (load M[p]) (+) e` whose old value is used for nothing else."""
-    found = updates(store.value, lambda v: _is_old(v, store))
-    if found is None:
+    update = updates(store.value, lambda v: _is_old(v, store))
+    if update is None:
         return None
-    monoid, old, flags = found
+    monoid, old, flags = update
     load = old.source
     assert isinstance(load, Load)
     if not used_only_to_update(store.value, lambda v: _is_old(v, store), nest, {id(store)}):
@@ -347,8 +347,8 @@ def update_path(value: Value, is_old: Test) -> list[Value]:
 def used_only_to_update(value: Value, is_old: Test, nest: "Nest", sinks: set[int]) -> bool:
     """Whether nothing but the update itself, and the instructions `sinks`, uses the old value and what it becomes."""
     path = update_path(value, is_old)
-    allowed = sinks | {id(one.source) for one in path}
-    return all(id(use) in allowed for one in path for use in nest.uses.get(one, ()))
+    allowed = sinks | {id(step.source) for step in path}
+    return all(id(use) in allowed for step in path for use in nest.uses.get(step, ()))
 
 
 def depends(value: Value, test: Test) -> bool:

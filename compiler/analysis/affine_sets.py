@@ -65,19 +65,19 @@ def solve(equations: Iterable[tuple[Affine, Affine]], unknowns: Box, known: Box)
 
     One unknown at a time: an equation with one unknown left determines it; an equation with several is tried as a number of
     mixed radix (64*b + t against 64*b' + t'), whose digits are unique when each coefficient exceeds what the smaller digits reach."""
-    found = Solution(SolveOutcome.SOLVED)
+    solution = Solution(SolveOutcome.SOLVED)
     open_ = list(equations)
     while open_:
         progress = False
         rest: list[tuple[Affine, Affine]] = []
         for left, right in open_:
-            difference = left.substitute(found.values) - right
+            difference = left.substitute(solution.values) - right
             mine = [name for name in difference.names if name in unknowns]
             if not mine:
                 if difference.value is None:
                     if _never_zero_by_gcd(difference):
                         return Solution(SolveOutcome.NEVER)
-                    found.residue.append(difference)
+                    solution.residue.append(difference)
                 elif difference.value != 0:
                     return Solution(SolveOutcome.NEVER)
                 progress = True
@@ -88,23 +88,23 @@ def solve(equations: Iterable[tuple[Affine, Affine]], unknowns: Box, known: Box)
                         return Solution(SolveOutcome.NEVER)
                     rest.append((left, right))
                 else:
-                    found.values[mine[0]] = solved
+                    solution.values[mine[0]] = solved
                     progress = True
             else:
                 rest.append((left, right))
         if not progress:
-            again = [pair for pair in rest if not _match_digits(pair, found, unknowns, known)]
-            if any(_never_zero_by_gcd(left.substitute(found.values) - right) for left, right in again):
+            again = [pair for pair in rest if not _match_digits(pair, solution, unknowns, known)]
+            if any(_never_zero_by_gcd(left.substitute(solution.values) - right) for left, right in again):
                 return Solution(SolveOutcome.NEVER)
             if len(again) == len(rest):
-                found.outcome = SolveOutcome.UNKNOWN
+                solution.outcome = SolveOutcome.UNKNOWN
                 break
             rest = again
         open_ = rest
-    if found.residue:
-        found.outcome = SolveOutcome.UNKNOWN
-    found.free = [name for name in unknowns if name not in found.values]
-    return found
+    if solution.residue:
+        solution.outcome = SolveOutcome.UNKNOWN
+    solution.free = [name for name in unknowns if name not in solution.values]
+    return solution
 
 
 def _only_linear(form: Affine, name: str) -> bool:
@@ -126,8 +126,8 @@ def _never_zero_by_gcd(form: Affine) -> bool:
     return common != 0 and form.constant % common != 0
 
 
-def _match_digits(pair: tuple[Affine, Affine], found: Solution, unknowns: Box, known: Box) -> bool:
-    left = pair[0].substitute(found.values)
+def _match_digits(pair: tuple[Affine, Affine], solution: Solution, unknowns: Box, known: Box) -> bool:
+    left = pair[0].substitute(solution.values)
     mine = [(s, c) for s, c in left.terms if isinstance(s, str) and s in unknowns]
     if not all(_only_linear(left, name) for name in unknowns):
         return False  # `i - 3*floor(i/3)` is `i % 3`: no digit
@@ -143,7 +143,7 @@ def _match_digits(pair: tuple[Affine, Affine], found: Solution, unknowns: Box, k
         values[name] = Affine.of(partner)
     if left.substitute(values) != right:
         return False
-    found.values.update(values)
+    solution.values.update(values)
     return True
 
 
@@ -163,8 +163,8 @@ def injective(index: Sequence[Affine], box: Box) -> bool:
     """Whether different points of the box have different indices, as far as can be proved."""
     primed = {name + "'": extent for name, extent in box.items()}
     mapping = {name: Affine.of(name + "'") for name in box}
-    found = solve([(form.substitute(mapping), form) for form in index], primed, box)
-    return found.outcome is SolveOutcome.SOLVED and not found.free and all(found.values[n + "'"] == Affine.of(n) for n in box)
+    solution = solve([(form.substitute(mapping), form) for form in index], primed, box)
+    return solution.outcome is SolveOutcome.SOLVED and not solution.free and all(solution.values[n + "'"] == Affine.of(n) for n in box)
 
 
 # ---- concrete iterations for messages ----
@@ -228,10 +228,10 @@ def meeting(first: IndexPoints, second: IndexPoints, differ: Sequence[str], same
             element = second.at(point, size)
             for earlier in seen.get(element, ()):
                 if any(earlier[n] != point[n] for n in differ) and all(earlier[n] == point[n] for n in same):
-                    found = Collision(earlier, point, element, size)
+                    collision = Collision(earlier, point, element, size)
                     if [earlier[n] for n in differ] < [point[n] for n in differ]:
-                        return found
-                    reverse = reverse or found
+                        return collision
+                    reverse = reverse or collision
         if reverse is not None:
             return reverse
     return None
@@ -251,11 +251,11 @@ def _far_collision(places: IndexPoints, differ: Sequence[str]) -> Collision | No
             if first == second or a <= 0 or b <= 0 or not {first, second} & set(differ):
                 continue
             common = gcd(a, b)
-            one = dict.fromkeys(box, 0) | {second: a // common}
-            two = dict.fromkeys(box, 0) | {first: b // common}
-            size = max(*one.values(), *two.values()) + 1
-            inside = all(0 <= p[n] < evaluate(box[n], p, size) for p in (one, two) for n in box)
-            guarded = all(evaluate(guard, p, size) >= 0 for p in (one, two) for guard in places.guards)
-            if inside and guarded and places.at(one, size) == places.at(two, size):
-                return Collision(one, two, places.at(one, size), size)
+            first_point = dict.fromkeys(box, 0) | {second: a // common}
+            second_point = dict.fromkeys(box, 0) | {first: b // common}
+            size = max(*first_point.values(), *second_point.values()) + 1
+            inside = all(0 <= p[n] < evaluate(box[n], p, size) for p in (first_point, second_point) for n in box)
+            guarded = all(evaluate(guard, p, size) >= 0 for p in (first_point, second_point) for guard in places.guards)
+            if inside and guarded and places.at(first_point, size) == places.at(second_point, size):
+                return Collision(first_point, second_point, places.at(first_point, size), size)
     return None

@@ -72,14 +72,14 @@ def number_in(function: HirFunction, named: Mapping[str, Value], thread: tuple[i
             case Cast(value=inner, to=to) if not is_float(to):
                 return of(inner)
             case Unary(operator="not", value=inner):
-                found = of(inner)
-                return None if found is None else 1 - found
+                truth = of(inner)
+                return None if truth is None else 1 - truth
             case Binary(operator=operator, left=left, right=right) | Compare(operator=operator, left=left, right=right):
                 a, b = of(left), of(right)
                 return None if a is None or b is None else _combined(operator, a, b)
             case InBounds(of=form, below=below):
-                place, end = at(form), at(below)
-                return None if place is None or end is None else int(0 <= place < end)
+                position, end = at(form), at(below)
+                return None if position is None or end is None else int(0 <= position < end)
             case _:
                 return None
 
@@ -133,22 +133,22 @@ class _Divergence:
         """The values of the condition in all threads; none when they depend on more than the thread."""
         if workgroup(self.function) is None:
             return set()
-        found = {number_in(self.function, self.named, thread, op.condition) for thread in self.threads()}
-        return set() if None in found else {int(truth or 0) for truth in found}
+        truths = {number_in(self.function, self.named, thread, op.condition) for thread in self.threads()}
+        return set() if None in truths else {int(truth or 0) for truth in truths}
 
     def counts(self, op: For) -> set[int]:
         """How often the loop runs in each of the threads; none when that depends on more than the thread."""
         span = op.high - op.low if op.step > 0 else op.low - op.high
         form = span.ceildiv(abs(op.step))
-        found: set[int] = set()
+        counts: set[int] = set()
         if workgroup(self.function) is None or not form.names:
-            return found
+            return counts
         for thread in self.threads():
             values = {name: number_in(self.function, self.named, thread, self.named[name]) for name in form.names if name in self.named}
             if any(values.get(name) is None for name in form.names):
                 return set()
-            found.add(max(0, form.evaluate(lambda name, values=values: values[name] or 0)))  # type: ignore[misc]
-        return found
+            counts.add(max(0, form.evaluate(lambda name, values=values: values[name] or 0)))  # type: ignore[misc]
+        return counts
 
     def look(self, region: Region, parting: tuple[Instruction, str] | None) -> None:
         for op in region.body:
@@ -188,7 +188,7 @@ class _Shared:
     function: HirFunction
 
     def run(self) -> list[Diagnostic]:
-        found: list[Diagnostic] = []
+        diagnostics: list[Diagnostic] = []
         nest = collect(self.function)
         leaves = any(isinstance(op, Break | Continue | Return) for op in walk(self.function.body))  # then who arrives isn't known
         epochs = self.epochs()
@@ -197,14 +197,14 @@ class _Shared:
                 continue
             unwritten = self.never_written(mem)
             if unwritten is not None:
-                found.append(unwritten)
+                diagnostics.append(unwritten)
                 continue
             touches = [t for a in nest.accesses if a.mem is mem and (t := self.touch(a, epochs)) is not None]
             pairs = [] if leaves else [(a, b) for n, a in enumerate(touches) for b in touches[n:]]
             race = next((d for a, b in pairs if (d := self.race(mem, a, b)) is not None), None)
             if race is not None:
-                found.append(race)
-        return found
+                diagnostics.append(race)
+        return diagnostics
 
     def never_written(self, mem: Value) -> Diagnostic | None:
         """The first read, when no write stands anywhere before it, nor in a loop around it."""
@@ -234,16 +234,16 @@ class _Shared:
 
     def epochs(self) -> dict[int, int]:
         """For each instruction that is only ever between two barriers of the top level, which two; others are left out."""
-        made: dict[int, int] = {}
+        epochs: dict[int, int] = {}
         number = 0
         for op in self.function.body.body:
             inside = list(op.walk())
-            if any(isinstance(one, SyncThreads) for one in inside):
+            if any(isinstance(inner, SyncThreads) for inner in inside):
                 number += 1
                 continue
-            for one in inside:
-                made[id(one)] = number
-        return made
+            for inner in inside:
+                epochs[id(inner)] = number
+        return epochs
 
     def touch(self, access: NestAccess, epochs: dict[int, int]) -> _Touch | None:
         """The access, when all about it is known: where it is, for which threads, between which barriers."""
@@ -273,7 +273,7 @@ class _Shared:
         for point in second.places.points(1):
             element, thread = second.places.at(point, 1), self.thread(point)
             if element in seen and seen[element] // WARP != thread // WARP:
-                return self.message(mem, first.access, second.access, element, seen[element], thread)
+                return self.message(mem, first.access, second.access, element, (seen[element], thread))
         return None
 
     def thread(self, point: dict[str, int]) -> int:
@@ -282,17 +282,18 @@ class _Shared:
         weights = (1, x, x * y)
         return sum(point[name] * weights[dim] for name, dim in thread_names(self.function).items())
 
-    def message(self, mem: Value, first: NestAccess, second: NestAccess, element: tuple[int, ...], one: int, two: int) -> Diagnostic:
-        place = f"{mem.name}[{', '.join(map(str, element))}]"
+    def message(self, mem: Value, first: NestAccess, second: NestAccess, element: tuple[int, ...], threads: tuple[int, int]) -> Diagnostic:
+        first_thread, second_thread = threads
+        element_name = f"{mem.name}[{', '.join(map(str, element))}]"
         verbs = ["writes" if access.is_store else "reads" for access in (first, second)]
-        others = (
-            (Label(first.op.span, f"thread {one} {verbs[0]} {place} here"),) if first.op.span is not None and first is not second else ()
-        )
+        others: tuple[Label, ...] = ()
+        if first.op.span is not None and first is not second:
+            others = (Label(first.op.span, f"thread {first_thread} {verbs[0]} {element_name} here"),)
         return Diagnostic(
             "0412",
             f"threads meet on shared memory `{mem.name}` without a barrier",
             second.op.span,
-            f"thread {two} {verbs[1]} {place}, which thread {one} {verbs[0]} in another warp",
+            f"thread {second_thread} {verbs[1]} {element_name}, which thread {first_thread} {verbs[0]} in another warp",
             others,
             hint="put `barrier()` between the two",
         )

@@ -106,19 +106,19 @@ class Conflict:
 def conflict(nest: Nest, loop: NestLoop, first: NestAccess, second: NestAccess) -> Conflict | None:
     """Whether the accesses may meet in different iterations of the loop, all loops around it being at the same iteration."""
     around = nest.around[loop.op][:-1]
-    outer = {one.axis for one in around}
+    outer = {loop_.axis for loop_ in around}
     if not (first.exact and second.exact):
         return Conflict(first, second, None)
-    inner_first = [one for one in first.loops if one.axis not in outer]
-    inner_second = [one for one in second.loops if one.axis not in outer]
-    known = {one.axis: one.extent for one in (*around, *inner_first)}
-    prime = {one.axis: Affine.of(one.axis + "'") for one in inner_second}
-    unknowns = {one.axis + "'": one.extent.substitute(prime) for one in inner_second}
+    inner_first = [loop_ for loop_ in first.loops if loop_.axis not in outer]
+    inner_second = [loop_ for loop_ in second.loops if loop_.axis not in outer]
+    known = {loop_.axis: loop_.extent for loop_ in (*around, *inner_first)}
+    prime = {loop_.axis: Affine.of(loop_.axis + "'") for loop_ in inner_second}
+    unknowns = {loop_.axis + "'": loop_.extent.substitute(prime) for loop_ in inner_second}
     pairs = [(form.substitute(prime), other) for form, other in zip(second.index, first.index, strict=True)]
-    found = solve(pairs, unknowns, known)
-    if found.outcome is SolveOutcome.NEVER:
+    solution = solve(pairs, unknowns, known)
+    if solution.outcome is SolveOutcome.NEVER:
         return None
-    solved = found.values.get(loop.axis + "'")
+    solved = solution.values.get(loop.axis + "'")
     distance = None
     if solved is not None:
         distance = (solved - loop.axis).value
@@ -201,25 +201,25 @@ class _LoopJudge:
             self.private.append(slot)
             return ""
         monoids = set()
-        kept = True
+        reorder = True
         used: set[Value] = set()
 
         def is_old(value: Value) -> bool:
             return isinstance(value.source, GetSlot) and value.source.slot is slot
 
-        for one in sets:
-            found = updates(one.value, is_old)
-            if found is None:
+        for setter in sets:
+            update = updates(setter.value, is_old)
+            if update is None:
                 return f"`{slot.name}` carries a value from one iteration to the next that is no sum, product, min or max"
-            monoid, old, flags = found
+            monoid, old, flags = update
             used.add(old)
-            kept = kept and reorders(monoid, slot.type.dtype if isinstance(slot.type, Slot) else "", flags)
+            reorder = reorder and reorders(monoid, slot.type.dtype if isinstance(slot.type, Slot) else "", flags)
             monoids.add(monoid)
-            if not used_only_to_update(one.value, is_old, self.nest, {id(other) for other in sets}):
+            if not used_only_to_update(setter.value, is_old, self.nest, {id(other) for other in sets}):
                 self.scans = True
         if len(monoids) > 1:
             return f"`{slot.name}` is updated by {' and '.join(sorted(monoids))}"
-        self.folds.append(Fold(slot, monoids.pop(), kept))
+        self.folds.append(Fold(slot, monoids.pop(), reorder))
         if any(get.result not in used for get in gets):
             self.scans = True
         return ""
@@ -263,8 +263,8 @@ class _LoopJudge:
                     return True
         return any(
             id(use) not in chain
-            for one in [parameter, *(r for step in chain.values() for r in step.results)]
-            for use in self.nest.uses.get(one, ())
+            for cell in [parameter, *(r for step in chain.values() for r in step.results)]
+            for use in self.nest.uses.get(cell, ())
             if not isinstance(use, Yield)
         )
 
@@ -278,10 +278,10 @@ class _LoopJudge:
                 continue
             touching = [a for a in inside if a.mem is mem]
             conflicts = [
-                found
+                dependence
                 for n, first in enumerate(touching)
                 for second in touching[n:]
-                if (first.is_store or second.is_store) and (found := conflict(self.nest, self.loop, first, second)) is not None
+                if (first.is_store or second.is_store) and (dependence := conflict(self.nest, self.loop, first, second)) is not None
             ]
             if not conflicts:
                 continue
@@ -299,10 +299,10 @@ class _LoopJudge:
         monoids = {a.accumulates.monoid for a in folded if a.accumulates}
         old = {id(a.accumulates.load) for a in folded if a.accumulates}
         if len(monoids) == 1 and all(
-            id(side.op) in old or side.accumulates is not None for found in conflicts for side in (found.first, found.second)
+            id(side.op) in old or side.accumulates is not None for dependence in conflicts for side in (dependence.first, dependence.second)
         ):
-            kept = all(a.accumulates.reorders for a in folded if a.accumulates)
-            self.folds.append(Fold(mem, monoids.pop(), kept, in_memory=True))
+            reorder = all(a.accumulates.reorders for a in folded if a.accumulates)
+            self.folds.append(Fold(mem, monoids.pop(), reorder, in_memory=True))
             return ""
         if mem in self.nest.allocated and self.rewritten(mem, touching):
             self.workspaces.append(mem)
@@ -310,8 +310,8 @@ class _LoopJudge:
         worst = next((c for c in conflicts if not (c.first.is_store and c.second.is_store)), conflicts[0])
         if worst.first.is_store and worst.second.is_store:
             return f"two iterations write one element of `{mem.name}`"
-        way = f", {abs(worst.distance)} apart" if worst.distance else ""
-        return f"an iteration reads an element of `{mem.name}` that another one writes{way}"
+        distance = f", {abs(worst.distance)} apart" if worst.distance else ""
+        return f"an iteration reads an element of `{mem.name}` that another one writes{distance}"
 
     def rewritten(self, mem: Value, touching: list[NestAccess]) -> bool:
         """Scratch memory of which each iteration reads only what it has written before, and nobody reads after the loop."""
@@ -334,21 +334,21 @@ def covers(nest: Nest, store: NestAccess, read: NestAccess, depth: int) -> bool:
     if not (store.exact and read.exact):
         return False
     common = 0
-    for one, two in zip(store.loops, read.loops, strict=False):
-        if one is not two:
+    for first, second in zip(store.loops, read.loops, strict=False):
+        if first is not second:
             break
         common += 1
     if common < depth:
         return False
     mine = store.loops[common:]
-    prime = {one.axis: Affine.of(one.axis + "'") for one in mine}
-    unknowns = {one.axis + "'": one.extent.substitute(prime) for one in mine}
+    prime = {first.axis: Affine.of(first.axis + "'") for first in mine}
+    unknowns = {first.axis + "'": first.extent.substitute(prime) for first in mine}
     known = nest.box(read.loops)
-    found = solve([(form.substitute(prime), other) for form, other in zip(store.index, read.index, strict=True)], unknowns, known)
-    if found.outcome is not SolveOutcome.SOLVED or found.free:
+    solution = solve([(form.substitute(prime), other) for form, other in zip(store.index, read.index, strict=True)], unknowns, known)
+    if solution.outcome is not SolveOutcome.SOLVED or solution.free:
         return False
     facts = nest.facts(read.loops)
-    return all(facts.proves_inside(found.values[name], extent) for name, extent in unknowns.items())
+    return all(facts.proves_inside(solution.values[name], extent) for name, extent in unknowns.items())
 
 
 def breaks(region: Region) -> bool:
@@ -393,13 +393,13 @@ def _first(region: Region, slot: Value) -> str:
 def carried_update(value: Value, parameter: Value) -> tuple[str, tuple[str, ...], list[Value]] | None:
     """The monoid by which a loop updates what it carries, through branches and inner loops: monoid, flags, and the parameters
     that change together (the pair of an argmin)."""
-    found = updates(value, lambda v: v is parameter)
-    if found is not None:
+    update = updates(value, lambda v: v is parameter)
+    if update is not None:
         combine = value.source
-        if found[0] in ("argmin", "argmax") and combine is not None:
+        if update[0] in ("argmin", "argmax") and combine is not None:
             operands = combine.operand_values
-            return found[0], (), list(operands[: len(operands) // 2])
-        return found[0], found[2], [parameter]
+            return update[0], (), list(operands[: len(operands) // 2])
+        return update[0], update[2], [parameter]
     match value.source:
         case If(condition=condition, then=then, otherwise=otherwise) as branch if otherwise is not None:
             if depends(condition, lambda v: v is parameter):
@@ -407,10 +407,10 @@ def carried_update(value: Value, parameter: Value) -> tuple[str, tuple[str, ...]
             number = branch.results.index(value)
             sides = [r.body[-1].operand_values[number] for r in (then, otherwise)]
             changed = [side for side in sides if side is not parameter]
-            inner = [one for side in changed if (one := carried_update(side, parameter)) is not None]
-            if not inner or len(inner) != len(changed) or any(one[0] != inner[0][0] for one in inner):
+            inner = [side_update for side in changed if (side_update := carried_update(side, parameter)) is not None]
+            if not inner or len(inner) != len(changed) or any(side_update[0] != inner[0][0] for side_update in inner):
                 return None
-            flags = tuple(flag for flag in inner[0][1] if all(flag in one[1] for one in inner))
+            flags = tuple(flag for flag in inner[0][1] if all(flag in side_update[1] for side_update in inner))
             return inner[0][0], flags, inner[0][2]
         case For(carried=carried) as loop if parameter in carried:
             number = loop.results.index(value)

@@ -71,13 +71,13 @@ class FieldValues:
             key = (id(op.mem), op.index, id(op.where), type(op.pad), repr(op.pad))
             if key in self._loads:
                 return [self._loads[key]]
-            made = self.owner.body.emit(op, name).results
-            self._loads[key] = made[0]
+            results = self.owner.body.emit(op, name).results
+            self._loads[key] = results[0]
         else:
-            made = self.owner.body.emit(op, name).results
-        for value in made:
+            results = self.owner.body.emit(op, name).results
+        for value in results:
             self.named[value.name] = value
-        return made
+        return results
 
     def const(self, value: float | int | bool, type: Tile) -> Value:
         return self.emit(Const(value=value, type=type))[0]
@@ -200,9 +200,9 @@ class _Replacement:
             return value
         if isinstance(new, Const):
             return value
-        made = self.simplified(new)
-        self.multiple[op] = made
-        return made[number]
+        results = self.simplified(new)
+        self.multiple[op] = results
+        return results[number]
 
     def simplified(self, op: Instruction) -> list[Value]:
         if isinstance(op, Select):
@@ -237,13 +237,13 @@ class _Replacement:
         if not clash and all(a is b for a, b in zip(op.operand_values, new.operand_values, strict=True)):
             return op.results[number]
         if isinstance(new, Reduce):
-            made = self.made.reduce(new.monoid, new.values, new.over, new.flags)
+            results = self.made.reduce(new.monoid, new.values, new.over, new.flags)
         elif isinstance(new, Scan):
-            made = self.made.emit(rebuilt(new, lambda v: self.made.stretched(v, new.over)))
+            results = self.made.emit(rebuilt(new, lambda v: self.made.stretched(v, new.over)))
         else:
-            made = self.made.emit(new)
-        self.multiple[op] = made
-        return made[number]
+            results = self.made.emit(new)
+        self.multiple[op] = results
+        return results[number]
 
     def captures(self, op: Reduce | Scan | Contract, axis: str) -> bool:
         """Whether a replacement that names the bound axis enters: the axis that it replaces occurs below."""
@@ -257,11 +257,11 @@ class _Replacement:
         if len(form.terms) != 1 or form.constant or form.terms[0][1] != 1 or self.made.axes.get(str(form)) != self.made.axes[axis]:
             raise Refused("running values are read at other places than where they were stored", op.span, axis)
         operand = self.of(op.value)
-        made = self.made.emit(rebuilt(op, lambda v: self.made.stretched(operand, (str(form),)), over=(str(form),)))
-        return made[0]
+        results = self.made.emit(rebuilt(op, lambda v: self.made.stretched(operand, (str(form),)), over=(str(form),)))
+        return results[0]
 
 
-def folded_index(made: FieldValues, op: Binary) -> Value | None:
+def folded_index(field: FieldValues, op: Binary) -> Value | None:
     """Arithmetic of index values that is affine, as one `index`."""
     if op.operator not in ("add", "sub", "mul"):
         return None
@@ -269,36 +269,36 @@ def folded_index(made: FieldValues, op: Binary) -> Value | None:
     if a is None or b is None:
         return None
     if op.operator == "add":
-        return made.index(a + b)
+        return field.index(a + b)
     if op.operator == "sub":
-        return made.index(a - b)
+        return field.index(a - b)
     if a.value is not None:
-        return made.index(b * a.value)
-    return made.index(a * b.value) if b.value is not None else None
+        return field.index(b * a.value)
+    return field.index(a * b.value) if b.value is not None else None
 
 
-def guarded_load(made: FieldValues, mem: Value, index: tuple[Affine, ...], conditions: Sequence[Value], name: str = "") -> Value:
+def guarded_load(field: FieldValues, mem: Value, index: tuple[Affine, ...], conditions: Sequence[Value], name: str = "") -> Value:
     """A load that must not touch memory where the conditions don't hold, unless its index is inside there too."""
     dims = mem_of(mem).dims
-    facts = made.facts()
+    facts = field.facts()
     where = None
     if conditions and not all(facts.proves_inside(form, dim) for form, dim in zip(index, dims, strict=True)):
-        where = made.conjunction(conditions)
-    return made.emit(Load(mem=mem, index=index, where=where), name)[0]
+        where = field.conjunction(conditions)
+    return field.emit(Load(mem=mem, index=index, where=where), name)[0]
 
 
-def padded(made: FieldValues, condition: Value, load: Value, otherwise: Value, context: Sequence[Value]) -> Value | None:
+def padded(field: FieldValues, condition: Value, load: Value, otherwise: Value, context: Sequence[Value]) -> Value | None:
     """`condition ? load : constant` as one load with `pad`, when the load is guarded by just that condition; without `where`
     when the condition says no more and no less than that the index is inside."""
     op, constant = load.source, otherwise.source
     if not isinstance(op, Load) or not isinstance(constant, Const) or op.pad is not None or op.where is None:
         return None
-    if op.where is not made.conjunction([*context, condition]):
+    if op.where is not field.conjunction([*context, condition]):
         return None
     bounds = [f for form, dim in zip(op.index, mem_of(op.mem).dims, strict=True) for f in (form, dim - 1 - form)]
-    facts = made.facts(*context)
+    facts = field.facts(*context)
     needed = [form for form in bounds if not facts.proves(form)]
     said = constraints_of(condition)
     exactly = said is not None and all(f in bounds or facts.proves(f) for f in said) and all(f in said for f in needed)
     where = None if exactly else op.where  # with `pad` an index outside is harmless
-    return made.emit(Load(mem=op.mem, index=op.index, where=where, pad=constant.value, span=op.span), load.name)[0]
+    return field.emit(Load(mem=op.mem, index=op.index, where=where, pad=constant.value, span=op.span), load.name)[0]

@@ -15,8 +15,8 @@ def where_inside(guards: Iterable[Value], load: Load) -> frozenset[Affine] | Non
     promise."""
     wanted = {form for dim in range(mem_of(load.mem).rank) for form in _place(load, dim)}
     own = set(conditions(load.where)) if load.where is not None else set()
-    found = {form for guard in guards for form in conditions(guard)}
-    return frozenset(form for form in found if form is not None) if found == own and own <= wanted else None
+    forms = {form for guard in guards for form in conditions(guard)}
+    return frozenset(form for form in forms if form is not None) if forms == own and own <= wanted else None
 
 
 def _place(load: Load, dim: int) -> tuple[Affine, Affine]:

@@ -72,8 +72,8 @@ class Homogeneity:
             case Unary(operator="neg", value=inner) | Cast(value=inner):
                 return self.degree(inner)
             case Binary(operator="mul", left=a, right=b) | Contract(a=a, b=b, accumulator=None):
-                one, two = self.degree(a), self.degree(b)
-                return self._no("the maximum is in both factors of a product") if one == 1 and two == 1 else self._both(one, two)
+                first, second = self.degree(a), self.degree(b)
+                return self._no("the maximum is in both factors of a product") if first == 1 and second == 1 else self._both(first, second)
             case Binary(operator="div", left=a, right=b):
                 return self.degree(a) if self.degree(b) == 0 else self._no("the maximum is in a divisor")
             case Binary(operator="add" | "sub", left=a, right=b):
@@ -86,8 +86,8 @@ class Homogeneity:
             case _:
                 return self._no("the maximum is used other than in exp(x - maximum)")
 
-    def _both(self, one: int | None, two: int | None) -> int | None:
-        return None if one is None or two is None else one + two
+    def _both(self, first: int | None, second: int | None) -> int | None:
+        return None if first is None or second is None else first + second
 
     def _no(self, reason: str) -> int | None:
         self.reason = self.reason or reason
@@ -95,14 +95,14 @@ class Homogeneity:
 
     def _exponential(self, value: Value) -> int | None:
         """exp(c * (x - m)) with x and c free of m, one c everywhere."""
-        found = exponential_of(value)
-        if found is None or found.right is not self.maximum:
+        exponential = exponential_of(value)
+        if exponential is None or exponential.right is not self.maximum:
             return self._no("the maximum is used other than in exp(x - maximum)")
-        if self.reaches(found.left):
+        if self.reaches(exponential.left):
             return self._no("x of exp(x - maximum) depends on the maximum itself")
-        if self.exponential is not None and not self.exponential.same_base(found):
+        if self.exponential is not None and not self.exponential.same_base(exponential):
             return self._no("the exponentials have different factors")
-        self.exponential = found
+        self.exponential = exponential
         return 1
 
 
@@ -111,7 +111,8 @@ def is_number(value: Value, number: float) -> bool:
     return isinstance(value.source, Const) and value.source.value == number
 
 
-def _same(one: Value | None, two: Value | None) -> bool:
-    if one is None or two is None:
-        return one is two
-    return one is two or (isinstance(one.source, Const) and isinstance(two.source, Const) and one.source.value == two.source.value)
+def _same(first: Value | None, second: Value | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    a, b = first.source, second.source
+    return first is second or (isinstance(a, Const) and isinstance(b, Const) and a.value == b.value)

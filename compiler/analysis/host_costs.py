@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from compiler.analysis.ranges import Ranges
 from compiler.hir.control import Call, For, If, While
 from compiler.hir.core import FLOAT_FUNCTIONS, Binary, Cast, Const, Unary, dtype_of
-from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, pointee
+from compiler.hir.host import MATCHED, Checked, Clear, Copy, Element, Local, MatchBytes, Member, Narrow, Quotient, ReadBytes, pointee
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.layout import size_of
 from compiler.hir.memory import Check, GetSlot, MakeSlot, SetSlot
@@ -57,8 +57,8 @@ class Cost:
             return self
         lines: dict[Span | None, float] = {}
         for own, cycles in self.lines.items():
-            place = span if own is None or own.path != span.path else own
-            lines[place] = lines.get(place, 0.0) + cycles
+            line_span = span if own is None or own.path != span.path else own
+            lines[line_span] = lines.get(line_span, 0.0) + cycles
         return Cost(self.instructions, self.cycles, lines)
 
     def costliest(self, count: int) -> list[tuple[Span | None, float]]:
@@ -180,6 +180,10 @@ def _instructions(op: Instruction) -> int:
             return 0
         case Element():
             return 1 if op.site < 0 else 3
+        case ReadBytes():
+            return 1 if op.site < 0 else 4
+        case MatchBytes():
+            return (3 if op.site >= 0 else 0) + 4 * len(op.values) * (MATCHED // 32)
         case Checked():
             return 2 if not is_wide(dtype_of(op.left)) else 4
         case Check():

@@ -45,42 +45,42 @@ class EffectFinding:
 
 def findings(module: HirModule, name: str) -> tuple[EffectFinding, ...]:
     """All that a function does by itself or by what it calls, each place once, by the shortest way there."""
-    ways = _ways(module, name)
-    found = [
-        EffectFinding(kind, what, (*way, EffectStep(current, op.span)))
-        for current, way in ways.items()
-        for kind, what, op in _own(module, module.functions[current])
+    paths = _ways(module, name)
+    effects = [
+        EffectFinding(kind, detail, (*path, EffectStep(current, op.span)))
+        for current, path in paths.items()
+        for kind, detail, op in _own(module, module.functions[current])
     ]
     circles: set[frozenset[str]] = set()
-    for current, way in ways.items():
+    for current, path in paths.items():
         around = _around(module, current)
         members = frozenset(step.function for step in around)
         if around and members not in circles:
             circles.add(members)
-            found.append(EffectFinding(EffectKind.RECURSION, current, (*way, *around)))
-    return tuple(found)
+            effects.append(EffectFinding(EffectKind.RECURSION, current, (*path, *around)))
+    return tuple(effects)
 
 
 def _ways(module: HirModule, name: str) -> dict[str, tuple[EffectStep, ...]]:
     """Every function of the module that `name` reaches, itself first, and the calls of the shortest way there."""
-    ways: dict[str, tuple[EffectStep, ...]] = {name: ()}
+    paths: dict[str, tuple[EffectStep, ...]] = {name: ()}
     waiting = [name]
     while waiting:
         current = waiting.pop(0)
         for call in _calls(module.functions[current]):
             target = module.functions.get(call.function)
-            if target is not None and not target.is_elsewhere and call.function not in ways:
-                ways[call.function] = (*ways[current], EffectStep(current, call.span))
+            if target is not None and not target.is_elsewhere and call.function not in paths:
+                paths[call.function] = (*paths[current], EffectStep(current, call.span))
                 waiting.append(call.function)
-    return ways
+    return paths
 
 
 def _around(module: HirModule, name: str) -> tuple[EffectStep, ...]:
     """The shortest circle of calls from a function to itself; empty when there is none."""
-    for reached, way in _ways(module, name).items():
+    for reached, path in _ways(module, name).items():
         for call in _calls(module.functions[reached]):
             if call.function == name:
-                return (*way, EffectStep(reached, call.span))
+                return (*path, EffectStep(reached, call.span))
     return ()
 
 

@@ -69,13 +69,13 @@ class _Lift:
         self.memory.find_written(source, self.values)
         self.region(source.body)
         self.memory.store_all()
-        made = normal_form(self.made.owner.finish(), self.memory.refusals)
-        joined = digits_joined(made)
-        if joined is not made:
-            made = normal_form(joined, {})
+        function = normal_form(self.made.owner.finish(), self.memory.refusals)
+        joined = digits_joined(function)
+        if joined is not function:
+            function = normal_form(joined, {})
         for name in ("results", "kernel_info", "constraints", "linkage", "calling_convention", "attributes", "sites"):
-            setattr(made, name, getattr(source, name))
-        return made
+            setattr(function, name, getattr(source, name))
+        return function
 
     def bind(self, old: Value, new: Value) -> None:
         self.values[old] = new
@@ -144,12 +144,12 @@ class _Lift:
         unproved = [form for form in known or () if not facts.proves(form)]
         if known is None or (unproved and not self.assumes(unproved)):
             condition = self.values[op.condition]
-            place = condition.source.of if isinstance(condition.source, InBounds) else Affine()
-            found = [name for name in place.names if name in self.made.named and self.made.named[name].source is not None]
-            if not self.apart or not found:
+            position = condition.source.of if isinstance(condition.source, InBounds) else Affine()
+            checked = [name for name in position.names if name in self.made.named and self.made.named[name].source is not None]
+            if not self.apart or not checked:
                 raise Refused("a check that is made as the program runs reports the first fault in the order of the loops", op.span)
             self.put_apart(op, condition)
-            for name in found:
+            for name in checked:
                 self.checked.setdefault(name, []).append(condition)
 
     def put_apart(self, op: Check, condition: Value) -> None:
@@ -160,8 +160,8 @@ class _Lift:
             if frame.axis not in axes:
                 nothing = Compare(operator="le", left=self.made.index(frame.extent), right=self.made.const(0, INDEX))
                 never += self.made.emit(nothing)
-        for one in never:
-            held = self.made.emit(Binary(operator="or", left=held, right=one))[0]
+        for test in never:
+            held = self.made.emit(Binary(operator="or", left=held, right=test))[0]
         values = tuple(self.values[value] for value in op.values)
         self.made.emit(Check(condition=held, values=values, code=op.code, site=op.site))
 
@@ -271,12 +271,12 @@ class _Lift:
         else:
             extent = upper(span.ceildiv(abs(op.step)), axes)
         axis = self.axis_for(op, variable, extent)
-        here = Affine.of(axis)
+        position = Affine.of(axis)
         within: Value | None = None
         if varies:
-            of, below = here - (low - start), span.ceildiv(abs(op.step))
+            of, below = position - (low - start), span.ceildiv(abs(op.step))
             within = self.made.emit(InBounds(of=of, below=below, span=op.span))[0]
-        self.bind_variable(op.variable, start + here * op.step)
+        self.bind_variable(op.variable, start + position * op.step)
         return LiftedLoop(op, axis, extent), within
 
     def bind_variable(self, variable: Value, form: Affine) -> None:
@@ -290,7 +290,7 @@ class _Lift:
         along = dimensions(op)
         free = [axis for axis, have in self.made.axes.items() if have == extent and axis not in around]
         shared = {axis: len(self.along.get(axis, set()) & along) for axis in free}
-        axis = max(free, key=lambda one: (shared[one], _base(one) == _base(variable)), default=None)
+        axis = max(free, key=lambda name: (shared[name], _base(name) == _base(variable)), default=None)
         if axis is None or (shared[axis] == 0 and (along or _base(axis) != _base(variable))):
             axis = self.made.fresh_axis(variable, extent)
         self.along.setdefault(axis, set()).update(along)

@@ -48,12 +48,12 @@ class Update:
         return other is not None and (self.monoid, self.members, self.elements) == (other.monoid, other.members, other.elements)
 
 
-def close(made: FieldValues, memory: LiftedMemory, frame: LiftedLoop, cells: list[Cell], mark: int) -> list[Value]:
+def close(field: FieldValues, memory: LiftedMemory, frame: LiftedLoop, cells: list[Cell], mark: int) -> list[Value]:
     """The values that the cells have after the loop; inside, events since `mark` get the running values they read."""
-    return _Closing(made, memory, frame, cells, mark).run()
+    return _Closing(field, memory, frame, cells, mark).run()
 
 
-def match_update(made: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> Update | None:
+def match_update(field: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> Update | None:
     """`value` as `old (+) e`, e free of old, through selects that keep the old value."""
 
     def free(part: Value) -> bool:
@@ -62,7 +62,7 @@ def match_update(made: FieldValues, memory: LiftedMemory, value: Value, old: Val
     match value.source:
         case Binary(operator=operator, left=left, right=right, flags=flags):
             if operator == "sub" and left is old and free(right):
-                return Update("add", (old,), (made.emit(Unary(operator="neg", value=right))[0],), flags)
+                return Update("add", (old,), (field.emit(Unary(operator="neg", value=right))[0],), flags)
             if operator not in COMMUTATIVE:
                 return None
             if left is old and free(right):
@@ -72,11 +72,11 @@ def match_update(made: FieldValues, memory: LiftedMemory, value: Value, old: Val
             # (old + a) + b: the same monoid again
             for first, second in ((left, right), (right, left)):
                 if free(second) and not free(first):
-                    inner = match_update(made, memory, first, old)
+                    inner = match_update(field, memory, first, old)
                     if inner is not None and inner.monoid == operator and len(inner.members) == 1 and not inner.assumes:
                         common = tuple(flag for flag in flags if flag in inner.flags)
                         if reorders(operator, dtype_of(old), common):
-                            joined = made.emit(Binary(operator=operator, left=inner.elements[0], right=second, flags=common))[0]
+                            joined = field.emit(Binary(operator=operator, left=inner.elements[0], right=second, flags=common))[0]
                             return Update(operator, (old,), (joined,), common)
             return None
         case Combine(monoid=monoid, operands_=operands) as combine:
@@ -88,35 +88,36 @@ def match_update(made: FieldValues, memory: LiftedMemory, value: Value, old: Val
             return Update(monoid, members, elements)
         case Select(condition=condition, then=then, otherwise=otherwise):
             if not free(condition):
-                return _extreme(made, memory, value, old)
+                return _extreme(field, memory, value, old)
             if otherwise is old or then is old:
-                inner = match_update(made, memory, then if otherwise is old else otherwise, old)
+                inner = match_update(field, memory, then if otherwise is old else otherwise, old)
                 if inner is None:
                     return None
-                nothing = made.identity(inner.monoid, [dtype_of(e) for e in inner.elements])
+                nothing = field.identity(inner.monoid, [dtype_of(e) for e in inner.elements])
                 pairs = zip(inner.elements, nothing, strict=True)
-                chosen = tuple(made.select(condition, e, n) if otherwise is old else made.select(condition, n, e) for e, n in pairs)
+                chosen = tuple(field.select(condition, e, n) if otherwise is old else field.select(condition, n, e) for e, n in pairs)
                 return Update(inner.monoid, inner.members, chosen, inner.flags, inner.assumes)
-            one, two = match_update(made, memory, then, old), match_update(made, memory, otherwise, old)
-            if one is None or two is None or (one.monoid, one.members) != (two.monoid, two.members):
+            on_true, on_false = match_update(field, memory, then, old), match_update(field, memory, otherwise, old)
+            if on_true is None or on_false is None or (on_true.monoid, on_true.members) != (on_false.monoid, on_false.members):
                 return None
-            chosen = tuple(made.select(condition, a, b) for a, b in zip(one.elements, two.elements, strict=True))
-            return Update(one.monoid, one.members, chosen, tuple(f for f in one.flags if f in two.flags), one.assumes or two.assumes)
+            chosen = tuple(field.select(condition, a, b) for a, b in zip(on_true.elements, on_false.elements, strict=True))
+            flags = tuple(flag for flag in on_true.flags if flag in on_false.flags)
+            return Update(on_true.monoid, on_true.members, chosen, flags, on_true.assumes or on_false.assumes)
         case _:
             return None
 
 
-def _extreme(made: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> Update | None:
+def _extreme(field: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> Update | None:
     """`x > old ? x : old` is max for all but NaN, which it passes over, and zeros, of which it keeps the first."""
     op = value.source
     assert isinstance(op, Select)
     side = compared(op.condition, old)
-    if side is None or op.otherwise is not old or (made.strict and is_float(dtype_of(old))):
+    if side is None or op.otherwise is not old or (field.strict and is_float(dtype_of(old))):
         return None
     monoid, x, _ = side
     if op.then is not x or old in memory.placeholders_in(x):
         return None
-    return Update(monoid, (old,), (without_nan(made, monoid, x),), assumes=True)
+    return Update(monoid, (old,), (without_nan(field, monoid, x),), assumes=True)
 
 
 def _grown_by(value: Value, old: Value) -> Value:
@@ -139,11 +140,11 @@ def compared(condition: Value, old: Value) -> tuple[str, Value, bool] | None:
             return None
 
 
-def without_nan(made: FieldValues, monoid: str, x: Value) -> Value:
+def without_nan(field: FieldValues, monoid: str, x: Value) -> Value:
     if not is_float(dtype_of(x)):
         return x
-    (nothing,) = made.identity(monoid, [dtype_of(x)])
-    return made.select(made.emit(IsNan(value=x))[0], nothing, x)
+    (nothing,) = field.identity(monoid, [dtype_of(x)])
+    return field.select(field.emit(IsNan(value=x))[0], nothing, x)
 
 
 @define(eq=False)
@@ -186,23 +187,23 @@ class _Closing:
             self.done(cell, pending, cell.initial, cell.initial)
             return True
         waiting = {other.placeholder for other in pending}
-        found = self.paired(cell, pending) or match_update(self.made, self.memory, final, old)
-        if found is None:
+        update_ = self.paired(cell, pending) or match_update(self.made, self.memory, final, old)
+        if update_ is None:
             if self.rescaled(cell, final, pending):
                 return True
             if not waiting & self.memory.placeholders_in(final):
                 self.last_value(cell, pending)
                 return True
             return False
-        members = [other for member in found.members for other in pending if other.placeholder is member]
-        if len(members) != len(found.members):
+        members = [other for member in update_.members for other in pending if other.placeholder is member]
+        if len(members) != len(update_.members):
             return False
-        if any(waiting & self.memory.placeholders_in(element) for element in found.elements):
+        if any(waiting & self.memory.placeholders_in(element) for element in update_.elements):
             return False
         for other in members:
-            if len(members) > 1 and not found.same(self.update_of(other, pending)):
+            if len(members) > 1 and not update_.same(self.update_of(other, pending)):
                 return False
-        return self.fold(found, members, pending)
+        return self.fold(update_, members, pending)
 
     def rescaled(self, cell: Cell, final: Value, pending: list[Cell]) -> bool:
         """Whether the cell is a sum that follows a running maximum of this loop; then it is settled."""
@@ -229,8 +230,8 @@ class _Closing:
                 continue
             before, after = self.at_iteration[placeholder], self.at_iteration[cell.inner]
             start, total = cell.initial, self.results[placeholder]
-            found = Growing(self.frame.axis, guards, element, before, after, start, total)
-            self.maxima[placeholder] = with_nan(self.made, found) if update.assumes else found
+            growing = Growing(self.frame.axis, guards, element, before, after, start, total)
+            self.maxima[placeholder] = with_nan(self.made, growing) if update.assumes else growing
         return list(self.maxima.values())
 
     def update_of(self, cell: Cell, pending: list[Cell]) -> Update | None:
@@ -245,35 +246,35 @@ class _Closing:
         known = {p: v for p, v in self.at_iteration.items() if p in used or p.source is not None}
         return self.made.replace(value, known, {}) if used & set(known) else value
 
-    def fold(self, found: Update, members: list[Cell], pending: list[Cell]) -> bool:
+    def fold(self, update: Update, members: list[Cell], pending: list[Cell]) -> bool:
         initials = [cell.initial for cell in members]
-        kept = reorders(found.monoid, dtype_of(initials[0]), found.flags)
-        plain = self.made.is_identity(found.monoid, initials)
-        asked = found.assumes or any(cell.placeholder in self.memory.assumed_numbers for cell in members)
+        reorder = reorders(update.monoid, dtype_of(initials[0]), update.flags)
+        plain = self.made.is_identity(update.monoid, initials)
+        asked = update.assumes or any(cell.placeholder in self.memory.assumed_numbers for cell in members)
         if asked and not all(self.never_nan(cell.initial) for cell in members):
             return False
-        if not kept and not plain:
+        if not reorder and not plain:
             for cell in members:
                 self.refuse(cell, pending, f"the order in which `{cell.name}` is summed up is fixed")
             return True
-        counted = self.counted(found, members[0]) if len(members) == 1 else None
+        counted = self.counted(update, members[0]) if len(members) == 1 else None
         if counted is not None:
             self.done(members[0], pending, *counted)
             return True
-        flags = tuple(flag for flag in found.flags if flag in ("reassoc", "contract"))
-        totals = self.made.reduce(found.monoid, found.elements, (self.frame.axis,), flags)
+        flags = tuple(flag for flag in update.flags if flag in ("reassoc", "contract"))
+        totals = self.made.reduce(update.monoid, update.elements, (self.frame.axis,), flags)
         if not plain:
-            totals = self.join(found, initials, totals)
+            totals = self.join(update, initials, totals)
         for cell, total in zip(members, totals, strict=True):
             self.results[cell.placeholder] = total
-            self.running[cell.placeholder] = (found, cell)
+            self.running[cell.placeholder] = (update, cell)
             pending.remove(cell)
         return True
 
-    def join(self, found: Update, first: list[Value], second: list[Value]) -> list[Value]:
+    def join(self, update: Update, first: list[Value], second: list[Value]) -> list[Value]:
         if len(first) == 1:
-            return self.made.emit(Binary(operator=found.monoid, left=first[0], right=second[0], flags=found.flags))
-        return self.made.emit(Combine(monoid=found.monoid, operands_=(*first, *second)))
+            return self.made.emit(Binary(operator=update.monoid, left=first[0], right=second[0], flags=update.flags))
+        return self.made.emit(Combine(monoid=update.monoid, operands_=(*first, *second)))
 
     def never_nan(self, initial: Value) -> bool:
         """A start that is surely no NaN; that of an outer loop's cell is asked for there."""
@@ -286,11 +287,11 @@ class _Closing:
             return True
         return False
 
-    def counted(self, found: Update, cell: Cell) -> tuple[Value, Value] | None:
+    def counted(self, update: Update, cell: Cell) -> tuple[Value, Value] | None:
         """An index stepped by a constant is affine: its value after the loop, and in an iteration."""
-        (element,) = found.elements
+        (element,) = update.elements
         step, start = affine_value(element), affine_value(cell.initial)
-        if found.monoid != "add" or dtype_of(cell.initial) != "index" or step is None or start is None or step.value is None:
+        if update.monoid != "add" or dtype_of(cell.initial) != "index" or step is None or start is None or step.value is None:
             return None
         extent = self.frame.extent
         if not self.made.facts().proves(extent):
@@ -365,21 +366,21 @@ class _Closing:
             self.memory.rescaled_since(self.mark, partial(rescaled_event, self.made, self.memory, growing))
 
     def run_along(self, placeholder: Value) -> None:
-        found, cell = self.running[placeholder]
-        if len(found.members) > 1:
+        update, cell = self.running[placeholder]
+        if len(update.members) > 1:
             reason = f"`{cell.name}`, a running place of an extreme, is read inside the loop over `{self.frame.variable}`"
             self.memory.refusals[placeholder] = Refused(reason, cell.span, self.frame.variable)
             self.at_iteration[placeholder] = placeholder
             return
-        flags = tuple(flag for flag in found.flags if flag in ("reassoc", "contract"))
-        (element,) = found.elements
+        flags = tuple(flag for flag in update.flags if flag in ("reassoc", "contract"))
+        (element,) = update.elements
         axis = self.frame.axis
         element = self.made.stretched(element, (axis,))
         values = []
         for exclusive in (True, False):
-            value = self.made.scan(found.monoid, element, axis, exclusive, flags)
-            if not self.made.is_identity(found.monoid, [cell.initial]):
-                value = self.join(found, [cell.initial], [value])[0]
+            value = self.made.scan(update.monoid, element, axis, exclusive, flags)
+            if not self.made.is_identity(update.monoid, [cell.initial]):
+                value = self.join(update, [cell.initial], [value])[0]
             values.append(value)
         self.at_iteration[placeholder] = values[0]
         if placeholder in self.memory.placeholders_in(cell.inner) and cell.inner is not placeholder:

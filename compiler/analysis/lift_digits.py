@@ -24,8 +24,8 @@ from runtime.records import define, frozen
 
 def digits_joined(function: HirFunction) -> HirFunction:
     """The field with such axes as one; itself where it has none."""
-    while (found := next(_pairs(function), None)) is not None:
-        function = _Joining(function, found).run()
+    while (pair := next(_pairs(function), None)) is not None:
+        function = _Joining(function, pair).run()
     return function
 
 
@@ -77,8 +77,8 @@ def _together(function: HirFunction, tile: str, within: str, size: int) -> bool:
 
 
 def _forms(op: Instruction) -> Iterator[Affine]:
-    for one in op.__attrs_attrs__:
-        value = getattr(op, one.name)
+    for attribute in op.__attrs_attrs__:
+        value = getattr(op, attribute.name)
         for form in value if isinstance(value, tuple) else (value,):
             if isinstance(form, Affine):
                 yield form
@@ -167,8 +167,8 @@ class _Joining:
         if isinstance(new, Store):
             self.made.owner.body.emit(new)
             return
-        made = self.simple(new) or self.made.emit(new, op.results[0].name)
-        for old, value in zip(op.results, made, strict=True):
+        results = self.simple(new) or self.made.emit(new, op.results[0].name)
+        for old, value in zip(op.results, results, strict=True):
             self.values[old] = value
             if old.name != value.name:
                 self.names[old.name] = Affine.of(value.name)

@@ -109,10 +109,10 @@ class MemoryEvents:
 
     def allocate(self, old: Value) -> Value:
         assert isinstance(old.source, Alloc)
-        made = self.made.owner.value(old.name, old.type)
-        self.scratch.add(made)
-        self.written[made] = old.source.span
-        return made
+        memory = self.made.owner.value(old.name, old.type)
+        self.scratch.add(memory)
+        self.written[memory] = old.source.span
+        return memory
 
     # ---- placeholders ----
 
@@ -141,10 +141,10 @@ class MemoryEvents:
             if open_:
                 stack.extend(open_)
                 continue
-            found: frozenset[Value] = frozenset()
+            placeholders: frozenset[Value] = frozenset()
             for v in below:
-                found |= self._placeholders[v]
-            self._placeholders[current] = found
+                placeholders |= self._placeholders[v]
+            self._placeholders[current] = placeholders
             stack.pop()
         return self._placeholders[value]
 
@@ -155,12 +155,12 @@ class MemoryEvents:
         return [*value.source.operand_values, *named]
 
     def _in_forms(self, forms: Sequence[Affine]) -> frozenset[Value]:
-        found: frozenset[Value] = frozenset()
+        placeholders: frozenset[Value] = frozenset()
         for form in forms:
             for name in form.names:
                 if name in self.made.named:
-                    found |= self.placeholders_in(self.made.named[name])
-        return found
+                    placeholders |= self.placeholders_in(self.made.named[name])
+        return placeholders
 
     # ---- recording ----
 
@@ -168,26 +168,26 @@ class MemoryEvents:
         return len(self.events) + len(self.reads)
 
     def _since(self, mark: int) -> list[MemoryEvent | PendingRead]:
-        everything: list[MemoryEvent | PendingRead] = sorted([*self.events, *self.reads], key=lambda one: self._order[id(one)])
+        everything: list[MemoryEvent | PendingRead] = sorted([*self.events, *self.reads], key=lambda event: self._order[id(event)])
         return everything[mark:]
 
     def used_since(self, mark: int) -> set[Value]:
-        found: set[Value] = set()
-        for one in self._since(mark):
-            values = [*one.conditions, *(one.elements if isinstance(one, MemoryEvent) else ())]
+        placeholders: set[Value] = set()
+        for event in self._since(mark):
+            values = [*event.conditions, *(event.elements if isinstance(event, MemoryEvent) else ())]
             for value in values:
-                found |= self.placeholders_in(value)
-            found |= self._in_forms(one.index)
-        return found
+                placeholders |= self.placeholders_in(value)
+            placeholders |= self._in_forms(event.index)
+        return placeholders
 
     def replace_since(self, mark: int, known: dict[Value, Value]) -> None:
         """Put running values in the events recorded since the mark."""
         change = self.made.replacement(known, {})
-        for one in self._since(mark):
-            one.conditions = tuple(change.of(v) for v in one.conditions)
-            one.index = tuple(change.form(form) for form in one.index)
-            if isinstance(one, MemoryEvent):
-                one.elements = tuple(change.of(v) for v in one.elements)
+        for event in self._since(mark):
+            event.conditions = tuple(change.of(v) for v in event.conditions)
+            event.index = tuple(change.form(form) for form in event.index)
+            if isinstance(event, MemoryEvent):
+                event.elements = tuple(change.of(v) for v in event.elements)
 
     def load(self, mem: Value, index: tuple[Affine, ...], conditions: Sequence[Value], frames: tuple[LiftedLoop, ...], op: Load) -> Value:
         if mem not in self.written:
@@ -218,18 +218,18 @@ class MemoryEvents:
         span: Span | None,
     ) -> None:
         event = MemoryEvent(mem, index, (value,), tuple(conditions), frames, len(self.events), span)
-        found = self._accumulated(value, event)
-        if found is not None:
-            self._sums(event, found)
+        accumulated = self._accumulated(value, event)
+        if accumulated is not None:
+            self._sums(event, accumulated)
         self._order[id(event)] = len(self._order)
         self.events.append(event)
 
-    def _sums(self, event: MemoryEvent, found: _Accumulated) -> None:
+    def _sums(self, event: MemoryEvent, accumulated: _Accumulated) -> None:
         """The event as an accumulation, unless it is one over no axis: that is only a value computed from the old one."""
-        resets = [one.frames for one in self.events[: event.position] if one.mem is event.mem and one.monoid is None]
+        resets = [other.frames for other in self.events[: event.position] if other.mem is event.mem and other.monoid is None]
         before = event.elements
-        event.monoid, event.reads, event.elements = found.monoid, found.reads, found.elements
-        event.flags, event.component = found.flags, found.component
+        event.monoid, event.reads, event.elements = accumulated.monoid, accumulated.reads, accumulated.elements
+        event.flags, event.component = accumulated.flags, accumulated.component
         event.fresh = max((common_loops(resetting, event.frames) for resetting in resets), default=0)
         if not event.missing:
             event.monoid, event.reads, event.elements, event.component = None, (), before, 0
@@ -237,16 +237,16 @@ class MemoryEvents:
     def rescaled_since(self, mark: int, judge: Callable[[MemoryEvent], tuple[PendingRead, Value] | None]) -> None:
         """Stores since the mark that rescale the element which they add to (`judge` says which one they read, and what they add) become
         accumulations."""
-        for one in self._since(mark):
-            found = judge(one) if isinstance(one, MemoryEvent) and one.monoid is None else None
-            if found is not None and isinstance(one, MemoryEvent):
-                self._sums(one, _Accumulated("add", (found[0],), (found[1],), ("reassoc", "contract")))
+        for event in self._since(mark):
+            rescaled = judge(event) if isinstance(event, MemoryEvent) and event.monoid is None else None
+            if rescaled is not None and isinstance(event, MemoryEvent):
+                self._sums(event, _Accumulated("add", (rescaled[0],), (rescaled[1],), ("reassoc", "contract")))
 
     def own_element(self, read: PendingRead, event: MemoryEvent) -> bool:
         """Whether it reads the event's own element, where nothing was stored since."""
         if read.index != event.index or read.frames != event.frames or read.mem is not event.mem:
             return False
-        return all(one.mem is not read.mem for one in self.events[read.position : event.position])
+        return all(other.mem is not read.mem for other in self.events[read.position : event.position])
 
     def _accumulated(self, value: Value, event: MemoryEvent) -> _Accumulated | None:
         """The stored value as `old (+) e`, old the element itself read in the same iteration."""
@@ -294,16 +294,16 @@ class MemoryEvents:
             return None
         if read.mem is not event.mem and not any_mem:
             return None
-        since = [one for one in self.events[read.position :] if one.mem is read.mem]
-        if any(not any_mem or read not in one.reads for one in since):
+        since = [other for other in self.events[read.position :] if other.mem is read.mem]
+        if any(not any_mem or read not in other.reads for other in since):
             return None
         return read
 
 
-def common_loops(one: Sequence[LiftedLoop], other: Sequence[LiftedLoop]) -> int:
+def common_loops(first: Sequence[LiftedLoop], other: Sequence[LiftedLoop]) -> int:
     """How many loops both stand in, from the outermost."""
     number = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(first, other, strict=False):
         if a is not b:
             break
         number += 1

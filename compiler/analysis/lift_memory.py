@@ -90,10 +90,10 @@ class LiftedMemory(MemoryEvents):
         for event in reversed(self.events[:before]):
             if event.mem is not mem:
                 continue
-            found = self._writer(event, index, frames, context, span, own)
-            if found is None:
+            writer = self._writer(event, index, frames, context, span, own)
+            if writer is None:
                 continue
-            conditions, mapping, common = found
+            conditions, mapping, common = writer
             if event.monoid is None:
                 value = self.made.replace(self.resolved(event.value), {}, mapping)
             else:
@@ -174,17 +174,17 @@ class LiftedMemory(MemoryEvents):
             same = own is not None and own.monoid == event.monoid and missing & shared <= set(own.missing)
             if not same:
                 raise Refused(f"`{event.mem.name}` is read while the loop over `{sorted(missing & shared)[0]}` still adds to it", span)
-        found = self._solve(event, index, frames, event.frames[common:], missing)
-        if found.outcome is SolveOutcome.NEVER:
+        solution = self._solve(event, index, frames, event.frames[common:], missing)
+        if solution.outcome is SolveOutcome.NEVER:
             self._not_before(event, index, frames, common, span, own)
             return None
-        if found.outcome is SolveOutcome.UNKNOWN:
+        if solution.outcome is SolveOutcome.UNKNOWN:
             raise Refused(f"which iteration wrote the element of `{event.mem.name}` that is read can't be told", span)
-        if found.free:
+        if solution.free:
             raise Refused(
-                f"several iterations of `{found.free[0].rstrip(chr(39))}` write the element of `{event.mem.name}` that is read", span
+                f"several iterations of `{solution.free[0].rstrip(chr(39))}` write the element of `{event.mem.name}` that is read", span
             )
-        mapping = {name[:-1]: form for name, form in found.values.items()}
+        mapping = {name[:-1]: form for name, form in solution.values.items()}
         facts = self.made.facts(*context)
         conditions: list[Value] = []
         for axis, form in mapping.items():
@@ -194,11 +194,11 @@ class LiftedMemory(MemoryEvents):
         for condition in map(self.resolved, event.conditions):
             if {n for n, _ in union_axes(condition)} & missing:
                 continue
-            here = self.made.replace(condition, {}, mapping)
-            known = constraints_of(here)
-            if here in context or (known is not None and all(facts.proves(form) for form in known)):
+            at_index = self.made.replace(condition, {}, mapping)
+            known = constraints_of(at_index)
+            if at_index in context or (known is not None and all(facts.proves(form) for form in known)):
                 continue
-            conditions.append(here)
+            conditions.append(at_index)
         return conditions, mapping, common
 
     def _solve(
@@ -223,11 +223,11 @@ class LiftedMemory(MemoryEvents):
         """No iteration before the reader's wrote the element by this event, else refuse."""
         if common == 0 or event is own:
             return
-        found = self._solve(event, index, frames, event.frames, set(event.missing))
-        if found.outcome is SolveOutcome.NEVER:
+        solution = self._solve(event, index, frames, event.frames, set(event.missing))
+        if solution.outcome is SolveOutcome.NEVER:
             return
         for frame in event.frames[:common]:
-            solved = found.values.get(frame.axis + "'")
+            solved = solution.values.get(frame.axis + "'")
             distance = (solved - frame.axis).value if solved is not None else None
             if distance is None:
                 break
@@ -264,12 +264,12 @@ class LiftedMemory(MemoryEvents):
                 continue
             if own is not None and event.monoid == own.monoid and own.monoid is not None:
                 continue
-            found = self._solve(event, index, frames, event.frames, set(event.missing))
-            if found.outcome is SolveOutcome.NEVER:
+            solution = self._solve(event, index, frames, event.frames, set(event.missing))
+            if solution.outcome is SolveOutcome.NEVER:
                 continue
-            harmless = found.outcome is SolveOutcome.SOLVED and not (set(event.missing) & {f.axis for f in event.frames[:common]})
+            harmless = solution.outcome is SolveOutcome.SOLVED and not (set(event.missing) & {f.axis for f in event.frames[:common]})
             for frame in event.frames[:common]:
-                solved = found.values.get(frame.axis + "'")
+                solved = solution.values.get(frame.axis + "'")
                 distance = (solved - frame.axis).value if solved is not None else None
                 if distance is not None and distance > 0:
                     break
@@ -325,19 +325,19 @@ class LiftedMemory(MemoryEvents):
             which = f"of `{absent[0]}` " if absent else ""
             raise Refused(f"iterations {which}write the same element of `{event.mem.name}`", event.span, absent[0] if absent else None)
         conditions = tuple(map(self.resolved, event.conditions))
-        kept = tuple(c for c in conditions if not {n for n, _ in union_axes(c)} & set(missing))
+        remaining = tuple(c for c in conditions if not {n for n, _ in union_axes(c)} & set(missing))
         for other in events:
             if other.position < event.position:
                 self._in_order(other, event)
         if event.monoid is None:
-            return _Final(index, self.resolved(event.value), kept, event)
+            return _Final(index, self.resolved(event.value), remaining, event)
         for other in events:
             shared = {f.axis for f in other.frames[: common_loops(other.frames, event.frames)]}
             if other is not event and shared & set(missing) and other.monoid != event.monoid:
                 raise Refused(f"`{event.mem.name}` is summed up and set in the same loop", other.span)
         first = self._first_of(event)
-        older = tuple(self.content(read.mem, index, event.frames, first, first, kept, event.span, event) for read in event.reads)
-        return _Final(index, self._joined(event, older, self._total(event, {})), kept, event)
+        older = tuple(self.content(read.mem, index, event.frames, first, first, remaining, event.span, event) for read in event.reads)
+        return _Final(index, self._joined(event, older, self._total(event, {})), remaining, event)
 
     def _parameters(self) -> set[str]:
         return {parameter.name for parameter in self.made.owner.function.parameters}
@@ -348,11 +348,11 @@ class LiftedMemory(MemoryEvents):
         if common == 0 or (earlier.monoid == later.monoid and earlier.monoid is not None):
             return
         index = tuple(self._resolved_form(form) for form in later.index)
-        found = self._solve(earlier, index, later.frames, earlier.frames, set(earlier.missing))
-        if found.outcome is SolveOutcome.NEVER:
+        solution = self._solve(earlier, index, later.frames, earlier.frames, set(earlier.missing))
+        if solution.outcome is SolveOutcome.NEVER:
             return
         for frame in earlier.frames[:common]:
-            solved = found.values.get(frame.axis + "'")
+            solved = solution.values.get(frame.axis + "'")
             distance = (solved - frame.axis).value if solved is not None else None
             if distance is None or distance > 0:
                 raise Refused(
@@ -370,10 +370,10 @@ class LiftedMemory(MemoryEvents):
         prime = {axis: Affine.of(axis + "'") for axis in axes}
         unknowns = {axis + "'": self.made.axes[axis] for axis in axes}
         known = {axis: self.made.axes[axis] for axis in there}
-        found = solve([(a.substitute(prime), b) for a, b in zip(old.index, new.index, strict=True)], unknowns, known)
-        if found.outcome is not SolveOutcome.SOLVED or found.free or len(axes) != len(there):
+        solution = solve([(a.substitute(prime), b) for a, b in zip(old.index, new.index, strict=True)], unknowns, known)
+        if solution.outcome is not SolveOutcome.SOLVED or solution.free or len(axes) != len(there):
             return False
-        partners = [str(form) for form in found.values.values()]
+        partners = [str(form) for form in solution.values.values()]
         return sorted(partners) == sorted(there) and all(
-            self.made.axes[name[:-1]] == self.made.axes.get(str(form)) for name, form in found.values.items()
+            self.made.axes[name[:-1]] == self.made.axes.get(str(form)) for name, form in solution.values.items()
         )

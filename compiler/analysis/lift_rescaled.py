@@ -52,14 +52,14 @@ class Growing:
         return isinstance(op, Binary) and op.operator == "max" and {op.left, op.right} == {self.before, self.element}
 
 
-def begins_hidden(made: FieldValues, element: Value, axis: str) -> bool:
+def begins_hidden(field: FieldValues, element: Value, axis: str) -> bool:
     """Whether the first element along the axis may be a constant -inf."""
     first, value = {axis: Affine()}, element
     while True:
         match value.source:
             case Select(condition=condition, then=then, otherwise=otherwise) if is_number(otherwise, -INFINITY):
-                known = constraints_of(made.replace(condition, {}, first))
-                facts = made.facts()
+                known = constraints_of(field.replace(condition, {}, first))
+                facts = field.facts()
                 if known is None or not all(facts.proves(form) for form in known):
                     return True
                 value = then
@@ -67,28 +67,28 @@ def begins_hidden(made: FieldValues, element: Value, axis: str) -> bool:
                 first |= dict.fromkeys(over, Affine())
                 value = inner
             case _:
-                return any(is_number(one, -INFINITY) for one in _computed_from(value))
+                return any(is_number(operand, -INFINITY) for operand in _computed_from(value))
 
 
 def _computed_from(value: Value) -> Iterator[Value]:
     seen: set[Value] = set()
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            waiting += [] if one.source is None else one.source.operand_values
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            yield current
+            waiting += [] if current.source is None else current.source.operand_values
 
 
-def with_nan(made: FieldValues, growing: Growing) -> Growing:
+def with_nan(field: FieldValues, growing: Growing) -> Growing:
     """A maximum that passes over NaN, with the one that doesn't: sums in which every element counts are NaN with either."""
     element = growing.element
     for guard in reversed(growing.guards):
-        element = made.select(guard, element, made.const(-INFINITY, _plain(element)))
-    (total,) = made.reduce("max", [element], (growing.axis,), ())
+        element = field.select(guard, element, field.const(-INFINITY, _plain(element)))
+    (total,) = field.reduce("max", [element], (growing.axis,), ())
     if not is_number(growing.start, -INFINITY):
-        total = made.emit(Binary(operator="max", left=growing.start, right=total))[0]
+        total = field.emit(Binary(operator="max", left=growing.start, right=total))[0]
     return evolve(growing, with_nan=total)
 
 
@@ -101,65 +101,65 @@ def unguarded(memory: LiftedMemory, value: Value, old: Value) -> tuple[Value, tu
     return value, tuple(guards)
 
 
-def rescaled_sum(made: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value, initial: Value) -> Value | None:
+def rescaled_sum(field: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value, initial: Value) -> Value | None:
     """What `old`, which an iteration leaves as `value`, is after the loop; None where it is no sum that follows the maximum."""
     inside, guards = unguarded(memory, value, old)
-    term = _term(made, memory, growing, inside, old) if growing.keeps_to(guards) else None
+    term = _term(field, memory, growing, inside, old) if growing.keeps_to(guards) else None
     if term is None:
         return None
     element, factor = term
     for guard in reversed(guards):
-        element = made.select(guard, element, made.const(0.0, _plain(element)))
-    (total,) = made.reduce("add", [element], (growing.axis,), FLAGS)
+        element = field.select(guard, element, field.const(0.0, _plain(element)))
+    (total,) = field.reduce("add", [element], (growing.axis,), FLAGS)
     if is_number(initial, 0.0):
         return total
     start = growing.start
     if start not in memory.placeholder_names and not (isinstance(start.source, Const) and abs(float(start.source.value)) < INFINITY):
         return None
-    shrunk = made.replace(factor, {growing.before: start, **dict.fromkeys(_after(growing, factor), growing.total)}, {})
-    first = made.emit(Binary(operator="mul", left=initial, right=shrunk, flags=("contract",)))[0]
-    return made.emit(Binary(operator="add", left=first, right=total, flags=FLAGS))[0]
+    shrunk = field.replace(factor, {growing.before: start, **dict.fromkeys(_after(growing, factor), growing.total)}, {})
+    first = field.emit(Binary(operator="mul", left=initial, right=shrunk, flags=("contract",)))[0]
+    return field.emit(Binary(operator="add", left=first, right=total, flags=FLAGS))[0]
 
 
-def rescaled_event(made: FieldValues, memory: LiftedMemory, growing: Growing, event: MemoryEvent) -> tuple[PendingRead, Value] | None:
+def rescaled_event(field: FieldValues, memory: LiftedMemory, growing: Growing, event: MemoryEvent) -> tuple[PendingRead, Value] | None:
     """A store that rescales its own element and adds to it: the read of the old one, and what is added."""
-    reads = [read for one in memory.placeholders_in(event.value) if (read := memory.read_of.get(one)) is not None]
+    reads = [read for placeholder in memory.placeholders_in(event.value) if (read := memory.read_of.get(placeholder)) is not None]
     old = next((read for read in reads if memory.own_element(read, event)), None)
     inside = [guard for guard in event.conditions if growing.axis in dict(union_axes(guard))]
     if old is None or not growing.keeps_to(inside):
         return None
     value, guards = unguarded(memory, event.value, old.placeholder)
-    term = _term(made, memory, growing, value, old.placeholder) if growing.keeps_to(guards) else None
+    term = _term(field, memory, growing, value, old.placeholder) if growing.keeps_to(guards) else None
     if term is None:
         return None
     element, _ = term
     for guard in reversed(guards):
-        element = made.select(guard, element, made.const(0.0, _plain(element)))
+        element = field.select(guard, element, field.const(0.0, _plain(element)))
     return old, element
 
 
-def _term(made: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value) -> tuple[Value, Value] | None:
+def _term(field: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value) -> tuple[Value, Value] | None:
     """What an iteration adds, with the complete maximum instead of the running one, and the factor of the old sum."""
-    found = _linear(made, memory, value, old)
-    if found is None or len(found[0]) != 1:
+    linear = _linear(field, memory, value, old)
+    if linear is None or len(linear[0]) != 1:
         return None
-    (factor,), element = found
+    (factor,), element = linear
     ratio = exponential_of(factor)
     if element is None or ratio is None or ratio.left is not growing.before or not growing.is_after(ratio.right):
         return None
     every = growing.with_nan is not None and _counts(element, growing)
     total = growing.with_nan if every and growing.with_nan is not None else growing.total
-    complete = made.replace(element, dict.fromkeys(_after(growing, element), total), {})
+    complete = field.replace(element, dict.fromkeys(_after(growing, element), total), {})
     judge = Homogeneity(total)
     if judge.degree(complete) != 1 or judge.exponential is None or not judge.exponential.same_base(ratio):
         return None
-    if any(one in (growing.before, growing.after) for one in _computed_from(complete)):
+    if any(operand in (growing.before, growing.after) for operand in _computed_from(complete)):
         return None
     return complete, factor
 
 
 def _after(growing: Growing, value: Value) -> list[Value]:
-    return [one for one in _computed_from(value) if growing.is_after(one)]
+    return [operand for operand in _computed_from(value) if growing.is_after(operand)]
 
 
 def _counts(value: Value, growing: Growing) -> bool:
@@ -180,38 +180,38 @@ def _plain(value: Value) -> Tile:
     return Tile(dtype_of(value))
 
 
-def _linear(made: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> tuple[list[Value], Value | None] | None:
+def _linear(field: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> tuple[list[Value], Value | None] | None:
     """`value` as old * factors + element, both free of old."""
 
     def free(part: Value) -> bool:
         return old not in memory.placeholders_in(part)
 
     def times(part: Value, factor: Value) -> Value:
-        return made.emit(Binary(operator="mul", left=part, right=factor, flags=("contract",)))[0]
+        return field.emit(Binary(operator="mul", left=part, right=factor, flags=("contract",)))[0]
 
     if value is old:
         return [], None
     match value.source:
         case Binary(operator="mul", left=left, right=right):
             inner, factor = (left, right) if free(right) else (right, left)
-            found = _linear(made, memory, inner, old) if free(factor) else None
-            if found is None:
+            linear = _linear(field, memory, inner, old) if free(factor) else None
+            if linear is None:
                 return None
-            factors, element = found
+            factors, element = linear
             return [*factors, factor], None if element is None else times(element, factor)
         case Binary(operator="add" | "sub" as operator, left=left, right=right, flags=flags):
             inner, other = (left, right) if free(right) or operator == "sub" else (right, left)
-            found = _linear(made, memory, inner, old) if free(other) else None
-            if found is None:
+            linear = _linear(field, memory, inner, old) if free(other) else None
+            if linear is None:
                 return None
-            factors, element = found
+            factors, element = linear
             if element is None and operator == "add":
                 return factors, other
-            before = made.const(0.0, _plain(other)) if element is None else element
-            return factors, made.emit(Binary(operator=operator, left=before, right=other, flags=flags))[0]
+            before = field.const(0.0, _plain(other)) if element is None else element
+            return factors, field.emit(Binary(operator=operator, left=before, right=other, flags=flags))[0]
         case Fma(a=a, b=b, c=c):
             inner, factor = (a, b) if free(b) else (b, a)
-            found = _linear(made, memory, inner, old) if free(factor) and free(c) else None
-            return None if found is None or found[1] is not None else ([*found[0], factor], c)
+            linear = _linear(field, memory, inner, old) if free(factor) and free(c) else None
+            return None if linear is None or linear[1] is not None else ([*linear[0], factor], c)
         case _:
             return None

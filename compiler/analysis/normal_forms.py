@@ -32,11 +32,11 @@ def _live(function: HirFunction, refusals: Mapping[Value, Refused]) -> list[Inst
     loose = {value.name: value for value in refusals}
     parameters = set(function.parameters)
     needed: set[Value] = set()
-    kept: list[Instruction] = []
+    live: list[Instruction] = []
     for op in reversed(function.body.body):
         if not (op.effects & (Effect.WRITE | Effect.FAULT)) and not any(result in needed for result in op.results):
             continue
-        kept.append(op)
+        live.append(op)
         for name in op.symbols:
             if name in named:
                 needed.add(named[name])
@@ -48,7 +48,7 @@ def _live(function: HirFunction, refusals: Mapping[Value, Refused]) -> list[Inst
             if value.source is None and value not in parameters and not isinstance(value.type, Mem):
                 raise Refused(f"`{value.name}` depends on the order of the loops", op.span)
             needed.add(value)
-    return kept[::-1]
+    return live[::-1]
 
 
 @define(eq=False)
@@ -91,10 +91,10 @@ class _Rebuild:
             self.made.owner.body.emit(new)
             return
         if isinstance(new, Reduce):
-            made = reduction(self.made, new.monoid, new.values, new.over, new.flags)
+            results = reduction(self.made, new.monoid, new.values, new.over, new.flags)
         else:
-            made = self.made.emit(new, op.results[0].name)
-        for old, value in zip(op.results, made, strict=True):
+            results = self.made.emit(new, op.results[0].name)
+        for old, value in zip(op.results, results, strict=True):
             self.values[old] = value
             if old.name != value.name:
                 self.names[old.name] = Affine.of(value.name)
@@ -110,86 +110,86 @@ def _without_dead(function: HirFunction) -> HirFunction:
     return function
 
 
-def reduction(made: FieldValues, monoid: str, values: Sequence[Value], over: Sequence[str], flags: Sequence[str]) -> list[Value]:
+def reduction(field: FieldValues, monoid: str, values: Sequence[Value], over: Sequence[str], flags: Sequence[str]) -> list[Value]:
     """A reduction in normal form."""
     if len(values) > 1:
-        return _pairs(made, monoid, values, over, flags)
+        return _pairs(field, monoid, values, over, flags)
     (value,) = values
     op = value.source
     free = reorders(monoid, dtype_of(value), tuple(flags))
     # (+)_i (+)_j e = (+)_ij e
     if isinstance(op, Reduce) and op.monoid == monoid and free and reorders(monoid, dtype_of(value), op.flags):
-        kept = tuple(flag for flag in flags if flag in op.flags)
-        return reduction(made, monoid, op.values, (*over, *op.over), kept)
+        common = tuple(flag for flag in flags if flag in op.flags)
+        return reduction(field, monoid, op.values, (*over, *op.over), common)
     if isinstance(op, Contract) and monoid == "add" and free and op.accumulator is None:
-        a, b = (_widened(made, side, op.to) for side in (op.a, op.b))
-        product = made.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
-        return reduction(made, monoid, [product], (*over, *op.over), flags)
+        a, b = (_widened(field, side, op.to) for side in (op.a, op.b))
+        product = field.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
+        return reduction(field, monoid, [product], (*over, *op.over), flags)
     if monoid == "add" and free and isinstance(op, Select):
-        guarded = _guarded_sum(made, op)
+        guarded = _guarded_sum(field, op)
         if guarded is not None:
-            return reduction(made, monoid, [guarded[0]], (*over, *guarded[1]), flags)
+            return reduction(field, monoid, [guarded[0]], (*over, *guarded[1]), flags)
     if monoid == "add" and free and isinstance(op, Binary):
-        found = _outside(made, op, over, flags) or _contraction(made, op, over, flags)
-        if found is not None:
-            return [found]
-    return made.reduce(monoid, values, over, flags)
+        rewritten = _outside(field, op, over, flags) or _contraction(field, op, over, flags)
+        if rewritten is not None:
+            return [rewritten]
+    return field.reduce(monoid, values, over, flags)
 
 
-def _guarded_sum(made: FieldValues, op: Select) -> tuple[Value, tuple[str, ...]] | None:
+def _guarded_sum(field: FieldValues, op: Select) -> tuple[Value, tuple[str, ...]] | None:
     """p ? sum x : 0 as what is summed, and over which axes: a guard around a sum, or around a guarded one, is one of each of its terms."""
     inner = op.then.source
     if not isinstance(op.otherwise.source, Const) or op.otherwise.source.value != 0:
         return None
     if isinstance(inner, Select):
-        found = _guarded_sum(made, inner)
-        if found is None:
+        inner_sum = _guarded_sum(field, inner)
+        if inner_sum is None:
             return None
-        return made.emit(Select(condition=op.condition, then=found[0], otherwise=op.otherwise))[0], found[1]
+        return field.emit(Select(condition=op.condition, then=inner_sum[0], otherwise=op.otherwise))[0], inner_sum[1]
     if isinstance(inner, Reduce) and inner.monoid == "add" and len(inner.values) == 1 and reorders("add", dtype_of(op.then), inner.flags):
         term = inner.values[0]
     elif isinstance(inner, Contract) and inner.accumulator is None:
-        a, b = (_widened(made, side, inner.to) for side in (inner.a, inner.b))
-        term = made.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
+        a, b = (_widened(field, side, inner.to) for side in (inner.a, inner.b))
+        term = field.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
     else:
         return None
-    return made.emit(Select(condition=op.condition, then=term, otherwise=op.otherwise))[0], inner.over
+    return field.emit(Select(condition=op.condition, then=term, otherwise=op.otherwise))[0], inner.over
 
 
-def _pairs(made: FieldValues, monoid: str, values: Sequence[Value], over: Sequence[str], flags: Sequence[str]) -> list[Value]:
+def _pairs(field: FieldValues, monoid: str, values: Sequence[Value], over: Sequence[str], flags: Sequence[str]) -> list[Value]:
     """argmin over argmin: ties give the lowest index either way."""
     op = values[0].source
     if isinstance(op, Reduce) and op.monoid == monoid and all(v is r for v, r in zip(values, op.results, strict=True)):
-        return made.reduce(monoid, op.values, (*over, *op.over), flags)
-    return made.reduce(monoid, values, over, flags)
+        return field.reduce(monoid, op.values, (*over, *op.over), flags)
+    return field.reduce(monoid, values, over, flags)
 
 
 def _has(value: Value, over: Sequence[str]) -> bool:
     return any(name in over for name, _ in union_axes(value))
 
 
-def _outside(made: FieldValues, op: Binary, over: Sequence[str], flags: Sequence[str]) -> Value | None:
+def _outside(field: FieldValues, op: Binary, over: Sequence[str], flags: Sequence[str]) -> Value | None:
     """sum c*x = c * sum x, sum x/c = (sum x)/c, c free of the axes: reassociation for floats, exact for ints (but not `/`)."""
     if op.operator == "mul":
         for factor, rest in ((op.left, op.right), (op.right, op.left)):
             if not _has(factor, over) and _has(rest, over):
-                inner = reduction(made, "add", [rest], over, flags)[0]
-                return made.emit(Binary(operator="mul", left=factor, right=inner, flags=op.flags))[0]
+                inner = reduction(field, "add", [rest], over, flags)[0]
+                return field.emit(Binary(operator="mul", left=factor, right=inner, flags=op.flags))[0]
     if op.operator == "div" and is_float(dtype_of(op.left)) and not _has(op.right, over) and _has(op.left, over):
-        inner = reduction(made, "add", [op.left], over, flags)[0]
-        return made.emit(Binary(operator="div", left=inner, right=op.right, flags=op.flags))[0]
+        inner = reduction(field, "add", [op.left], over, flags)[0]
+        return field.emit(Binary(operator="div", left=inner, right=op.right, flags=op.flags))[0]
     if op.operator == "mul":
         # (x/c) * y: the quotient leaves too, which is how a softmax meets its values
         for quotient, rest in ((op.left, op.right), (op.right, op.left)):
             inside = quotient.source
             if isinstance(inside, Binary) and inside.operator == "div" and is_float(dtype_of(quotient)) and not _has(inside.right, over):
-                product = made.emit(Binary(operator="mul", left=inside.left, right=rest, flags=op.flags))[0]
-                inner = reduction(made, "add", [product], over, flags)[0]
-                return made.emit(Binary(operator="div", left=inner, right=inside.right, flags=inside.flags))[0]
+                product = field.emit(Binary(operator="mul", left=inside.left, right=rest, flags=op.flags))[0]
+                inner = reduction(field, "add", [product], over, flags)[0]
+                return field.emit(Binary(operator="div", left=inner, right=inside.right, flags=inside.flags))[0]
     return None
 
 
-def _contraction(made: FieldValues, op: Binary, over: Sequence[str], flags: Sequence[str]) -> Value | None:
+def _contraction(field: FieldValues, op: Binary, over: Sequence[str], flags: Sequence[str]) -> Value | None:
     """sum x*y over axes of both, each with an axis of its own besides. Exact: casts that lose nothing go into the contraction."""
     if op.operator != "mul":
         return None
@@ -201,8 +201,8 @@ def _contraction(made: FieldValues, op: Binary, over: Sequence[str], flags: Sequ
     a, b = _narrowed(x), _narrowed(y)
     if dtype_of(a) != dtype_of(b):
         a, b = x, y
-    kept = tuple(flag for flag in ("reassoc", "contract") if flag in flags or flag == "contract")
-    return made.emit(Contract(a=a, b=b, over=tuple(over), to=to, flags=kept))[0]
+    kept_flags = tuple(flag for flag in ("reassoc", "contract") if flag in flags or flag == "contract")
+    return field.emit(Contract(a=a, b=b, over=tuple(over), to=to, flags=kept_flags))[0]
 
 
 def _narrowed(value: Value) -> Value:
@@ -213,8 +213,8 @@ def _narrowed(value: Value) -> Value:
     return value
 
 
-def _widened(made: FieldValues, value: Value, to: str) -> Value:
-    return value if dtype_of(value) == to else made.emit(Cast(value=value, to=to))[0]
+def _widened(field: FieldValues, value: Value, to: str) -> Value:
+    return value if dtype_of(value) == to else field.emit(Cast(value=value, to=to))[0]
 
 
 def widens(source: str, to: str) -> bool:

@@ -56,15 +56,15 @@ class _Promise:
     def judge(self) -> Iterator[Diagnostic]:
         match self.kind:
             case KernelType.ELEMENTWISE:
-                found = self.elementwise()
+                fault = self.elementwise()
             case KernelType.MATMUL | KernelType.BATCHED_MATMUL:
-                found = self.matmul()
+                fault = self.matmul()
             case KernelType.CONV2D | KernelType.CONV2D_DEPTHWISE:
-                found = self.convolution()
+                fault = self.convolution()
             case _:
-                found = self.attention()
-        if found is not None:
-            yield found
+                fault = self.attention()
+        if fault is not None:
+            yield fault
 
     # ---- the kinds ----
 
@@ -92,13 +92,13 @@ class _Promise:
             return self.broken(self.loop(products[-1].k[0]), "two products are joined by a softmax")
         if not products:
             return self.broken(*self.no_product())
-        one = products[0]
-        if len(one.k) > 1:
-            return self.broken(self.loop(one.k[1]), f"it sums over {_listed(one.k)}, a matmul over one index")
-        if self.kind is KernelType.MATMUL and one.batch:
-            return self.broken(self.loop(one.batch[0]), f"`{one.batch[0]}` indexes both tensors and is kept", "batched_matmul")
-        if self.kind is KernelType.BATCHED_MATMUL and not one.batch and len(one.m) + len(one.n) < 3:
-            return self.broken(self.loop(one.k[0]), "no index is a batch: none is in both tensors and in the result", "matmul")
+        product = products[0]
+        if len(product.k) > 1:
+            return self.broken(self.loop(product.k[1]), f"it sums over {_listed(product.k)}, a matmul over one index")
+        if self.kind is KernelType.MATMUL and product.batch:
+            return self.broken(self.loop(product.batch[0]), f"`{product.batch[0]}` indexes both tensors and is kept", "batched_matmul")
+        if self.kind is KernelType.BATCHED_MATMUL and not product.batch and len(product.m) + len(product.n) < 3:
+            return self.broken(self.loop(product.k[0]), "no index is a batch: none is in both tensors and in the result", "matmul")
         return None
 
     def convolution(self) -> Diagnostic | None:
@@ -110,10 +110,10 @@ class _Promise:
                 axis = self.field.products[0].k[0]
                 return self.broken(self.loop(axis), f"`{axis}` is summed over, but shares no index with an axis of the result")
             return self.broken(*self.no_product())
-        one = products[0]
-        channels = [n for n in one.batch if not any(n in (w.kept, w.summed) for w in one.windows)]
+        product = products[0]
+        channels = [n for n in product.batch if not any(n in (w.kept, w.summed) for w in product.windows)]
         if self.kind is KernelType.CONV2D_DEPTHWISE and not channels:
-            return self.broken(self.loop(one.k[0]), "no channel is in the input, the weights and the result", "conv2d")
+            return self.broken(self.loop(product.k[0]), "no channel is in the input, the weights and the result", "conv2d")
         return None
 
     def attention(self) -> Diagnostic | None:

@@ -25,11 +25,11 @@ def check_races(lowered: LoweredKernel) -> tuple[Diagnostic, ...]:
         return ()
     nest = collect(lowered.function)
     shared = written_memories(lowered, nest)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for leading in leading_nests(nest):
         for mem in shared:
-            found += _Check(nest, mem, leading).run()
-    return tuple(found)
+            diagnostics += _Check(nest, mem, leading).run()
+    return tuple(diagnostics)
 
 
 def written_memories(lowered: LoweredKernel, nest: Nest) -> list[Value]:
@@ -41,14 +41,14 @@ def written_memories(lowered: LoweredKernel, nest: Nest) -> list[Value]:
 
 def leading_nests(nest: Nest) -> list[tuple[NestLoop, ...]]:
     """For each loop at the top: it and the loops that it holds alone."""
-    found = []
+    nests = []
     for op in nest.function.body.body:
         if isinstance(op, For):
             innermost = op
             while (inner := _only_loop(innermost.body)) is not None:
                 innermost = inner
-            found.append(nest.around[innermost])
-    return found
+            nests.append(nest.around[innermost])
+    return nests
 
 
 def _only_loop(region: Region) -> For | None:
@@ -66,7 +66,7 @@ class _Check:
 
     def run(self) -> list[Diagnostic]:
         mine = [a for a in self.nest.accesses if a.mem is self.mem and a.exact and a.loops[: len(self.leading)] == self.leading]
-        found: list[Diagnostic] = []
+        diagnostics: list[Diagnostic] = []
         blamed: set[NestAccess] = set()
         own = {id(a.accumulates.load) for a in mine if a.accumulates}
         for read in mine:
@@ -77,13 +77,13 @@ class _Check:
                     diagnostic = self.carried(read, write)
                     if diagnostic is not None:
                         blamed.add(write)
-                        found.append(diagnostic)
+                        diagnostics.append(diagnostic)
         for write in mine:
             if write.is_store and write not in blamed and write.accumulates is None:
                 diagnostic = self.twice(write)
                 if diagnostic is not None:
-                    found.append(diagnostic)
-        return found
+                    diagnostics.append(diagnostic)
+        return diagnostics
 
     def places(self, access: NestAccess) -> IndexPoints:
         return IndexPoints(access.index, self.nest.box(access.loops), access.guards.forms)
@@ -101,7 +101,7 @@ class _Check:
         met = collision(self.places(write), differ)
         if met is None:
             return None
-        one, two = self.iteration(met.first, write, met.size), self.iteration(met.second, write, met.size)
+        first, second = self.iteration(met.first, write, met.size), self.iteration(met.second, write, met.size)
         element = self.element(met.element)
         missing = [loop for loop in self.leading if not self.in_index(write, loop.axis)]
         hint = f"add them up with `{self.mem.name}[...] += ...` or a `reduce`; in a `custom` kernel `atomic_add` does it"
@@ -111,7 +111,7 @@ class _Check:
             "0404",
             f"two iterations write one element of `{self.mem.name}`",
             write.op.span,
-            f"{one} and {two} both write {element}",
+            f"{first} and {second} both write {element}",
             notes=tuple(f"`{loop}` is in no index of the write" for loop in missing if met.first[loop.axis] != met.second[loop.axis]),
             hint=hint,
         )
@@ -160,7 +160,7 @@ class _Check:
 
 def axes_of_value(value: Value, nest: Nest) -> set[str] | None:
     """The loops whose iteration the value depends on; None when that can't be told (slots, carried values)."""
-    found: set[str] = set()
+    axes: set[str] = set()
     stack, seen = [value], set()
     variables = {loop.op.variable: loop.axis for loop in nest.loops}
     while stack:
@@ -169,7 +169,7 @@ def axes_of_value(value: Value, nest: Nest) -> set[str] | None:
             continue
         seen.add(current)
         if current in variables:
-            found.add(variables[current])
+            axes.add(variables[current])
             continue
         op: Instruction | None = current.source
         if op is None:
@@ -182,4 +182,4 @@ def axes_of_value(value: Value, nest: Nest) -> set[str] | None:
             return None
         stack.extend(op.operand_values)
         stack.extend(nest.definitions[name] for name in op.symbols if name in nest.definitions)
-    return found
+    return axes

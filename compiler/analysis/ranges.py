@@ -168,8 +168,8 @@ def _union(ranges: list[Range]) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _inside(found: Range | None, whole: Range) -> Range:
+def _inside(range_: Range | None, whole: Range) -> Range:
     """What was computed where the type holds it; what wraps may be anything. A checked result is in the type or isn't there."""
-    if found is None or found[0] < whole[0] or found[1] > whole[1]:
+    if range_ is None or range_[0] < whole[0] or range_[1] > whole[1]:
         return whole
-    return found
+    return range_

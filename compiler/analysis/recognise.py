@@ -91,13 +91,13 @@ class FieldFacts:
 def recognise(function: HirFunction) -> FieldFacts:
     """The facts of a function in form F."""
     ops = function.body.body
-    products = [found for op in ops if (found := product_sum(op)) is not None]
-    inner = {id(found.op) for found in products}
+    products = [product for op in ops if (product := product_sum(op)) is not None]
+    inner = {id(product.op) for product in products}
     facts = FieldFacts(
         FieldKind.MAP,
-        [one for one in products if one.m or one.n or one.windows],
+        [product_ for product_ in products if product_.m or product_.n or product_.windows],
         [op for op in ops if isinstance(op, Reduce) and id(op) not in inner]
-        + [one.op for one in products if not (one.m or one.n or one.windows) and isinstance(one.op, Reduce)],
+        + [product_.op for product_ in products if not (product_.m or product_.n or product_.windows) and isinstance(product_.op, Reduce)],
         [op for op in ops if isinstance(op, Scan)],
         [op for op in ops if isinstance(op, Store)],
     )
@@ -111,7 +111,7 @@ def _kind(facts: FieldFacts) -> FieldKind:
         return FieldKind.ATTENTION
     if facts.scans:
         return FieldKind.SCAN
-    if any(one.windows for one in facts.products):
+    if any(product.windows for product in facts.products):
         return FieldKind.CONVOLUTION
     if _chained(facts):
         return FieldKind.ROW_CHAIN
@@ -136,7 +136,7 @@ def _permutes(store: Store) -> bool:
 
 def _chained(facts: FieldFacts) -> bool:
     """A reduction's result meets its own axis again."""
-    bound = [(op, set(op.over)) for op in [*facts.reductions, *(one.op for one in facts.products)]]
+    bound = [(op, set(op.over)) for op in [*facts.reductions, *(product.op for product in facts.products)]]
     for store in facts.stores:
         have = {name for name, _ in union_axes(store.value)}
         below = set(map(id, instructions_below(store.value)))
@@ -144,7 +144,8 @@ def _chained(facts: FieldFacts) -> bool:
             return True
     for op, over in bound:
         for other, _ in bound:
-            if other is not op and over & set(other.over) and any(op is one for v in other.operand_values for one in instructions_below(v)):
+            inner = (below for value in other.operand_values for below in instructions_below(value))
+            if other is not op and over & set(other.over) and any(op is each for each in inner):
                 return True
     return False
 
@@ -202,15 +203,15 @@ def _reads(value: Value) -> bool:
 
 def _described(op: Contract | Reduce, a: Value, b: Value, over: tuple[str, ...]) -> ProductSum:
     of_a, of_b = _axes(a), _axes(b)
-    kept = [name for name, _ in union_axes(a, b) if name not in over]
+    outer = [name for name, _ in union_axes(a, b) if name not in over]
     windows = tuple(_windows(a, set(over))) + tuple(_windows(b, set(over)))
     return ProductSum(
         op,
         a,
         b,
-        batch=tuple(n for n in kept if n in of_a and n in of_b),
-        m=tuple(n for n in kept if n in of_a and n not in of_b),
-        n=tuple(n for n in kept if n in of_b and n not in of_a),
+        batch=tuple(n for n in outer if n in of_a and n in of_b),
+        m=tuple(n for n in outer if n in of_a and n not in of_b),
+        n=tuple(n for n in outer if n in of_b and n not in of_a),
         k=tuple(over),
         windows=windows,
         last_a=_last_axis(a),

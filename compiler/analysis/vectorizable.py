@@ -33,13 +33,13 @@ class Carried:
 
 def carried(function: HirFunction) -> list[Carried]:
     """All that one turn of an innermost loop needs from another."""
-    found: list[Carried] = []
+    dependences: list[Carried] = []
     for op in (op for top in function.body.body for op in top.walk()):
         if isinstance(op, For) and not any(isinstance(inner, For | While) for inner in list(op.walk())[1:]):
-            found += _of_loop(op, "noalias" in function.attributes)
+            dependences += _of_loop(op, "noalias" in function.attributes)
         elif isinstance(op, While) and not any(isinstance(inner, For | While) for inner in list(op.walk())[1:]):
-            found.append(Carried(op.span, "a `while` ends where its last turn says", op.span, None))
-    return found
+            dependences.append(Carried(op.span, "a `while` ends where its last turn says", op.span, None))
+    return dependences
 
 
 def _of_loop(loop: For, noalias: bool) -> Iterator[Carried]:
@@ -102,7 +102,7 @@ def _memory(loop: For, ops: Sequence[Instruction], noalias: bool) -> Iterator[Ca
     own = {r.name for op in ops for r in op.results if isinstance(op, Local)}
     accesses = [_access(op, loop) for op in ops if isinstance(op, Read | Write)]
     accesses = [a for a in accesses if a.origin.name not in own]
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for write in accesses:
         if not isinstance(write.op, Write):
             continue
@@ -113,8 +113,8 @@ def _memory(loop: For, ops: Sequence[Instruction], noalias: bool) -> Iterator[Ca
             elif _apart(write, other, loop):
                 continue
             pair = (min(id(write.op), id(other.op)), max(id(write.op), id(other.op)))
-            if pair not in told:
-                told.add(pair)
+            if pair not in reported:
+                reported.add(pair)
                 does = "writes" if isinstance(other.op, Write) else "reads"
                 yield Carried(loop.span, f"one turn {does} what another may write", other.op.span, write.op.span)
 
@@ -144,8 +144,8 @@ def _form(value: Value, loop: For) -> Affine | None:
             Binary(operator="add" | "sub" as sign, left=left, right=right)
             | Checked(operation="add" | "sub" as sign, left=left, right=right)
         ):
-            one, other = _form(left, loop), _form(right, loop)
-            return None if one is None or other is None else one + other if sign == "add" else one - other
+            first, other = _form(left, loop), _form(right, loop)
+            return None if first is None or other is None else first + other if sign == "add" else first - other
         case Const(value=int(number)):
             return Affine.of(number)
         case _ if value is loop.variable or not any(result is value for op in list(loop.walk())[1:] for result in op.results):
@@ -156,14 +156,14 @@ def _form(value: Value, loop: For) -> Affine | None:
 
 def _apart(write: _Access, other: _Access, loop: For) -> bool:
     """Whether no turn reaches by `other` what another turn writes by `write`."""
-    for here, there in zip(write.path, other.path, strict=False):
-        if isinstance(here, str) and isinstance(there, str):
-            if here != there:
+    for own, there in zip(write.path, other.path, strict=False):
+        if isinstance(own, str) and isinstance(there, str):
+            if own != there:
                 return True
-        elif here is None or there is None:
+        elif own is None or there is None:
             continue
-        elif isinstance(here, Affine) and isinstance(there, Affine):
-            factor, difference = here.coefficient(loop.variable.name), here - there
+        elif isinstance(own, Affine) and isinstance(there, Affine):
+            factor, difference = own.coefficient(loop.variable.name), own - there
             if factor != there.coefficient(loop.variable.name) or difference.terms:
                 continue
             step = abs(factor * loop.step)  # between two turns

@@ -8,15 +8,15 @@ from compiler.hir.module import HirFunction
 
 def in_written_order(field: HirFunction) -> list[Reduce | Scan]:
     """The reductions and running values of a field whose order is fixed."""
-    found: list[Reduce | Scan] = []
+    ordered: list[Reduce | Scan] = []
     for op in field.body.body:
         match op:
             case Reduce(monoid=monoid, values=(value, *_), flags=flags) | Scan(monoid=monoid, value=value, flags=flags):
                 if not reorders(monoid, dtype_of(value), flags):
-                    found.append(op)
+                    ordered.append(op)
             case _:
                 pass
-    return found
+    return ordered
 
 
 def axes_in_written_order(field: HirFunction) -> tuple[str, ...]:

@@ -21,5 +21,5 @@ CODES: dict[str, Code] = {code.number: code for family in FAMILIES.values() for 
 
 def digits_of(text: str) -> str:
     """The four digits that a user means by `ZYN0404`, `zyn404` or `404`."""
-    found = text.strip().upper().removeprefix("ZYN").strip()
-    return found.zfill(4) if found.isdecimal() else found
+    digits = text.strip().upper().removeprefix("ZYN").strip()
+    return digits.zfill(4) if digits.isdecimal() else digits

@@ -49,7 +49,7 @@ CODES = (
         "0506",
         "a package isn't installed",
         """What the program or the command asks for needs a package of an extra that isn't installed here, or can't be loaded: `data` for
-        Parquet, zstd, dates in CSV files and the tables of a replay, `pictures` for `render` and for png and jpg files. The hint is the
-        command that installs it; `pip install 'zyntax-lang[all]'` installs everything. As a note: a replay left its PNG files out.""",
+        Parquet, zstd, dates in CSV files and the tables of a replay, `pictures` for `render`, for png and jpg files, and for `--png`. The
+        hint is the command that installs it; `pip install 'zyntax-lang[all]'` installs everything.""",
     ),
 )

@@ -84,4 +84,13 @@ CODES = (
         """A module is compiled and run before what imports it, so no chain of imports may come back to where it began. The message shows
         the chain, with the place of each import. Move what the modules share into one that imports none of them.""",
     ),
+    code(
+        "0212",
+        "variable without a value",
+        """A variable that is declared without a value is read where some path has not assigned it. Optionals, rings and tables begin
+        empty, and need no value. In ZynML the read stops the program (ZYN0808).""",
+        "fn f(n: int) -> int {\n    var x: int\n    if n > 0 { x = n }\n    x\n}\n",
+        "fn f(n: int) -> int {\n    var x: int\n    if n > 0 { x = n } else { x = 0 }\n    x\n}\n",
+        language="quantdsl",
+    ),
 )

@@ -49,9 +49,9 @@ CODES = (
     code(
         "0705",
         "constant out of range",
-        """A constant doesn't fit its type, divides by zero, or is an index outside of an array; so is an index that a loop surely takes, in
-        a turn that nothing leaves out; or a limit or default is outside of what is allowed there. Where the values aren't known, the same
-        is checked when the program runs.""",
+        """A constant doesn't fit its type, loses the remainder of a division where a float is wanted (`1 / 2`), divides by zero, or is an
+        index outside of an array; so is an index that a loop surely takes, in a turn that nothing leaves out; or a limit or default is
+        outside of what is allowed there. Where the values aren't known, the same is checked when the program runs.""",
         "const SMALL: u8 = 256\n",
         "const SMALL: u8 = 255\n",
     ),

@@ -78,15 +78,15 @@ func @arithmetic(%x: mem<Nxf32, readonly>, %out: mem<Nxf32>, %N: index) form=A {
 Clock = Callable[[], float]
 
 
-def known_rates(place: DevicePlace, options: KernelOptions) -> Rates:
+def known_rates(device_place: DevicePlace, options: KernelOptions) -> Rates:
     """The pace of a place: as the user's cache has it, else measured, and kept there."""
-    path, machine = _path(), identity(place.device, options.threads)
-    kept = _read(path)
-    found = kept.get(machine)
-    if found is None:
-        found = kept[machine] = measure(place, options)
-        _write(path, kept)
-    return found
+    path, machine = _path(), identity(device_place.device, options.threads)
+    by_machine = _read(path)
+    rates = by_machine.get(machine)
+    if rates is None:
+        rates = by_machine[machine] = measure(device_place, options)
+        _write(path, by_machine)
+    return rates
 
 
 def identity(device: Device, threads: int) -> str:
@@ -99,27 +99,27 @@ def identity(device: Device, threads: int) -> str:
     else:
         from runtime.cuda.gpu import gpu
 
-        found = gpu(device.ordinal).device.properties
-        words += [found.name, found.architecture, "driver {}.{}".format(*found.driver_version)]
+        properties = gpu(device.ordinal).device.properties
+        words += [properties.name, properties.architecture, "driver {}.{}".format(*properties.driver_version)]
     return ", ".join(words)
 
 
-def measure(place: DevicePlace, options: KernelOptions, clock: Clock = perf_counter) -> Rates:
+def measure(device_place: DevicePlace, options: KernelOptions, clock: Clock = perf_counter) -> Rates:
     """Runs the blocks. Two kernels are compiled for the place, which is most of the time it takes."""
     x = Tensor(np.ones(STREAMED, np.float32))
-    stream, arithmetic = (place.block(_block(text, options)) for text in (STREAM, ARITHMETIC))
+    stream, arithmetic = (device_place.block(_block(text, options)) for text in (STREAM, ARITHMETIC))
     copy_to = copy_from = float("inf")
-    if place.device != CPU:
-        place.bring(x)
-        copy_to = 4 * STREAMED / _quickest(place, lambda: place.bring(x), clock)
-        there = place.bring(x)
-        copy_from = 4 * STREAMED / _quickest(place, lambda: there.remote.to_host() if there.remote is not None else None, clock)
+    if device_place.device != CPU:
+        device_place.bring(x)
+        copy_to = 4 * STREAMED / _quickest(device_place, lambda: device_place.bring(x), clock)
+        there = device_place.bring(x)
+        copy_from = 4 * STREAMED / _quickest(device_place, lambda: there.remote.to_host() if there.remote is not None else None, clock)
     little = Tensor(np.ones(1, np.float32))
-    copy = _quickest(place, lambda: place.bring(little), clock, SHORT_REPEATS)
-    one, many, some = (place.bring(Tensor(np.ones(count, np.float32))) for count in (1, STREAMED, COMPUTED))
-    call = _quickest(place, lambda: stream({"x": one}), clock, SHORT_REPEATS)
-    streaming = _quickest(place, lambda: stream({"x": many}), clock) - call
-    computing = _quickest(place, lambda: arithmetic({"x": some}), clock) - call
+    copy = _quickest(device_place, lambda: device_place.bring(little), clock, SHORT_REPEATS)
+    single, many, some = (device_place.bring(Tensor(np.ones(count, np.float32))) for count in (1, STREAMED, COMPUTED))
+    call = _quickest(device_place, lambda: stream({"x": single}), clock, SHORT_REPEATS)
+    streaming = _quickest(device_place, lambda: stream({"x": many}), clock) - call
+    computing = _quickest(device_place, lambda: arithmetic({"x": some}), clock) - call
     least = 1e-9  # a clock that is too coarse must not make a device infinitely fast
     return Rates(
         call=max(call, least),
@@ -131,16 +131,16 @@ def measure(place: DevicePlace, options: KernelOptions, clock: Clock = perf_coun
     )
 
 
-def _quickest(place: DevicePlace, run: Callable[[], Any], clock: Clock, repeats: int = REPEATS) -> float:
+def _quickest(device_place: DevicePlace, run: Callable[[], Any], clock: Clock, repeats: int = REPEATS) -> float:
     """Seconds of the quickest of some runs, after one that compiles and allocates."""
     best = float("inf")
     for number in range(repeats + 1):
         started = clock()
-        kept = run()
-        place.wait()
+        value = run()
+        device_place.wait()
         if number:
             best = min(best, clock() - started)
-        del kept
+        del value
     return best
 
 
@@ -172,16 +172,16 @@ def _read(path: Path) -> dict[str, Rates]:
     """The figures by what they hold for; none where the file is absent or damaged."""
     try:
         data = json.loads(path.read_bytes())
-        found = {machine: Rates(**{name: float(value) for name, value in rates.items()}) for machine, rates in data.items()}
+        by_machine = {machine: Rates(**{name: float(value) for name, value in rates.items()}) for machine, rates in data.items()}
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
-    return {machine: rates for machine, rates in found.items() if all(value > 0 for value in asdict(rates).values())}
+    return {machine: rates for machine, rates in by_machine.items() if all(value > 0 for value in asdict(rates).values())}
 
 
-def _write(path: Path, kept: dict[str, Rates]) -> None:
+def _write(path: Path, by_machine: dict[str, Rates]) -> None:
     """Atomically; a folder that can't be written to only costs the next start its time."""
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(path.parent, of=path.name)
         with written(path) as file:
-            file.write(json.dumps({machine: asdict(rates) for machine, rates in kept.items()}, indent=1).encode())
+            file.write(json.dumps({machine: asdict(rates) for machine, rates in by_machine.items()}, indent=1).encode())

@@ -86,7 +86,7 @@ def _distance(a: Work, b: Work) -> float:
 def work_at(built: BuiltKernel, shapes: Mapping[str, tuple[int, ...]], sizes: LaunchSizes) -> Work:
     """The work of a launch."""
     parameters = built.nest.parameters
-    known = {parameters[place].name: value for place, value in sizes.size_arguments.items()}
+    known = {parameters[position].name: value for position, value in sizes.size_arguments.items()}
     arguments = len(built.lowered.plan.arguments)
     if len(parameters) > arguments:
         grid = grid_of(built, shapes, sizes)

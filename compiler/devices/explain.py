@@ -46,12 +46,12 @@ class Decision:
         sizes = [(name, value.shape) for name, value in values.items() if isinstance(value, Tensor)]
         return Decision(compute.span, name, sizes, candidates, device, why)
 
-    def text(self, place: str) -> str:
-        """Some lines; `place` is the block's in the program."""
+    def text(self, position: str) -> str:
+        """Some lines; `position` is the block's in the program."""
         sizes = ", ".join(f"{name} {list(shape)}" for name, shape in self.sizes)
         name = f" `{self.name}`" if self.name else ""
-        head = f"{place}: compute{name}{' of ' if sizes else ''}{sizes}: {self.device}, {self.why}"
-        return "\n".join([head, *(f"  {one.device + ':':<10} {_costs(one)}" for one in self.candidates)])
+        head = f"{position}: compute{name}{' of ' if sizes else ''}{sizes}: {self.device}, {self.why}"
+        return "\n".join([head, *(f"  {candidate.device + ':':<10} {_costs(candidate)}" for candidate in self.candidates)])
 
 
 Explain = Callable[[Decision], None]
@@ -66,7 +66,7 @@ class Telling:
     _told: set[tuple[Any, ...]] = Factory(set)
 
     def __call__(self, decision: Decision) -> None:
-        key = (decision.span, decision.sizes, decision.device, decision.why, tuple(one.moved for one in decision.candidates))
+        key = (decision.span, decision.sizes, decision.device, decision.why, tuple(candidate.moved for candidate in decision.candidates))
         if key not in self._told:
             self._told.add(key)
             source = self.sources.get(decision.span.path)
@@ -74,13 +74,13 @@ class Telling:
             self.tell(decision.text(f"{decision.span.path}:{line}:{column}" if source is not None else decision.span.path))
 
 
-def _costs(one: DeviceCandidate) -> str:
-    moved = f"{readable(one.moved)} to copy" if one.moved else "nothing to copy"
-    if one.running is None:
+def _costs(candidate: DeviceCandidate) -> str:
+    moved = f"{readable(candidate.moved)} to copy" if candidate.moved else "nothing to copy"
+    if candidate.running is None:
         return moved
-    how = "measured" if one.measured else "estimated"
-    copying = f" ({shown_seconds(one.copying)})" if one.copying else ""
-    return f"{moved}{copying}, run {shown_seconds(one.running)} {how}, together {shown_seconds(one.seconds)}"
+    how = "measured" if candidate.measured else "estimated"
+    copying = f" ({shown_seconds(candidate.copying)})" if candidate.copying else ""
+    return f"{moved}{copying}, run {shown_seconds(candidate.running)} {how}, together {shown_seconds(candidate.seconds)}"
 
 
 def shown_seconds(seconds: float | None) -> str:

@@ -77,9 +77,9 @@ class HeterogeneousBlock:
         for device in devices:
             if self._history(kernel, device).unable:
                 continue
-            place = self.places.at(device)
+            device_place = self.places.at(device)
             estimates.append(self.places.rates(device).running(work))
-            candidates.append(self._candidate(place, given, kernel, work, estimates[-1]))
+            candidates.append(self._candidate(device_place, given, kernel, work, estimates[-1]))
         best = min(range(len(candidates)), key=lambda number: candidates[number].seconds)
         return DeviceChoice(candidates[best], tuple(candidates), work, kernel, estimates[best])
 
@@ -90,48 +90,48 @@ class HeterogeneousBlock:
         return kernel, work_at(kernel, shapes, kernel.sizes(shapes, scalars))
 
     def _candidate(
-        self, place: DevicePlace, given: Mapping[str, Any], kernel: BuiltKernel, work: Work, estimated: float
+        self, device_place: DevicePlace, given: Mapping[str, Any], kernel: BuiltKernel, work: Work, estimated: float
     ) -> DeviceCandidate:
         """Copies are counted from where the elements lie, through the host; what the block updates goes back there."""
         moved, copying = 0, 0.0
         for name, tensor in given.items():
-            if not isinstance(tensor, Tensor) or place.holds(tensor):
+            if not isinstance(tensor, Tensor) or device_place.holds(tensor):
                 continue
             size = bytes_of(tensor)
             moved += size
             if tensor.host is None:
                 copying += self.places.rates(tensor.device).copying_from(size)
-            if place.device != CPU:
-                rates = self.places.rates(place.device)
+            if device_place.device != CPU:
+                rates = self.places.rates(device_place.device)
                 copying += rates.copying_to(size) + (rates.copying_from(size) if name in kernel.updated else 0.0)
-        running, measured = self._history(kernel, place.device).running(work, estimated)
-        return DeviceCandidate(place.device, moved, copying, running, measured)
+        running, measured = self._history(kernel, device_place.device).running(work, estimated)
+        return DeviceCandidate(device_place.device, moved, copying, running, measured)
 
     def _history(self, kernel: BuiltKernel, device: Device) -> History:
         return self._histories.of((kernel, device), History)
 
-    def run(self, choice: DeviceChoice, place: DevicePlace, values: Mapping[str, Any]) -> Any:
+    def run(self, choice: DeviceChoice, device_place: DevicePlace, values: Mapping[str, Any]) -> Any:
         """The run; where a GPU turns out to be unable to, on the CPU instead. Inputs of a run that fails are as before."""
         try:
-            return self._measured(choice, place, values)
+            return self._measured(choice, device_place, values)
         except DeviceTrouble as trouble:
             error = ZyntaxError(diagnostic(trouble, self.block.compute.span))
         except ZyntaxError as refusal:
             error = refusal
-        if place.device == CPU or not all(found.code in UNABLE for found in error.diagnostics):
+        if device_place.device == CPU or not all(fault.code in UNABLE for fault in error.diagnostics):
             raise error
-        if all(found.code != "0804" for found in error.diagnostics):
-            self._history(choice.kernel, place.device).unable = True
+        if all(fault.code != "0804" for fault in error.diagnostics):
+            self._history(choice.kernel, device_place.device).unable = True
         if self.explain is not None:
-            why = f"since {place.device} can't: {error.diagnostics[0].message}"
+            why = f"since {device_place.device} can't: {error.diagnostics[0].message}"
             self.explain(Decision.of(self.block.compute, values, (), CPU, why))
         return self.on_cpu(values)
 
-    def _measured(self, choice: DeviceChoice, place: DevicePlace, values: Mapping[str, Any]) -> Any:
+    def _measured(self, choice: DeviceChoice, device_place: DevicePlace, values: Mapping[str, Any]) -> Any:
         """The run, measured as long as there are few measured ones; the first, which compiles, is not."""
-        run = place.block(self.block)
+        run = device_place.block(self.block)
         with self._lock:
-            history = self._history(choice.kernel, place.device)
+            history = self._history(choice.kernel, device_place.device)
             first, history.compiled = not history.compiled, True
             runs = history.of(choice.work, choice.estimated)
         if first or runs.runs >= MEASURED_RUNS:
@@ -140,13 +140,14 @@ class HeterogeneousBlock:
         if updated:  # while the inputs are the program's own
             require_updatable(choice.kernel.updated, values, self.block.compute)
         there = {
-            name: place.bring(value) if isinstance(value, Tensor) and name not in updated else value for name, value in values.items()
+            name: device_place.bring(value) if isinstance(value, Tensor) and name not in updated else value
+            for name, value in values.items()
         }
-        place.wait()
+        device_place.wait()
         clock = self.places.clock
         started = clock()
         result = run(there)
-        place.wait()
+        device_place.wait()
         seconds = clock() - started
         with self._lock:
             runs.add(seconds)

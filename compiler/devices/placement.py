@@ -71,7 +71,7 @@ def required_devices(computes: Iterable[nodes.Compute], override: str | None) ->
     """Those devices, by name."""
     if override is not None:
         return [] if override == "auto" else [override]
-    named = [str(one.kernel.device) for one in computes if one.kernel is not None and one.kernel.fallback is None]
+    named = [str(compute.kernel.device) for compute in computes if compute.kernel is not None and compute.kernel.fallback is None]
     return [name for name in dict.fromkeys(named) if name != "auto"]
 
 
@@ -124,22 +124,22 @@ class PlacedBlock:
                     raise ZyntaxError(self._several({device: first, remote.device: name}))
         return device, first
 
-    def _several(self, found: Mapping[Device, str]) -> Diagnostic:
-        (first, x), (second, y), *_ = found.items()
+    def _several(self, names_by_device: Mapping[Device, str]) -> Diagnostic:
+        (first, x), (second, y), *_ = names_by_device.items()
         spans = {entry.name: entry.span for entry in self.block.compute.inputs}
         return Diagnostic(
             "0501",
             f"`{x}` lies on `{first}` and `{y}` on `{second}`, and nothing says where this block runs",
             self.block.compute.span,
-            others=[Label(spans[name], f"on `{device}`") for device, name in found.items() if name in spans],
+            others=[Label(spans[name], f"on `{device}`") for device, name in names_by_device.items() if name in spans],
             hint=f'`@device("{first}")` runs it there, with a copy of `{y}`; so does `{y}.to_device("{first}")` before it',
             running=True,
         )
 
     def _explain(self, wish: Wish, values: Mapping[str, Any]) -> None:
         assert self.explain is not None
-        place = self.places.at(wish.device)
-        moved = sum(bytes_of(value) for value in values.values() if type(value) is Tensor and not place.holds(value))
+        device_place = self.places.at(wish.device)
+        moved = sum(bytes_of(value) for value in values.values() if type(value) is Tensor and not device_place.holds(value))
         self.explain(Decision.of(self.block.compute, values, (DeviceCandidate(wish.device, moved),), wish.device, wish.by))
 
 

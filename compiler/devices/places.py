@@ -182,8 +182,8 @@ class DevicePlaces:
     def rates(self, device: Device) -> Rates:
         return self._rates.of(device, lambda: self.measure(self.at(device)))
 
-    def _recorded(self, place: DevicePlace) -> DevicePlace:
-        return place if self.recording is None else RecordedPlace(place, self.recording)
+    def _recorded(self, device_place: DevicePlace) -> DevicePlace:
+        return device_place if self.recording is None else RecordedPlace(device_place, self.recording)
 
     def _make(self, device: Device) -> DevicePlace:
         if device == CPU:

@@ -53,19 +53,19 @@ def stored(array: Array, dtype: str, name: str) -> Array:
 
 def new_memory(dtype: str, dims: tuple[int, ...]) -> Array:
     """Scratch memory, filled with what shows when it is read before it is written: NaN, or a pattern."""
-    made = np.zeros(dims, STORED[dtype])
+    memory = np.zeros(dims, STORED[dtype])
     if dtype in ("f32", "f64"):
-        made.fill(math.nan)
-    elif dtype != "i1" and made.size:
-        made.view(np.uint8).reshape(-1)[:] = 0x7F if is_float(dtype) else 0x5A
-    return made
+        memory.fill(math.nan)
+    elif dtype != "i1" and memory.size:
+        memory.view(np.uint8).reshape(-1)[:] = 0x7F if is_float(dtype) else 0x5A
+    return memory
 
 
 def table_of(dtype: str, dims: tuple[int, ...], values: tuple[int | float, ...]) -> Array:
     """A constant array of a module, as memory."""
     source = "f64" if is_float(dtype) else "i64"
-    made = np.array([numbers.convert(v, "f64" if isinstance(v, float) else source, dtype) for v in values], NUMPY[dtype])
-    return made.reshape(dims).view(STORED[dtype])
+    table = np.array([numbers.convert(v, "f64" if isinstance(v, float) else source, dtype) for v in values], NUMPY[dtype])
+    return table.reshape(dims).view(STORED[dtype])
 
 
 class RingQueue:
@@ -104,10 +104,10 @@ def axis_values(extent: int, shape: tuple[int, ...]) -> Array:
 
 def objects(items: Sequence[Any]) -> Array:
     """An array that refers to these, whatever they are."""
-    made = np.empty(len(items), object)
+    array = np.empty(len(items), object)
     for number, item in enumerate(items):
-        made[number] = item
-    return made
+        array[number] = item
+    return array
 
 
 @lru_cache(64)
@@ -156,9 +156,9 @@ def of_shape(array: Array, shape: tuple[int, ...]) -> Array:
     """The array, or its elements repeated: for small tiles a copy is many times faster than NumPy's `broadcast_to`."""
     if array.shape == shape:
         return array
-    made = np.empty(shape, array.dtype)
-    made[...] = array
-    return made
+    result = np.empty(shape, array.dtype)
+    result[...] = array
+    return result
 
 
 def numpy_scalar(value: Any, dtype: str) -> Any:
@@ -345,11 +345,11 @@ def tile_combine(monoid: str, old: tuple[Array, ...], new: tuple[Array, ...]) ->
     return tuple(np.where(wins, x, y) for x, y in zip(new, old, strict=True))
 
 
-def tile_reduce(monoid: str, dtypes: tuple[str, ...], values: tuple[Array, ...], order: tuple[int, ...], kept: int) -> tuple[Array, ...]:
+def tile_reduce(monoid: str, dtypes: tuple[str, ...], values: tuple[Array, ...], order: tuple[int, ...], outer: int) -> tuple[Array, ...]:
     """Combine along the last axes of `order`, the first slowest, one after the other from the identity."""
     values = tuple(np.broadcast_arrays(*values)) if len(values) > 1 else values
     lines = tuple(
-        v.transpose(order).reshape(*(v.shape[k] for k in order[:kept]), math.prod(v.shape[k] for k in order[kept:])) for v in values
+        v.transpose(order).reshape(*(v.shape[k] for k in order[:outer]), math.prod(v.shape[k] for k in order[outer:])) for v in values
     )
     count, shape = lines[0].shape[-1], lines[0].shape[:-1]
     if monoid in ("argmin", "argmax"):

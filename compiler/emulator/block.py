@@ -227,9 +227,9 @@ class ThreadBlock:
 
     # ---- threads ----
 
-    def position(self, what: str, dim: str, numbers: Array) -> Any:
-        if what != "thread_idx":
-            return {"block_idx": self.index, "block_dim": self.dim, "grid_dim": self.grid}[what]["xyz".index(dim)]
+    def position(self, name: str, dim: str, numbers: Array) -> Any:
+        if name != "thread_idx":
+            return {"block_idx": self.index, "block_dim": self.dim, "grid_dim": self.grid}[name]["xyz".index(dim)]
         x, y, _ = self.dim
         return {"x": numbers % x, "y": numbers // x % y, "z": numbers // (x * y)}[dim]
 
@@ -240,8 +240,8 @@ class ThreadBlock:
             x, y, z = self.dim
             places = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
             self._clocks = [
-                ThreadClock(number, number // self.run.lanes, self.first, place, self.index)
-                for number, place in enumerate(places, self.first)
+                ThreadClock(number, number // self.run.lanes, self.first, index, self.index)
+                for number, index in enumerate(places, self.first)
             ]
         return self._clocks
 
@@ -268,11 +268,11 @@ class ThreadBlock:
         log, self.log = self.log, []
         by_thread: dict[int, list[tuple[Callable[[int], None], int]]] = {}
         for numbers, tell in log:
-            for place, number in enumerate(numbers.tolist()):
-                by_thread.setdefault(number, []).append((tell, place))
+            for lane, number in enumerate(numbers.tolist()):
+                by_thread.setdefault(number, []).append((tell, lane))
         for number in sorted(by_thread):
-            for tell, place in by_thread[number]:
-                tell(place)
+            for tell, lane in by_thread[number]:
+                tell(lane)
 
     def settle(self) -> None:
         """At a barrier of the block, or at its end, where no clocks run: what threads did is told only where they have met."""
@@ -350,11 +350,11 @@ class ThreadBlock:
 
     def wait(self, numbers: Array, count: int) -> None:
         """All but the last `count` groups of these threads land."""
-        here = np.zeros(self.size, np.bool_)
-        here[numbers] = True
+        waiting = np.zeros(self.size, np.bool_)
+        waiting[numbers] = True
         rest = []
         for copy in self.copies:
-            landing = here[copy.numbers] & (copy.group < self.committed[copy.numbers] - count)  # not those that have landed
+            landing = waiting[copy.numbers] & (copy.group < self.committed[copy.numbers] - count)  # not those that have landed
             if landing.any():
                 self._land(copy, landing)
                 copy.group[landing] = _LANDED
@@ -366,7 +366,7 @@ class ThreadBlock:
         copy.land(landing)
         if self.run.watching:
             landed = copy.numbers[landing].tolist()
-            self.later(copy.numbers[landing], lambda place: copy.arrive(landed[place]))
+            self.later(copy.numbers[landing], lambda lane: copy.arrive(landed[lane]))
 
     def close(self) -> None:
         """The end of its threads: what was never waited for lands, and its shared memory is gone."""

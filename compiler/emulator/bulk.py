@@ -41,31 +41,31 @@ def box_of(tensor: Array, corner: Index, box: Index, step: Index = ()) -> Array:
     if step:
         reach = tuple(extent * apart for extent, apart in zip(box, step, strict=True))
         return box_of(tensor, corner, reach)[tuple(slice(None, None, apart) for apart in step)]
-    found = np.zeros(box, tensor.dtype)
+    box_values = np.zeros(box, tensor.dtype)
     outer, inner = _spans(tensor.shape, corner, box)
-    found[inner] = tensor[outer]
-    return found
+    box_values[inner] = tensor[outer]
+    return box_values
 
 
 def window_of(tensor: Array, corner: Index, op: BulkLoad, offsets: Index) -> Array:
     """Pixels by channels of a convolution's window (im2col)."""
     pixels, channels = op.box[-2:]
-    image, *place, channel = corner
+    image, *position, channel = corner
     last = [extent - 1 + above for extent, above in zip(tensor.shape[1:-1], op.upper, strict=True)]
-    if any(not low <= at <= high for low, at, high in zip(op.lower, place, last, strict=True)):
-        raise wrong(op, f"a window that begins at {tuple(place)}, of corners {op.lower} to {tuple(last)}")
-    found = np.zeros((pixels, channels), tensor.dtype)
+    if any(not low <= at <= high for low, at, high in zip(op.lower, position, last, strict=True)):
+        raise wrong(op, f"a window that begins at {tuple(position)}, of corners {op.lower} to {tuple(last)}")
+    window = np.zeros((pixels, channels), tensor.dtype)
     for pixel in range(pixels):
-        at = (image, *(p + offset for p, offset in zip(place, offsets, strict=True)), channel)
-        found[pixel] = box_of(tensor, at, (1,) * (tensor.ndim - 1) + (channels,)).reshape(channels)
-        for dim in reversed(range(len(place))):
-            place[dim] += 1
-            if place[dim] <= last[dim]:
+        at = (image, *(p + offset for p, offset in zip(position, offsets, strict=True)), channel)
+        window[pixel] = box_of(tensor, at, (1,) * (tensor.ndim - 1) + (channels,)).reshape(channels)
+        for dim in reversed(range(len(position))):
+            position[dim] += 1
+            if position[dim] <= last[dim]:
                 break
-            place[dim] = op.lower[dim]
+            position[dim] = op.lower[dim]
         else:
             image += 1
-    return found
+    return window
 
 
 def rounded_to_tf32(array: Array) -> Array:
@@ -76,18 +76,18 @@ def rounded_to_tf32(array: Array) -> Array:
     return np.where(np.isfinite(array), near.view(np.float32), array)
 
 
-def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
+def shared_box(op: BulkLoad | BulkStore, shared: Array, index: Index) -> Array:
     """Where a box lies in shared memory: its elements one after the other, from that place on."""
     type_ = mem_of(op.shared)
     if type_.strides is not None:
         raise unsupported(f"`{op.name}` and shared memory with strides: boxes lie without gaps")
     start, size = 0, int(np.prod(op.box))
-    for extent, at in zip(shared.shape, place, strict=True):
+    for extent, at in zip(shared.shape, index, strict=True):
         start = start * extent + at
     if not 0 <= start <= start + size <= shared.size:
-        raise wrong(op, f"a box of {size} elements at {place} leaves a memory of shape {shared.shape}")
+        raise wrong(op, f"a box of {size} elements at {index} leaves a memory of shape {shared.shape}")
     if start * bytes_of(type_.dtype) % _BOX_ALIGN:
-        raise wrong(op, f"the box at {place} is not aligned to {_BOX_ALIGN} bytes")
+        raise wrong(op, f"the box at {index} is not aligned to {_BOX_ALIGN} bytes")
     flat: Array = shared.reshape(-1)[start : start + size]
     return flat
 
@@ -122,10 +122,10 @@ def arrive(
         there = barriers if to is None else block.engines.of_twin(barriers, block.engines.peer(to, op).engines)
         targets.append(barrier_at(there, at, op))
 
-    def tell(place: int) -> None:
-        clock = block.clocks[int(lanes.numbers[place])]
-        require_made(op, targets[place], block, clock)
-        targets[place].arrive(op, clock, expected)
+    def tell(lane: int) -> None:
+        clock = block.clocks[int(lanes.numbers[lane])]
+        require_made(op, targets[lane], block, clock)
+        targets[lane].arrive(op, clock, expected)
 
     block.later(lanes.numbers, tell)
 
@@ -146,7 +146,7 @@ def bulk_load(
     op: BulkLoad,
     lanes: Lanes,
     shared: Array,
-    place: Index,
+    shared_index: Index,
     tensor: Array,
     corner: Index,
     barriers: list[CountingBarrier],
@@ -154,7 +154,7 @@ def bulk_load(
     offsets: Index,
 ) -> None:
     """Send each thread's box on its way, to this block or to all of its cluster that the mask names."""
-    for thread, *ends in each_lane(lanes, place, corner, number, offsets):
+    for thread, *ends in each_lane(lanes, shared_index, corner, number, offsets):
         _load(op, lanes, thread, shared, tensor, barriers, *ends)
 
 
@@ -165,7 +165,7 @@ def _load(
     shared: Array,
     tensor: Array,
     barriers: list[CountingBarrier],
-    place: Index,
+    shared_index: Index,
     corner: Index,
     number: int,
     offsets: Index,
@@ -175,7 +175,7 @@ def _load(
     ranks = [rank for rank in range(16) if op.multicast >> rank & 1] if op.multicast else [engines.rank]
     for block in (engines.peer(rank, op) for rank in ranks):
         memory = lanes.block.twin(shared, block)
-        target = shared_box(op, memory, place)
+        target = shared_box(op, memory, shared_index)
         barrier = barrier_at(engines.of_twin(barriers, block.engines), number, op)
         if not barrier.count:
             raise wrong(op, "the barrier is not initialised")
@@ -218,13 +218,13 @@ def indices_of(memory: Array, box: Array) -> Iterator[Index]:
     return zip(*(part.tolist() for part in places), strict=True)
 
 
-def bulk_store(op: BulkStore, lanes: Lanes, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
+def bulk_store(op: BulkStore, lanes: Lanes, shared: Array, shared_index: Index, tensor: Array, corner: Index) -> None:
     """Send each thread's box on its way back, clipped at the tensor's ends."""
-    for thread, at, to in each_lane(lanes, place, corner):
+    for thread, at, to in each_lane(lanes, shared_index, corner):
         _store(op, lanes, thread, shared, at, tensor, to)
 
 
-def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
+def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, shared_index: Index, tensor: Array, corner: Index) -> None:
     require_corner(op, tensor, corner)
     if min(corner) < 0:
         raise wrong(op, f"a box that begins before the tensor, at {corner}: devices write none")
@@ -233,7 +233,7 @@ def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, place: Index
         outer, inner = _spans(tensor.shape, corner, op.box)
         tensor[outer] = held.reshape(op.box)[inner]
 
-    box = shared_box(op, shared, place)
+    box = shared_box(op, shared, shared_index)
     start = (box.__array_interface__["data"][0] - shared.__array_interface__["data"][0]) // box.itemsize
     block, store = lanes.block, LateStore(box, write, op)
     elements, watched = slice(start, start + box.size), block.run.memories.get(id(shared))
@@ -258,8 +258,8 @@ def bulk_wait(lanes: Lanes, count: int, read: bool) -> None:
     block = lanes.block
     waited = [block.thread(thread).stores.wait(count, read) for thread in lanes.numbers.tolist()]
 
-    def tell(place: int) -> None:
-        seen = joined(store.engine.snapshot() for store in waited[place] if store.engine is not None)
-        block.clocks[int(lanes.numbers[place])].learn(seen)
+    def tell(lane: int) -> None:
+        seen = joined(store.engine.snapshot() for store in waited[lane] if store.engine is not None)
+        block.clocks[int(lanes.numbers[lane])].learn(seen)
 
     block.later(lanes.numbers, tell)

@@ -104,13 +104,13 @@ def _both(first: Known, second: Known) -> Known:
     """The two joined: the same mapping for all threads that knew the same, and learn the same."""
     if first is second or not first:
         return second
-    found = _PAIRS.get((id(first), id(second)))
-    if found is None:
+    pair = _PAIRS.get((id(first), id(second)))
+    if pair is None:
         if len(_PAIRS) >= PAIRS_REMEMBERED:
             _PAIRS.clear()
         # the two are kept beside, so that no others get their identities
-        found = _PAIRS[id(first), id(second)] = first, second, joined((first, second))
-    return found[2]
+        pair = _PAIRS[id(first), id(second)] = first, second, joined((first, second))
+    return pair[2]
 
 
 def _share(clocks: list[ThreadClock]) -> None:

@@ -25,7 +25,7 @@ def cluster_store(op: ClusterStore, lanes: Lanes, memory: Array, index: tuple[An
 
 def _store(op: ClusterStore, block: ThreadBlock, thread: int, memory: Array, index: tuple[int, ...], value: Any, rank: int) -> None:
     findings, met = block.run.findings, block.engines.met
-    if any(not 0 <= place < extent for place, extent in zip(index, memory.shape, strict=True)):
+    if any(not 0 <= position < extent for position, extent in zip(index, memory.shape, strict=True)):
         beyond = outside(op.mem.name, index, memory.shape, op, block.clocks[thread], "write")
         block.later(np.array([thread]), lambda _: findings.add(beyond))
         return

@@ -53,14 +53,14 @@ def element_words(name: str, index: tuple[int, ...]) -> str:
 
 def race(name: str, shared: bool, index: tuple[int, ...], first: TimedAccess, second: TimedAccess) -> ThreadFinding:
     """Two accesses of an element that nothing orders, in the order in which they were seen."""
-    element, one, two = element_words(name, index), thread_words(first.clock), thread_words(second.clock)
+    element, first_words, second_words = element_words(name, index), thread_words(first.clock), thread_words(second.clock)
     same = first.op is second.op or (first.op.span is not None and first.op.span == second.op.span)
     if same:
         word = {"read": "read", "write": "write", "atomic": "change", "copy": "copy to"}[second.kind]
-        label = f"{one} and {two} both {word} it here"
+        label = f"{first_words} and {second_words} both {word} it here"
     else:
-        label = f"{two} {_HERE[second.kind]}"
-    others = () if same else ((first.op, f"{one} {_HERE[first.kind]}"),)
+        label = f"{second_words} {_HERE[second.kind]}"
+    others = () if same else ((first.op, f"{first_words} {_HERE[first.kind]}"),)
     where = "shared memory" if shared else "global memory"
     return ThreadFinding(
         "0412" if shared else "0414",
@@ -116,15 +116,15 @@ def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instr
 
 
 def barrier_missed(
-    op: Instruction, here: int, counts: tuple[int, int], one: ThreadClock, missing: str, others: tuple[tuple[Instruction, str], ...]
+    op: Instruction, count: int, counts: tuple[int, int], clock: ThreadClock, missing: str, others: tuple[tuple[Instruction, str], ...]
 ) -> ThreadFinding:
-    """`here` threads wait at the barrier `op`, `counts` are those that wait at any, and all of the block."""
+    """`count` threads wait at the barrier `op`, `counts` are those that wait at any, and all of the block."""
     waiting, all_ = counts
     return ThreadFinding(
         "0411",
-        f"`barrier()` is reached by {here} of the {all_} threads of a block only",
+        f"`barrier()` is reached by {count} of the {all_} threads of a block only",
         op,
-        f"{thread_words(one)} waits here for ever: {missing}",
+        f"{thread_words(clock)} waits here for ever: {missing}",
         others,
         "move the barrier out, and leave only the work under the condition",
         (waiting, all_, op.name),
@@ -133,13 +133,13 @@ def barrier_missed(
 
 
 def lanes_missing(
-    op: Instruction, lanes: list[int], one: ThreadClock, missing: str, others: tuple[tuple[Instruction, str], ...]
+    op: Instruction, lanes: list[int], clock: ThreadClock, missing: str, others: tuple[tuple[Instruction, str], ...]
 ) -> ThreadFinding:
     return ThreadFinding(
         "0415",
         f"warp operation reached by {len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'} of a warp only",
         op,
-        f"{thread_words(one)} is here, {missing}",
+        f"{thread_words(clock)} is here, {missing}",
         others,
         "move it out of the branch, so that all lanes of the warp take part, and leave only the use of its result under the condition",
         (len(lanes), op.name),
@@ -203,12 +203,12 @@ def unfenced_registers(op: Instruction, clock: ThreadClock) -> ThreadFinding:
     )
 
 
-def early_barrier(op: Instruction, made: Instruction, clock: ThreadClock) -> ThreadFinding:
+def early_barrier(op: Instruction, initialisation: Instruction, clock: ThreadClock) -> ThreadFinding:
     return ThreadFinding(
         "0412",
         f"`{print_instruction(op)}`: the thread doesn't know that the barrier has been initialised",
         op,
         f"{thread_words(clock)} uses it here",
-        ((made, "initialised here"),),
+        ((initialisation, "initialised here"),),
         "let all threads meet (`barrier()`) after the initialisation",
     )

@@ -5,12 +5,13 @@ import math
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from compiler.emulator.fault import KernelFault, fault
 from compiler.hir import numbers
+from compiler.hir.host import MATCHED
 from compiler.hir.types import DTYPES
 
 Address = tuple[memoryview, int]
@@ -49,6 +50,25 @@ def element(base: Address, index: int, count: int, size: int, site: Site | None)
         _stop(site, index, count)
     memory, at = base
     return memory, at + index * size
+
+
+def read_bytes(base: Address, at: int, count: int, to: str, order: Literal["little", "big"], site: Site | None) -> int:
+    return numbers.wrap(int.from_bytes(_bytes(base, at, count, DTYPES[to] // 8, site), order), to)
+
+
+def match_bytes(base: Address, at: int, count: int, values: tuple[int, ...], site: Site | None) -> int:
+    return sum(1 << place for place, byte in enumerate(_bytes(base, at, count, MATCHED, site)) if byte in values)
+
+
+def _bytes(base: Address, at: int, count: int, size: int, site: Site | None) -> memoryview:
+    if not 0 <= at <= count - size:
+        _stop(site, at, count)
+    memory, start = base
+    return memory[start + at : start + at + size]
+
+
+def trailing_zeros(value: int, dtype: str) -> int:
+    return (value & -value).bit_length() - 1 if value else DTYPES[dtype]
 
 
 def _stop(site: Site | None, *values: Any) -> None:
@@ -157,6 +177,9 @@ CALLS: dict[str, Any] = {
     "host_copy": copy,
     "host_clear": clear,
     "host_element": element,
+    "host_read_bytes": read_bytes,
+    "host_match_bytes": match_bytes,
+    "host_trailing_zeros": trailing_zeros,
     "host_checked": checked,
     "host_saturating": saturating,
     "host_narrow": narrow,

@@ -85,12 +85,12 @@ def late_copies(
 
     def land(landing: Array) -> None:
         reading = landing & taken
-        for (memory, index), here in zip(ends, (landing, reading), strict=True):
+        for (memory, index), active in zip(ends, (landing, reading), strict=True):
             inside: Any = index[-1] + count <= memory.shape[-1]
             for part, extent in zip(index, memory.shape, strict=True):
                 inside = inside & (part >= 0) & (part < extent)
-            if (here & ~inside).any():
-                first = int(np.flatnonzero(here & ~inside)[0])
+            if (active & ~inside).any():
+                first = int(np.flatnonzero(active & ~inside)[0])
                 places = [tuple(int(part[first]) for part in index) for _, index in ends]
                 raise fault(f"a copy of {count} elements from {places[1]} to {places[0]} leaves its memory")
         column = np.arange(count)
@@ -102,8 +102,8 @@ def late_copies(
     return land
 
 
-def _elements(index: list[Array], here: Array, column: Array) -> Index:
-    parts = [part[here][:, None] for part in index]
+def _elements(index: list[Array], active: Array, column: Array) -> Index:
+    parts = [part[active][:, None] for part in index]
     return (*parts[:-1], parts[-1] + column)
 
 
@@ -120,12 +120,12 @@ def change(
     wanted = each(count, compare).tolist() if compare is not None else [None] * count
     seen, old = memory.view(arrays.NUMPY[dtype]), np.zeros(count, arrays.NUMPY[dtype])
     taken = each(count, where).tolist()
-    for lane, place in enumerate(places):
+    for lane, position in enumerate(places):
         if not taken[lane]:
             continue
-        if not all(0 <= part < extent for part, extent in zip(place, memory.shape, strict=True)):
-            raise ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` reaches {place} in a memory of shape {memory.shape}"))
-        before = seen[place].item()
+        if not all(0 <= part < extent for part, extent in zip(position, memory.shape, strict=True)):
+            raise ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` reaches {position} in a memory of shape {memory.shape}"))
+        before = seen[position].item()
         old[lane] = before
-        seen[place] = new(before, values[lane], wanted[lane])
+        seen[position] = new(before, values[lane], wanted[lane])
     return old

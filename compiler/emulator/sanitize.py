@@ -173,8 +173,8 @@ def _changed(op: Instruction) -> Iterator[Value]:
 def _leave(lanes: Lanes, number: int, name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instruction, kind: str) -> None:
     """An access outside that no check has told."""
     block, failed = lanes.block, lanes.block.thread(number).failed
-    told = op.span is not None and any(s is not None and op.span.start <= s.start and s.end <= op.span.end for s in failed)
-    if not told:
+    reported = op.span is not None and any(s is not None and op.span.start <= s.start and s.end <= op.span.end for s in failed)
+    if not reported:
         block.run.findings.add(outside(name, index, shape, op, block.clocks[number], kind))
 
 
@@ -185,11 +185,11 @@ def _failed(lanes: Lanes, op: Check, site: FaultSite, condition: Any, values: tu
         return
     columns = [each(len(lanes), value).tolist() for value in values]
 
-    def tell(place: int) -> None:
-        if holds[place]:
+    def tell(lane: int) -> None:
+        if holds[lane]:
             return
-        number = int(lanes.numbers[place])
-        words, given = thread_words(lanes.block.clocks[number]), [column[place] for column in columns]
+        number = int(lanes.numbers[lane])
+        words, given = thread_words(lanes.block.clocks[number]), [column[lane] for column in columns]
         label = site.label.format(*given)
         lanes.block.thread(number).failed.add(site.span)
         lanes.block.run.findings.add(
@@ -229,10 +229,10 @@ def _accessed(
     beyond = wanted & ~inside
     if not padded and beyond.any():
 
-        def tell(place: int) -> None:
-            if beyond[place].any():
-                first = (place, *np.argwhere(beyond[place])[0])
-                _leave(lanes, int(lanes.numbers[place]), name, tuple(int(part[first]) for part in places), shape, op, kind)
+        def tell(lane: int) -> None:
+            if beyond[lane].any():
+                first = (lane, *np.argwhere(beyond[lane])[0])
+                _leave(lanes, int(lanes.numbers[lane]), name, tuple(int(part[first]) for part in places), shape, op, kind)
 
         lanes.block.later(lanes.numbers, tell)
     if watch is not None:
@@ -259,10 +259,10 @@ def _words(
         starts = starts & (part >= 0) & (part < extent)
     inside = np.where(starts, np.minimum(wanted, memory.shape[-1] - parts[-1]), 0)
 
-    def tell(place: int) -> None:
-        if inside[place] < wanted[place]:
-            first = (*(int(part[place]) for part in parts[:-1]), int(parts[-1][place] + inside[place]))
-            _leave(lanes, int(lanes.numbers[place]), op.mem.name, first, memory.shape, op, kind)
+    def tell(lane: int) -> None:
+        if inside[lane] < wanted[lane]:
+            first = (*(int(part[lane]) for part in parts[:-1]), int(parts[-1][lane] + inside[lane]))
+            _leave(lanes, int(lanes.numbers[lane]), op.mem.name, first, memory.shape, op, kind)
 
     if (inside < wanted).any():
         lanes.block.later(lanes.numbers, tell)
@@ -295,32 +295,32 @@ def _copy(
         for part, extent, last in zip(parts, memory.shape, [*[0] * (memory.ndim - 1), count - 1], strict=True):
             dropped |= wanted & ((part < 0) | (part + last >= extent))
 
-    def outside_of(number: int, place: int) -> None:
-        ends = [(to, to_parts, op.destination, "write"), *([(source, source_parts, op.source, "read")] if taken[place] else [])]
+    def outside_of(number: int, lane: int) -> None:
+        ends = [(to, to_parts, op.destination, "write"), *([(source, source_parts, op.source, "read")] if taken[lane] else [])]
         for memory, parts, value, kind in ends:
-            first = tuple(int(part[place]) for part in parts)
+            first = tuple(int(part[lane]) for part in parts)
             for at in (first, (*first[:-1], first[-1] + count - 1)):
                 if not all(0 <= part < extent for part, extent in zip(at, memory.shape, strict=True)):
                     _leave(lanes, number, value.name, at, memory.shape, op, kind)
                     return
 
-    def tell(place: int) -> None:
-        number = int(lanes.numbers[place])
-        if dropped[place]:
-            outside_of(number, place)
+    def tell(lane: int) -> None:
+        number = int(lanes.numbers[lane])
+        if dropped[lane]:
+            outside_of(number, lane)
             return
         clock = lanes.block.clocks[number]
-        if taken[place] and source_watch is not None:
+        if taken[lane] and source_watch is not None:
             for column in range(count):
-                source_watch.read((*(int(part[place]) for part in source_parts[:-1]), int(source_parts[-1][place]) + column), op, clock)
+                source_watch.read((*(int(part[lane]) for part in source_parts[:-1]), int(source_parts[-1][lane]) + column), op, clock)
         if to_watch is not None:
-            first = tuple(int(part[place]) for part in to_parts)
+            first = tuple(int(part[lane]) for part in to_parts)
             under_way[number] = to_watch.copy(((*first[:-1], first[-1] + column) for column in range(count)), op, clock)
 
     lanes.block.later(lanes.numbers, tell)
-    kept = np.flatnonzero(~dropped)
-    ends = to, tuple(part[kept] for part in to_parts), source, tuple(part[kept] for part in source_parts)
-    lanes.block.copy(lanes.numbers[kept], late_copies(len(kept), *ends, count, taken[kept]), under_way)
+    copied = np.flatnonzero(~dropped)
+    ends = to, tuple(part[copied] for part in to_parts), source, tuple(part[copied] for part in source_parts)
+    lanes.block.copy(lanes.numbers[copied], late_copies(len(copied), *ends, count, taken[copied]), under_way)
 
 
 ENVIRONMENT: dict[str, Callable[..., Any]] = {

@@ -109,8 +109,8 @@ class SegmentTranslator(ThreadTranslator):
 
     def spins(self, op: While) -> bool:
         """Whether a loop may wait for other threads."""
-        loads = (one for one in inner(op.before) if isinstance(one, Load))
-        return any(isinstance(one, Atomic) for one in op.walk()) or any(load.mem.name in self.stored for load in loads)
+        loads = (op_ for op_ in inner(op.before) if isinstance(op_, Load))
+        return any(isinstance(op_, Atomic) for op_ in op.walk()) or any(load.mem.name in self.stored for load in loads)
 
     # ---- segments ----
 
@@ -221,7 +221,7 @@ class SegmentTranslator(ThreadTranslator):
         self.write(2, f"{high} = {self.each(op.high)}")
         self.assign(carried, op.carried, 2)
         head, body, after = Segment(), Segment(), Segment()
-        latch = Segment() if any(isinstance(one, Continue) for one in inner(op.body)) else None
+        latch = Segment() if any(isinstance(op_, Continue) for op_ in inner(op.body)) else None
         self.go(head)
         self.begin(head)
         condition = f"{self.name(variable)} {'<' if op.step > 0 else '>'} {high}"

@@ -54,7 +54,7 @@ def _deadlock(blocks: list[ThreadBlock]) -> ThreadFinding | None:
     if first is None:
         return None
     labels = {op: f"warp {n // block.run.lanes} of block {block.index} waits here" for block, n, op in reversed(waiting) if op is not None}
-    places = [place for block in blocks for place in _places(block)]
+    places = [position for block in blocks for position in _places(block)]
     return ThreadFinding(
         "0416",
         f"no thread can go on: {'; '.join(places)}",
@@ -83,9 +83,9 @@ def _state(lanes: Lanes, number: int) -> str:
     assert op is not None
     words = f"`{print_instruction(op)}`"
     if isinstance(op, BarrierWait):
-        place = int(np.searchsorted(lanes.numbers, number))
+        position = int(np.searchsorted(lanes.numbers, number))
         barriers, at, parity = lanes.asked()
-        at, parity = (int(np.broadcast_to(np.asarray(part), (len(lanes),))[place]) for part in (at, parity))
+        at, parity = (int(np.broadcast_to(np.asarray(part), (len(lanes),))[position]) for part in (at, parity))
         words += f" ({barrier_at(barriers, at, op)}, parity {parity})"
     return words
 
@@ -97,8 +97,8 @@ def _let_go(block: ThreadBlock) -> None:
     """Says who misses, and lets those who wait go on as if the others had come."""
     waiting = [lanes for lanes in block.groups if isinstance(lanes.waiting, WARP_WAITS)]
     for lanes in waiting:
-        for here in lanes.by_warp():
-            _lost_lanes(block, lanes, lanes.numbers[here].tolist())
+        for warp in lanes.by_warp():
+            _lost_lanes(block, lanes, lanes.numbers[warp].tolist())
     for lanes in waiting:
         lanes.ready = True
     if not waiting:

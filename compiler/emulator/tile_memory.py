@@ -27,8 +27,8 @@ def _inside(index: tuple[Any, ...], dims: tuple[int, ...]) -> Any:
 
 def _reach(op: Instruction, index: tuple[Any, ...], wrong: Array, dims: tuple[int, ...]) -> ZyntaxError:
     first = tuple(np.argwhere(wrong)[0])
-    place = tuple(int(np.broadcast_to(i, wrong.shape)[first]) for i in index)
-    return ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` reaches {place} in a memory of shape {dims}"))
+    element = tuple(int(np.broadcast_to(i, wrong.shape)[first]) for i in index)
+    return ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` reaches {element} in a memory of shape {dims}"))
 
 
 def tile_load(

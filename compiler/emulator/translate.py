@@ -227,12 +227,12 @@ class Translator(Writer):
                     self.write(indent, f"{self.bind(op.result)} = {text}")
 
     def table(self, op: GlobalRef, indent: int) -> None:
-        made = self.module.globals.get(op.name_) if self.module is not None else None
-        if made is None:
+        table = self.module.globals.get(op.name_) if self.module is not None else None
+        if table is None:
             raise fault(f"@{self.function.name} names the global {op.name_}, which is not in the module")
         dims = tuple(form.constant for form in op.type.dims)
         name = self.bind(op.result)
-        self.write(indent, f"{name} = table_of({op.type.dtype!r}, {dims}, {self.constant(made.values)})")
+        self.write(indent, f"{name} = table_of({op.type.dtype!r}, {dims}, {self.constant(table.values)})")
         self.memory(name, op.type, indent)
 
     def ring(self, op: RingMake | RingPut | RingGet | RingFree, indent: int) -> None:
@@ -363,27 +363,27 @@ class Translator(Writer):
 
     def reduce(self, op: Reduce, indent: int) -> None:
         axes = tuple(dict.fromkeys(axis for value in op.values for axis in self.axes(value)))
-        kept = self.axes(op.results[0])
-        order = tuple(axes.index(a) for a in kept) + tuple(axes.index(a) for a in axes if a in op.over)
+        outer = self.axes(op.results[0])
+        order = tuple(axes.index(a) for a in outer) + tuple(axes.index(a) for a in axes if a in op.over)
         values = ", ".join(self.see(v, axes) for v in op.values)
         dtypes = tuple(dtype_of(v) for v in op.values)
         results = [self.bind(r) for r in op.results]
-        self.write(indent, f"{', '.join(results)}, = tile_reduce({op.monoid!r}, {dtypes}, ({values},), {order}, {len(kept)})")
-        if not kept:
+        self.write(indent, f"{', '.join(results)}, = tile_reduce({op.monoid!r}, {dtypes}, ({values},), {order}, {len(outer)})")
+        if not outer:
             for name, dtype in zip(results, dtypes, strict=True):
                 self.write(indent, f"{name} = {self.scalar(name, dtype)}")
 
     def contract(self, op: Contract) -> str:
-        a, b, kept = self.axes(op.a), self.axes(op.b), self.axes(op.result)
-        numbers_of = {name: number for number, name in enumerate(dict.fromkeys((*a, *b, *kept)))}
-        subscripts = tuple(tuple(numbers_of[n] for n in names) for names in (a, b, tuple(n for n in kept if n in a or n in b)))
-        product = tuple(n for n in kept if n in a or n in b)
+        a, b, outer = self.axes(op.a), self.axes(op.b), self.axes(op.result)
+        numbers_of = {name: number for number, name in enumerate(dict.fromkeys((*a, *b, *outer)))}
+        subscripts = tuple(tuple(numbers_of[n] for n in names) for names in (a, b, tuple(n for n in outer if n in a or n in b)))
+        product = tuple(n for n in outer if n in a or n in b)
         accumulator = "None"
         if op.accumulator is not None:
-            accumulator = self.see(op.accumulator, kept) if kept else self.of(op.accumulator)
-        shape = self.constant(tuple(slice(None) if n in product else None for n in kept))
+            accumulator = self.see(op.accumulator, outer) if outer else self.of(op.accumulator)
+        shape = self.constant(tuple(slice(None) if n in product else None for n in outer))
         text = f"tile_contract({self.of(op.a)}, {self.of(op.b)}, {accumulator}, {subscripts}, {shape}, {op.to!r})"
-        return text if kept else self.scalar(text, op.to)
+        return text if outer else self.scalar(text, op.to)
 
     # ---- memory ----
 

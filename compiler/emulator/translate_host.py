@@ -2,7 +2,24 @@
 
 from compiler.emulator.writer import Writer
 from compiler.hir.core import dtype_of
-from compiler.hir.host import Checked, Clear, Copy, Cycles, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write, pointee
+from compiler.hir.host import (
+    Checked,
+    Clear,
+    Copy,
+    Cycles,
+    Element,
+    Local,
+    MatchBytes,
+    Member,
+    Narrow,
+    Quotient,
+    Read,
+    ReadBytes,
+    Saturating,
+    TrailingZeros,
+    Write,
+    pointee,
+)
 from compiler.hir.instruction import Instruction
 from compiler.hir.layout import offset_of, size_of
 from compiler.hir.types import Array, Pointer, Struct
@@ -35,6 +52,12 @@ def host_statement(to: Writer, op: Instruction, indent: int) -> bool:
             give(f"host_read_{dtype_of(op.result)}({inputs[0]})")
         case Write():
             to.write(indent, f"host_write_{dtype_of(op.value)}({inputs[0]}, {inputs[1]})")
+        case ReadBytes():
+            give(f"host_read_bytes({', '.join(inputs)}, {op.to!r}, {op.order!r}, {site(op.site)})")
+        case MatchBytes():
+            give(f"host_match_bytes({', '.join(inputs[:3])}, ({', '.join(inputs[3:])},), {site(op.site)})")
+        case TrailingZeros():
+            give(f"host_trailing_zeros({inputs[0]}, {dtype_of(op.value)!r})")
         case Copy():
             to.write(indent, f"host_copy({inputs[0]}, {inputs[1]}, {size_of(pointee(op.to))})")
         case Clear():

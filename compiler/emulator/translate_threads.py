@@ -239,9 +239,9 @@ class ThreadTranslator(Translator):
     def statement(self, op: Instruction, indent: int) -> None:
         if isinstance(op, Alloc):
             dims = "".join(f"{self.affine(d)}, " for d in op.type.dims)
-            made = f"new_memory({op.type.dtype!r}, (n, {dims}))"
+            memory = f"new_memory({op.type.dtype!r}, (n, {dims}))"
             self.private.add(op.result.name)
-            self.result(op, made, indent)
+            self.result(op, memory, indent)
         else:
             super().statement(op, indent)
 
@@ -349,9 +349,9 @@ def _mark_stores(op: Store | StoreMatrix, lanes: Lanes, memory: Array, index: tu
     *columns, taken = (np.broadcast_to(part, shape) for part in parts)
     marks = block.engines.marks(memory)
 
-    def tell(place: int) -> None:
-        number = block.engines.mark(op, block.clocks[int(lanes.numbers[place])])
-        marks[tuple(column[place][taken[place]] for column in columns)] = number
+    def tell(lane: int) -> None:
+        number = block.engines.mark(op, block.clocks[int(lanes.numbers[lane])])
+        marks[tuple(column[lane][taken[lane]] for column in columns)] = number
 
     block.later(lanes.numbers, tell)
 
@@ -364,7 +364,7 @@ def _barrier_begin(op: BarrierInit, lanes: Lanes, barriers: list[CountingBarrier
             lanes.block.later(lanes.numbers[number_ : number_ + 1], partial(_remember, op, barrier, lanes.block, thread))
 
 
-def _remember(op: BarrierInit, barrier: CountingBarrier, block: ThreadBlock, thread: int, place: int) -> None:
+def _remember(op: BarrierInit, barrier: CountingBarrier, block: ThreadBlock, thread: int, lane: int) -> None:
     """When a barrier was initialised."""
     barrier.made = access(op, block.clocks[thread], "write")
 

@@ -107,12 +107,12 @@ def _meet_in_warps(lanes: Lanes, op: WarpSync) -> Array:
     met = np.zeros(len(lanes), np.bool_)
     masks = np.broadcast_to(np.asarray(lanes.asked()[0] if op.mask is not None else -1), (len(lanes),)).tolist()
     alive = block.alive()
-    for here in lanes.by_warp():
-        numbers = lanes.numbers[here].tolist()
+    for warp in lanes.by_warp():
+        numbers = lanes.numbers[warp].tolist()
         start = numbers[0] - numbers[0] % width
         living = {n for n in range(start, min(start + width, block.size)) if n in alive}
-        for mask in dict.fromkeys(masks[here]):
-            group = [n for n, own in zip(numbers, masks[here], strict=True) if own == mask]
+        for mask in dict.fromkeys(masks[warp]):
+            group = [n for n, own in zip(numbers, masks[warp], strict=True) if own == mask]
             wanted = {n for n in living if mask >> n % width & 1}
             if not wanted <= {*group}:
                 continue
@@ -141,14 +141,14 @@ def _passed(lanes: Lanes, op: BarrierWait) -> Array:
     answers: dict[tuple[int, int], bool] = {}
     passed = np.zeros(len(lanes), np.bool_)
     clocks = lanes.clocks()
-    for place, asked in enumerate(zip(numbers, parities, strict=True)):
+    for lane, asked in enumerate(zip(numbers, parities, strict=True)):
         barrier = barrier_at(barriers, asked[0], op)
-        require_made(op, barrier, lanes.block, clocks[place])
+        require_made(op, barrier, lanes.block, clocks[lane])
         if asked not in answers:
             answers[asked] = barrier.passed(asked[1])
         if answers[asked]:
-            clocks[place].learn(barrier.left)
-            passed[place] = True
+            clocks[lane].learn(barrier.left)
+            passed[lane] = True
     return passed
 
 

@@ -62,8 +62,8 @@ def _numbers(held: Array, dtype: str) -> Array:
     """Elements as doubles; f32 without the bits that tf32 doesn't have."""
     if dtype == "f32":
         held = (held.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    found: Array = held.view(arrays.NUMPY[dtype]).astype(np.float64)
-    return found
+    numbers: Array = held.view(arrays.NUMPY[dtype]).astype(np.float64)
+    return numbers
 
 
 def _places(op: WarpgroupMma, value: Value, memory: Array, index: Index, rows: int, transposed: bool) -> Array:
@@ -79,13 +79,13 @@ def _places(op: WarpgroupMma, value: Value, memory: Array, index: Index, rows: i
     row, deep = np.arange(rows)[:, None], np.arange(depth)[None]
     if transposed:
         apart = memory.shape[-2] * (memory.shape[-1] if memory.ndim > 2 else width)
-        place = start + row // width * apart + deep * width + row % width
+        position = start + row // width * apart + deep * width + row % width
     else:
-        place = start + row * width + deep
-    if start < 0 or place.max() >= memory.size:
+        position = start + row * width + deep
+    if start < 0 or position.max() >= memory.size:
         raise wrong(op, f"an operand of {rows}x{depth} at {index} leaves a memory of shape {memory.shape}")
-    found: Array = place
-    return found
+    positions: Array = position
+    return positions
 
 
 def _from_registers(op: WarpgroupMma, held: Array, first: int, dtype: str) -> Array:
@@ -112,22 +112,22 @@ def begin_products(op: WarpgroupMma, lanes: Lanes, sums: Array, a: Any, a_index:
     """Send each warpgroup's product on its way. The results refer to rows that are filled in when it is done."""
     assert isinstance(op.accumulator.type, Tile)
     results = arrays.objects([None] * len(lanes))
-    for number, here in warpgroups_of(lanes):
-        index = [tuple(_same(op, part, here) for part in index) for index in (a_index, b_index)]
+    for number, threads in warpgroups_of(lanes):
+        index = [tuple(_same(op, part, threads) for part in index) for index in (a_index, b_index)]
         group = lanes.block.engines.warpgroups[number]
-        left = a if isinstance(op.a.type, Mem) else a[here]
-        ends = sums[here], left, index[0], b, index[1], _same(op, keep, here)
-        results[here] = arrays.objects(list(_begin(op, group, lanes.clocks()[here], lanes.block, *ends)))
+        left = a if isinstance(op.a.type, Mem) else a[threads]
+        ends = sums[threads], left, index[0], b, index[1], _same(op, keep, threads)
+        results[threads] = arrays.objects(list(_begin(op, group, lanes.clocks()[threads], lanes.block, *ends)))
     return results
 
 
-def _same(op: WarpgroupMma, value: Any, here: slice) -> Any:
+def _same(op: WarpgroupMma, value: Any, threads: slice) -> Any:
     """What all threads of a warpgroup hold."""
     if not isinstance(value, np.ndarray):
         return value
-    if not (value[here] == value[here][0]).all():
+    if not (value[threads] == value[threads][0]).all():
         raise wrong(op, "its operands and `keep` differ from thread to thread")
-    return value[here][0].item()
+    return value[threads][0].item()
 
 
 def _begin(
@@ -212,8 +212,8 @@ def finish_products(op: WarpgroupWait, lanes: Lanes) -> None:
         group = lanes.block.engines.warpgroups[number]
         group.wait(op.count)
         group.fenced = False
-        for place in np.flatnonzero(lanes.numbers // WARPGROUP == number).tolist():
-            clocks[place].learn(group.left)
+        for lane in np.flatnonzero(lanes.numbers // WARPGROUP == number).tolist():
+            clocks[lane].learn(group.left)
 
 
 def settled_sums(lanes: Lanes, rows: Array) -> Array:

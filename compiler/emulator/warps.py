@@ -66,10 +66,10 @@ def shuffle(lanes: Lanes, op: Shuffle, value: Any, by: Any) -> Any:
 
 
 def _tell_absent(lanes: Lanes, op: Shuffle, lane: Array, source: Array, there: Array) -> None:
-    def tell(place: int) -> None:
-        if not there[place]:
-            clock = lanes.block.clocks[int(lanes.numbers[place])]
-            lanes.block.run.findings.add(findings.lane_absent(op, clock, int(lane[place]), int(source[place])))
+    def tell(position: int) -> None:
+        if not there[position]:
+            clock = lanes.block.clocks[int(lanes.numbers[position])]
+            lanes.block.run.findings.add(findings.lane_absent(op, clock, int(lane[position]), int(source[position])))
 
     lanes.block.later(lanes.numbers, tell)
 
@@ -235,8 +235,8 @@ def _rows(lanes: Lanes, count: int, memory: Array, index: Index) -> Array:
         inside = inside & (part >= 0) & (part + (width if number == memory.ndim - 1 else 1) <= extent)
     if not np.all(inside | ~giving):
         first = int(np.flatnonzero(~inside & giving)[0])
-        place = tuple(int(_each(lanes, part)[first]) for part in index)
-        raise fault(f"a matrix row at {place} leaves a memory of shape {memory.shape}")
+        element = tuple(int(_each(lanes, part)[first]) for part in index)
+        raise fault(f"a matrix row at {element} leaves a memory of shape {memory.shape}")
     starts = _warps_of(lanes, flat)[:, : 8 * count].reshape(-1, count, 8, 1)
     return np.asarray(starts + np.arange(width))
 
@@ -271,8 +271,8 @@ def store_matrix(lanes: Lanes, op: StoreMatrix, memory: Array, index: Index, *wo
     rows = np.zeros((len(lanes.warp_starts()), len(words), 8, 8), np.uint16)
     for n, word in enumerate(words):
         for element in range(2):
-            place = (column + element, row) if op.transpose else (row, column + element)
-            rows[(warp, n, *place)] = _each(lanes, word).astype(np.uint32) >> np.uint32(16 * element) & np.uint32(0xFFFF)
+            position = (column + element, row) if op.transpose else (row, column + element)
+            rows[(warp, n, *position)] = _each(lanes, word).astype(np.uint32) >> np.uint32(16 * element) & np.uint32(0xFFFF)
     memory.reshape(-1)[_rows(lanes, len(words), memory, index)] = rows.view(memory.dtype)
     _tell_rows(lanes, op, len(words), memory, index)
 

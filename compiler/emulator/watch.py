@@ -121,10 +121,10 @@ class Shadow:
             self.findings.add(findings.unwritten(self.name, self.shared, self.index_of(cell), seen))
 
     def _against(self, cell: Cell, others: dict[ThreadClock, TimedAccess], seen: TimedAccess) -> None:
-        told: set[Any] = set()
+        reported: set[Any] = set()
         for other in others.values():
-            if other.op not in told and other.clock is not seen.clock and not other.before(seen.clock):
-                told.add(other.op)
+            if other.op not in reported and other.clock is not seen.clock and not other.before(seen.clock):
+                reported.add(other.op)
                 self._race(cell, other, seen)
 
     def _race(self, cell: Cell, first: TimedAccess, second: TimedAccess) -> None:
@@ -140,8 +140,8 @@ class Shadow:
         self.forget()
 
     def forget(self) -> None:
-        for kept in (self.early, self.writes, self.atomics, self.reads, self.released):
-            kept.clear()
+        for events in (self.early, self.writes, self.atomics, self.reads, self.released):
+            events.clear()
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -193,11 +193,11 @@ class Watched:
         shape = np.broadcast_shapes(*(part.shape for part in given), numbers.shape)
         rows: list[list[list[Any]]] = []
 
-        def one(place: int) -> None:
+        def one(lane: int) -> None:
             if not rows:
                 rows.extend(np.broadcast_to(part, shape).reshape(len(numbers), -1).tolist() for part in given)
-            clock = lanes.block.clocks[int(lanes.numbers[place])]
-            *columns, taken, values = (row[place] for row in rows)
+            clock = lanes.block.clocks[int(lanes.numbers[lane])]
+            *columns, taken, values = (row[lane] for row in rows)
             for number, wanted in enumerate(taken):
                 if wanted:
                     self._tell(kind, tuple(column[number] for column in columns), op, clock, values[number])

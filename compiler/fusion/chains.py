@@ -76,7 +76,7 @@ class Chains:
             try:
                 return _run(groups, blocks)
             except ZyntaxError as error:
-                if any(one.code.startswith(INTERNAL) for one in error.diagnostics):
+                if any(diagnostic.code.startswith(INTERNAL) for diagnostic in error.diagnostics):
                     raise
                 # one after the other either goes well or says where it fails
         return _one_by_one(blocks)
@@ -140,7 +140,7 @@ def _groups(blocks: Sequence[_Block]) -> list[_Group] | None:
         kernels: list[BuiltKernel] = []
         chain: list[Link] = []
         for block in blocks:
-            given = {**block.values, **{name: _stand_in(kernels[made]) for name, made in block.links.items()}}
+            given = {**block.values, **{name: _stand_in(kernels[maker]) for name, maker in block.links.items()}}
             if any(not isinstance(given[name], Tensor) for name in block.placed.block.constants.intersection(block.links)):
                 raise _NotKnown
             order = {name: given[name] for name in block.pending.values}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.options import DriverOptions
+from compiler.options import CompileOptions
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.language import Language
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class RunningProgram(Protocol):
     @property
-    def options(self) -> DriverOptions: ...
+    def options(self) -> CompileOptions: ...
 
     @property
     def language(self) -> Language: ...
@@ -149,8 +149,8 @@ def _parsed(name: str, text: str, default: Any, span: Span) -> Any:
             case _:
                 return _of_dtype(text, default)
     except (ValueError, KeyError):
-        what = {bool: "true or false", int: "an int (i64)", float: "a float"}.get(type(default)) or f"of type {_dtype_name(default)}"
-        raise ZyntaxError(Diagnostic("0807", f"--set {name}={text}: `{name}` is {what}", span)) from None
+        kind = {bool: "true or false", int: "an int (i64)", float: "a float"}.get(type(default)) or f"of type {_dtype_name(default)}"
+        raise ZyntaxError(Diagnostic("0807", f"--set {name}={text}: `{name}` is {kind}", span)) from None
 
 
 def _whole(text: str, least: int, most: int) -> int:

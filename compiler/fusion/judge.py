@@ -38,8 +38,8 @@ def look(field: HirFunction) -> Seen:
     """Of a function in form F."""
     ops = field.body.body
     facts = recognise(field)
-    products = [found for op in ops if (found := product_sum(op)) is not None and ((found.m and found.n) or found.windows)]
-    inner = {id(found.op) for found in products}
+    products = [product for op in ops if (product := product_sum(op)) is not None and ((product.m and product.n) or product.windows)]
+    inner = {id(product.op) for product in products}
     return Seen(
         tuple(products),
         tuple(op for op in ops if isinstance(op, Reduce | Contract) and id(op) not in inner),
@@ -48,52 +48,52 @@ def look(field: HirFunction) -> Seen:
         tuple(facts.stores),
         tuple(max(len(_axes(value)) for value in (*op.operand_values, *op.results)) for op in ops if not isinstance(op, FREE)),
         any(isinstance(op, Unary | Binary) and op.operator in COSTLY for op in ops),
-        any(found.windows for found in products),
+        any(product.windows for product in products),
     )
 
 
 def require_promising(maker: HirFunction, reader: HirFunction) -> None:
     """Raises NotMergeable with the reason why two blocks stay apart whatever they are together. Both are fields; `reader` reads what
     `maker` stores."""
-    made, read = look(maker), look(reader)
-    if made.scans or read.scans:
+    making, read = look(maker), look(reader)
+    if making.scans or read.scans:
         raise NotMergeable("a running value is a kernel of its own")
-    if made.attention:
+    if making.attention:
         raise NotMergeable("the sums of attention are rescaled until its end")
-    if read.products and (made.products or made.reductions):
+    if read.products and (making.products or making.reductions):
         raise NotMergeable("the operands of a product are read from memory")
-    if made.products and read.reductions:
+    if making.products and read.reductions:
         raise NotMergeable("the rows of a product are spread over blocks, and this needs them whole")
-    if made.products and (len(made.products) != 1 or made.reductions):
+    if making.products and (len(making.products) != 1 or making.reductions):
         raise NotMergeable("more than a product's sums would have to be followed")
 
 
 def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunction) -> None:
     """Raises NotMergeable with the reason why the two stay apart, of which `both` is the field."""
-    made, read, whole = look(maker), look(reader), look(both)
-    if made.products:
-        _after_product(made, whole)
+    making, read, whole = look(maker), look(reader), look(both)
+    if making.products:
+        _after_product(making, whole)
     elif read.products:
         _before_product(read, whole)
-    elif made.reductions:
-        _after_reduction(made, whole, both)
-    elif made.costly and _spread(maker, both):
+    elif making.reductions:
+        _after_reduction(making, whole, both)
+    elif making.costly and _spread(maker, both):
         raise NotMergeable("its elements, which cost much, would be computed once for each of many that read them")
     most = max(whole.operations, default=0)
-    done, before = whole.operations.count(most), [*made.operations, *read.operations]
+    done, before = whole.operations.count(most), [*making.operations, *read.operations]
     if done > sum(axes >= most for axes in before):
         raise NotMergeable("its elements would be computed more than once")
 
 
-def _after_product(made: Seen, whole: Seen) -> None:
-    if len(whole.products) != 1 or _shape(whole.products[0]) != _shape(made.products[0]):
+def _after_product(making: Seen, whole: Seen) -> None:
+    if len(whole.products) != 1 or _shape(whole.products[0]) != _shape(making.products[0]):
         raise NotMergeable("the product would no longer be one of rows and columns")
     product = whole.products[0]
     own = _axes(product.result)
     for store in whole.stores:
         if {name for form in store.index for name in form.names} & own != own or _axes(store.value) != own:
             raise NotMergeable("each sum of the product would be needed for several elements")
-    if _sides(made) != _sides(whole):
+    if _sides(making) != _sides(whole):
         raise NotMergeable("it turns the product's rows into columns")
 
 
@@ -104,13 +104,13 @@ def _before_product(read: Seen, whole: Seen) -> None:
         raise NotMergeable("the operands of a product are read from memory")
 
 
-def _after_reduction(made: Seen, whole: Seen, both: HirFunction) -> None:
+def _after_reduction(making: Seen, whole: Seen, both: HirFunction) -> None:
     """A chain along one axis: rows that are read once."""
     over = {frozenset(op.over) for op in whole.reductions}
-    kept = {frozenset(_axes(op.results[0])) for op in whole.reductions}
-    if len(over) != 1 or len(kept) != 1:
+    outer = {frozenset(_axes(op.results[0])) for op in whole.reductions}
+    if len(over) != 1 or len(outer) != 1:
         raise NotMergeable("the two don't reduce along the same axes")
-    (summed,), (rows,) = over, kept
+    (summed,), (rows,) = over, outer
     if any(not _axes(store.value) <= summed | rows for store in whole.stores):
         raise NotMergeable("each reduction would be computed again for several elements")
     if not summed & axes_contiguous(both):

@@ -63,10 +63,10 @@ def _require_plain_result(stage: Stage) -> None:
     results = stage.lowered.plan.results
     if len(results) != 1:
         raise NotMergeable("it has several results")
-    one = results[0]
-    if one.scalar and (stage.kept or one.dtype not in NUMBERS):
+    result = results[0]
+    if result.scalar and (stage.kept or result.dtype not in NUMBERS):
         raise NotMergeable("its value is a number, which the host reads")
-    if one.zeroed or one.copy_of is not None or one.input is not None:
+    if result.zeroed or result.copy_of is not None or result.input is not None:
         raise NotMergeable("it doesn't write each element once")
 
 
@@ -125,12 +125,12 @@ class _Merging:
         stage, known = self.stages[number], self.facts[number]
         if name in known:
             return known[name]
-        base, dot, what = name.rpartition(".")
+        base, dot, axis = name.rpartition(".")
         if not dot or base in stage.links:
             if base in stage.links:
                 raise NotMergeable(f"its elements are counted as one axis in `{base}`, and as several where they are made")
             return Affine.of(stage.names.get(name, name))
-        return Affine.of(f"{stage.names[base]}.{what}")
+        return Affine.of(f"{stage.names[base]}.{axis}")
 
     def canonical(self, form: Affine) -> Affine:
         """The form with facts that are equal by one name."""
@@ -160,9 +160,9 @@ class _Merging:
 
     def _same(self, left: Affine, right: Affine) -> None:
         left, right = self.canonical(left), self.canonical(right)
-        for one, other in ((right, left), (left, right)):
-            if len(one.names) == 1 and one == Affine.of(one.names[0]) and one.names[0] not in other.names:
-                self.equal[one.names[0]] = other
+        for side, other in ((right, left), (left, right)):
+            if len(side.names) == 1 and side == Affine.of(side.names[0]) and side.names[0] not in other.names:
+                self.equal[side.names[0]] = other
                 return
 
     def _flat_extent(self, number: int) -> Affine | None:
@@ -198,7 +198,7 @@ class _Merging:
     def _append(self, stage: Stage, number: int) -> None:
         copy = _Copy(self.out)
         last = number == len(self.stages) - 1
-        before = sum(one.kept for one in self.stages[:number])
+        before = sum(earlier.kept for earlier in self.stages[:number])
         pairs = list(zip(stage.nest.parameters, stage.lowered.plan.arguments, strict=True))
         for value, argument in pairs:
             if isinstance(argument, SizeArgument):
@@ -212,10 +212,10 @@ class _Merging:
         for value, argument in pairs:
             match argument:
                 case TensorArgument(name, _) if name in stage.links:
-                    made = self.handed[stage.links[name]]
-                    if mem_of(made).rank != mem_of(value).rank:
+                    value_ = self.handed[stage.links[name]]
+                    if mem_of(value_).rank != mem_of(value).rank:
                         raise NotMergeable(f"its elements are counted as one axis in `{name}`, and as several where they are made")
-                    copy.values[value] = made
+                    copy.values[value] = value_
                 case TensorArgument(name, packed):
                     copy.values[value] = self._memory(value.name, copy.memory(value), TensorArgument(stage.names[name], packed))
                 case ResultArgument() if not (last or stage.kept):
@@ -229,10 +229,10 @@ class _Merging:
                     over = [self.over_facts(dim, number) for dim in dims]
                     copy.values[value] = self._memory(value.name, copy.memory(value), WorkspaceArgument(dtype, over))
                 case ScalarArgument(name, dtype) if name in stage.links:
-                    made = self.handed[stage.links[name]]
-                    if mem_of(made).rank or mem_of(made).dtype != dtype.value:
+                    value_ = self.handed[stage.links[name]]
+                    if mem_of(value_).rank or mem_of(value_).dtype != dtype.value:
                         raise NotMergeable(f"`{name}` is converted before it is read")
-                    copy.values[value] = self.out.body.load(made, [])
+                    copy.values[value] = self.out.body.load(value_, [])
                 case ScalarArgument(name, dtype):
                     scalar = ScalarArgument(stage.names.get(name, name), dtype)
                     if scalar not in self.scalars:
@@ -317,17 +317,17 @@ class _Copy:
             old = getattr(op, name)
             regions[name] = None if old is None else self._region(old, b)
         changes = {"type": evolve(op.type, dims=tuple(map(self.form, op.type.dims)))} if isinstance(op, Alloc) else {}
-        made = b.emit(rebuilt(op, self.values.__getitem__, self.form, regions, **changes), op.results[0].name if op.results else "")
-        for old_value, new in zip(op.results, made.results, strict=True):
+        copy = b.emit(rebuilt(op, self.values.__getitem__, self.form, regions, **changes), op.results[0].name if op.results else "")
+        for old_value, new in zip(op.results, copy.results, strict=True):
             self._bind(old_value, new)
 
     def _region(self, region: Region, b: Builder) -> Region:
-        made = Region()
+        copy = Region()
         for parameter in region.parameters:
             self._bind(parameter, self.out.value(parameter.name, parameter.type))
-            made.parameters.append(self.values[parameter])
-        self.all(region.body, b.child(made))
-        return made
+            copy.parameters.append(self.values[parameter])
+        self.all(region.body, b.child(copy))
+        return copy
 
     def _bind(self, old: Value, new: Value) -> None:
         self.values[old] = new

@@ -77,7 +77,7 @@ class _Planning:
             self.groups[number] = self._group((number,), link.kernel)
             self._take(number, list(dict.fromkeys(link.links.values())))
         groups = [self.groups[number] for number in sorted(self.groups)]
-        apart = [one for one in self.kept if not any({one.maker, one.reader} <= {*group.members} for group in groups)]
+        apart = [edge for edge in self.kept if not any({edge.maker, edge.reader} <= {*group.members} for group in groups)]
         return ChainPlan(groups, apart)
 
     def _take(self, reader: int, makers: list[int]) -> None:
@@ -89,13 +89,13 @@ class _Planning:
             except NotMergeable as refusal:
                 refused.append(Kept(maker, reader, str(refusal)))
         if 0 < len(refused) < len(makers):
-            self._take(reader, [one.maker for one in refused])
+            self._take(reader, [edge.maker for edge in refused])
         else:
             self.kept += refused
 
     def _join(self, maker: int, reader: int) -> None:
         """Makes one group of those that the two are in now."""
-        first, second = (next(one for one in self.groups.values() if number in one.members) for number in (maker, reader))
+        first, second = (next(group for group in self.groups.values() if number in group.members) for number in (maker, reader))
         if first is second:
             return
         if self.chain[maker].device != self.chain[reader].device:
@@ -111,7 +111,7 @@ class _Planning:
                 self.chain[number].kernel.lowered,
                 self.chain[number].kernel.nest,
                 names[number],
-                {name: members.index(made) for name, made in self.chain[number].links.items() if made in members},
+                {name: members.index(maker_) for name, maker_ in self.chain[number].links.items() if maker_ in members},
                 number in results,
             )
             for number in members
@@ -137,20 +137,20 @@ class _Planning:
     def _names(self, members: tuple[int, ...]) -> dict[int, dict[str, str]]:
         """For each member its inputs' names in a kernel of all: the same for what is the same, others made different."""
         taken: dict[str, Hashable] = {}
-        found: dict[int, dict[str, str]] = {}
+        names: dict[int, dict[str, str]] = {}
         for number in members:
             link = self.chain[number]
-            found[number] = {}
-            makers = {name: made for name, made in link.links.items() if made not in members}
-            for name, what in {**link.outside, **{name: ("made by", made) for name, made in makers.items()}}.items():
+            names[number] = {}
+            makers = {name: maker for name, maker in link.links.items() if maker not in members}
+            for name, origin in {**link.outside, **{name: ("made by", maker) for name, maker in makers.items()}}.items():
                 unique, count = name, 0
-                known = next((one for one, other in taken.items() if other == what), None)
+                known = next((name_ for name_, other in taken.items() if other == origin), None)
                 while known is None and unique in taken:
                     count += 1
                     unique = f"{name}_{count}"
-                taken[known or unique] = what
-                found[number][name] = known or unique
-        return found
+                taken[known or unique] = origin
+                names[number][name] = known or unique
+        return names
 
     def _group(self, members: tuple[int, ...], kernel: BuiltKernel) -> Joined:
         if len(members) == 1:

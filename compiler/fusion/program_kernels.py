@@ -67,7 +67,7 @@ def named_blocks(program: nodes.Program, source: Source) -> list[tuple[nodes.Com
         if isinstance(inner, nodes.Compute)
     }
     taken: set[str] = set()
-    found = []
+    named = []
     for compute in blocks:
         line, column = source.line_and_column(compute.span.start)
         given = compute.kernel.name if compute.kernel is not None else None
@@ -75,8 +75,8 @@ def named_blocks(program: nodes.Program, source: Source) -> list[tuple[nodes.Com
         if name in taken:
             name = f"{_word(given or owners.get(compute.span, 'kernel'))}_line{line}_column{column}"
         taken.add(name)
-        found.append((compute, name))
-    return found
+        named.append((compute, name))
+    return named
 
 
 def _word(name: str) -> str:

@@ -63,9 +63,9 @@ class Shown:
                 others = [self._line(chain.blocks[number]) for number in group.results[:-1]]
                 stored = f", which stores what {_listed(others)} makes, too" if others else ""
                 yield f"  {_listed(lines)}: {'one kernel' if len(lines) > 1 else 'a kernel'}{stored}"
-            for kept in chain.plan.kept:
-                maker, reader = (self._line(chain.blocks[number]) for number in (kept.maker, kept.reader))
-                yield f"  what line {maker} makes goes to line {reader} through memory: {kept.reason}"
+            for edge in chain.plan.kept:
+                maker, reader = (self._line(chain.blocks[number]) for number in (edge.maker, edge.reader))
+                yield f"  what line {maker} makes goes to line {reader} through memory: {edge.reason}"
         for value in self.observed:
             yield f"{position_of(self.program, value.block)}: `{value.name}` is kept: {value.reason}"
 
@@ -128,7 +128,7 @@ class _Chain:
             outside[name] = ("name", value.name if isinstance(value, nodes.Name) else name) if known else ("value", block.span, name)
         self.numbers[block.span] = len(self.blocks)
         self.blocks.append(block)
-        outside = {name: what for name, what in outside.items() if name not in handed}
+        outside = {name: origin for name, origin in outside.items() if name not in handed}
         self.links.append(Link(kernel, outside, handed, self._device(block), readers))
         return len(self.blocks) - 1
 

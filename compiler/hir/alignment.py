@@ -21,10 +21,10 @@ def stride_divisors(mem: Mem) -> list[int]:
     """What divides the elements between neighbours along each dimension."""
     if mem.strides is not None:
         return [stride.divisor for stride in mem.strides]
-    found = [1]
+    divisors = [1]
     for dim in reversed(mem.dims[1:]):
-        found.insert(0, found[0] * dim.divisor)
-    return found[: mem.rank]
+        divisors.insert(0, divisors[0] * dim.divisor)
+    return divisors[: mem.rank]
 
 
 def steps_by_one(mem: Mem, index: Sequence[Affine], axis: str) -> bool:

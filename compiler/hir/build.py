@@ -1,4 +1,4 @@
-"""The builder: appends instructions at one place, names and types their results, and makes equal pure instructions one.
+"""The builder: appends instructions, names and types their results, and makes equal pure instructions one.
 
 f = FunctionBuilder("saxpy")
 x = f.parameter("x", Mem("f32", ["N"])) ...
@@ -68,9 +68,9 @@ class FunctionBuilder:
         return value
 
     def value(self, name: str, type: HirType) -> Value:
-        made = Value(self.fresh(name), type)
-        self.scope.types[made.name] = type
-        return made
+        value = Value(self.fresh(name), type)
+        self.scope.types[value.name] = type
+        return value
 
     def fresh(self, name: str) -> str:
         """`name`, or `name` with the next free number behind it."""
@@ -81,24 +81,25 @@ class FunctionBuilder:
         while True:
             number = self._counters.get(base, 0)
             self._counters[base] = number + 1
-            made = f"{base}{number}"
-            if made not in self._taken:
-                self._taken.add(made)
-                return made
+            candidate = f"{base}{number}"
+            if candidate not in self._taken:
+                self._taken.add(candidate)
+                return candidate
 
     def finish(self) -> HirFunction:
         return self.function
 
 
 class Builder:
-    """Appends to one region. Pure instructions equal to one already made here or in an enclosing region are not made twice."""
+    """Appends to a region. Pure instructions equal to one already made here or in an enclosing region are not made twice."""
 
     def __init__(self, owner: FunctionBuilder, region: Region, parent: "Builder | None" = None) -> None:
         self.owner = owner
         self.region = region
         self.parent = parent
         self.span: Span | None = parent.span if parent else None
-        self._made: dict[Any, Instruction] = {}
+        self._made: tuple[dict[Any, Instruction], ...] = ({}, *parent._made) if parent else ({},)
+        """Pure instructions by what makes them equal: those of this region, then those of the regions around."""
 
     @contextmanager
     def at(self, span: Span | None) -> Iterator[None]:
@@ -110,15 +111,23 @@ class Builder:
     def child(self, region: Region) -> "Builder":
         return Builder(self.owner, region, self)
 
+    @contextmanager
+    def inside(self, region: Region, alone: bool = False) -> Iterator[None]:
+        """What is appended meanwhile goes into that region. `alone`: it may end up elsewhere, so that nothing made around is used there."""
+        before = self.region, self._made
+        self.region, self._made = region, ({},) if alone else ({}, *self._made)
+        try:
+            yield
+        finally:
+            self.region, self._made = before
+
     def emit(self, op: _I, name: str = "") -> _I:
         """Append an instruction; its results are made here, called after `name`."""
         key = _key(op) if op.effects is Effect.PURE and not op.regions else None
         if key is not None:
-            place: Builder | None = self
-            while place is not None:
-                if key in place._made:
-                    return place._made[key]  # type: ignore[return-value]
-                place = place.parent
+            for made in self._made:
+                if key in made:
+                    return made[key]  # type: ignore[return-value]
         op.span = op.span or self.span
         for number, type in enumerate(op.result_types(self.owner.scope)):
             value = self.owner.value(name if number == 0 else f"{name or 't'}{number}", type)
@@ -126,7 +135,7 @@ class Builder:
             op.results.append(value)
         self.region.body.append(op)
         if key is not None:
-            self._made[key] = op
+            self._made[0][key] = op
         return op
 
     # ---- plain ----
@@ -184,11 +193,11 @@ class Builder:
 
     def digits(self, number: Value, counts: Sequence[Value], names: Sequence[str] = ()) -> list[Value]:
         """The number's digits in a mixed radix, the last one fastest; the first, which has no count, is all that is left."""
-        found: list[Value] = []
+        digits: list[Value] = []
         for count, name in zip(reversed(counts), reversed(names or [""] * len(counts)), strict=True):
-            found.insert(0, self.op("rem", number, count, name=name))
+            digits.insert(0, self.op("rem", number, count, name=name))
             number = self.op("div", number, count)
-        return [number, *found]
+        return [number, *digits]
 
     def both(self, left: Value | None, right: Value) -> Value:
         """A condition and one more."""

@@ -27,21 +27,21 @@ def rebuilt(
 ) -> Instruction:
     """The instruction with each operand and affine form mapped, without results yet; `regions` gives the new regions by field
     name, `changes` replaces attributes."""
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field in attrs.fields(type(op)):
         value = getattr(op, field.name)
         match field.metadata.get("role"):
             case Role.OPERAND:
-                made[field.name] = value_of(value)
+                fields[field.name] = value_of(value)
             case Role.OPTIONAL:
-                made[field.name] = None if value is None else value_of(value)
+                fields[field.name] = None if value is None else value_of(value)
             case Role.OPERANDS:
-                made[field.name] = tuple(value_of(part) for part in value)
+                fields[field.name] = tuple(value_of(part) for part in value)
             case Role.ATTRIBUTE:
-                made[field.name] = map_attribute(value, form)
+                fields[field.name] = map_attribute(value, form)
             case Role.REGION | Role.OPTIONAL_REGION:
-                made[field.name] = regions[field.name] if regions is not None else value
+                fields[field.name] = regions[field.name] if regions is not None else value
             case _:
                 pass
-    made.update(changes)
-    return type(op)(span=op.span, **made)
+    fields.update(changes)
+    return type(op)(span=op.span, **fields)

@@ -63,12 +63,14 @@ class For(Instruction):
 
 @instruction("if", InstructionFamily.CONTROL, Effect.CONTROL)
 class If(Instruction):
-    """`%r = if %condition { ... yield %a } else { ... yield %b }`; `else` may be missing when there are no results."""
+    """`%r = if %condition { ... yield %a } else { ... yield %b }`; `else` may be missing when there are no results. `if %condition likely`
+    and `if %condition unlikely` say how the condition nearly always is."""
 
     condition: Value = operand()
     then: Region = region()
     otherwise: Region | None = optional_region()
     types: tuple[HirType, ...] = attribute((), tuple)
+    likely: bool | None = attribute(None)
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return list(self.types)

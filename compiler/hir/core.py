@@ -76,12 +76,12 @@ def _strings(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def union_axes(*values: Value) -> tuple[Axis, ...]:
     """The axes along which any of the values varies, each once, in order of first appearance."""
-    found: dict[str, Affine] = {}
+    axes: dict[str, Affine] = {}
     for value in values:
         if isinstance(value.type, Tile):
             for name, extent in value.type.axes:
-                found.setdefault(name, extent)
-    return tuple(found.items())
+                axes.setdefault(name, extent)
+    return tuple(axes.items())
 
 
 def dtype_of(value: Value) -> str:

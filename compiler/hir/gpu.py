@@ -59,10 +59,10 @@ _WARP = {
 }
 
 
-def one_of(word: str, words: tuple[str, ...] | dict[str, str], what: str) -> Iterator[str]:
+def one_of(word: str, words: tuple[str, ...] | dict[str, str], kind: str) -> Iterator[str]:
     """A fault when the word isn't in the table."""
     if word not in words:
-        yield f"{what} {word}: not one of {', '.join(words)}"
+        yield f"{kind} {word}: not one of {', '.join(words)}"
 
 
 # ---- place -------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from compiler.hir.instruction import (
     attribute,
     instruction,
     operand,
+    operands,
     optional_operand,
 )
 from compiler.hir.layout import field_type, in_memory, size_of
@@ -25,6 +26,12 @@ CHECKED = ("add", "sub", "mul", "div", "rem", "shl", "shr")
 SATURATING = ("add", "sub", "mul")
 LARGEST_LOCAL = 1 << 16
 """Bytes of a `local`: it lies on the stack."""
+
+MATCHED = 64
+"""Bytes that one `match_bytes` compares: a bit of the result each."""
+
+BYTE_ORDERS = ("little", "big")
+"""Which byte of an int is the first in memory: its lowest or its highest."""
 
 ROUNDINGS = ("toward_zero", "nearest_even", "floor", "ceil", "away")
 """How a quotient is made whole; `away` is away from zero."""
@@ -123,6 +130,61 @@ class Write(Instruction):
             yield f"a {self.value.type} written to {self.pointer.type}"
 
 
+def _bytes_faults(pointer: Value, at: Value, count: Value) -> Iterator[str]:
+    """What is wrong with the operands of an instruction that reads several bytes of an open array."""
+    if pointee(pointer) != Array(Tile("u8"), None):
+        yield f"bytes of {pointee(pointer)}"
+    if dtype_of(at) != "i64":
+        yield f"an index of type {at.type}"
+    if dtype_of(count) != "i64":
+        yield f"a count of type {count.type}"
+
+
+@instruction("read_bytes", InstructionFamily.HOST, Effect.READ | Effect.FAULT)
+class ReadBytes(Instruction):
+    """`%v = read_bytes %p, %at, %count to=u32 order=big site=2 : u32`: the int whose bytes begin at byte `%at` of the `%count` u8s at `%p`,
+    at any alignment. `order` says which byte of the int is the first: `little` the lowest, `big` the highest. It stops where not all bytes
+    are inside; with `site=-1` they are known to be."""
+
+    pointer: Value = operand()
+    at: Value = operand()
+    count: Value = operand()
+    to: str = attribute()
+    order: str = attribute("little")
+    site: int = attribute()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [Tile(self.to)]
+
+    def check(self, scope: ValueScope) -> Iterator[str]:
+        yield from _bytes_faults(self.pointer, self.at, self.count)
+        if self.to not in DTYPES or not _is_int(self.to) or self.to == "index":
+            yield f"{self.to} is no int type"
+        if self.order not in BYTE_ORDERS:
+            yield f"no order {self.order}"
+
+
+@instruction("match_bytes", InstructionFamily.HOST, Effect.READ | Effect.FAULT)
+class MatchBytes(Instruction):
+    """`%m = match_bytes %p, %at, %count, %a, %b site=2 : u64`: bit k says whether byte `%at` + k of the `%count` u8s at `%p` is `%a` or
+    `%b`, for 64 bytes. It stops where not all of them are inside; with `site=-1` they are known to be."""
+
+    pointer: Value = operand()
+    at: Value = operand()
+    count: Value = operand()
+    values: tuple[Value, ...] = operands()
+    site: int = attribute()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [Tile(f"u{MATCHED}")]
+
+    def check(self, scope: ValueScope) -> Iterator[str]:
+        yield from _bytes_faults(self.pointer, self.at, self.count)
+        if not self.values:
+            yield "no values to compare with"
+        yield from (f"a {value.type} compared with bytes" for value in self.values if value.type != Tile("u8"))
+
+
 @instruction("copy", InstructionFamily.HOST, Effect.READ | Effect.WRITE)
 class Copy(Instruction):
     """`copy %to, %from`: all bytes of what `%from` points to; the two are of one type, and the same place or apart."""
@@ -201,6 +263,20 @@ class Saturating(Instruction):
             yield f"no operation {self.operation}"
         if left != right or not _is_int(left) or is_wide(left):
             yield f"operands of {left} and {right}"
+
+
+@instruction("trailing_zeros", InstructionFamily.HOST)
+class TrailingZeros(Instruction):
+    """`%n = trailing_zeros %bits : u64`: how many bits below the lowest one that is set; the width where none is."""
+
+    value: Value = operand()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [self.value.type]
+
+    def check(self, scope: ValueScope) -> Iterator[str]:
+        if not _is_int(dtype_of(self.value)):
+            yield f"bits of {self.value.type}"
 
 
 @instruction("narrow", InstructionFamily.HOST, Effect.FAULT)

@@ -22,12 +22,12 @@ def highest(dtype: str) -> float | int:
 def identity_of(monoid: str, dtypes: list[str]) -> list[float | int]:
     """The identity, one number for each component. Of float `add` it is -0.0's harmless stand-in 0.0: a sum of nothing is 0."""
     first = dtypes[0]
-    zero, one = (0.0, 1.0) if is_float(first) else (0, 1)
+    zero, unit = (0.0, 1.0) if is_float(first) else (0, 1)
     match monoid:
         case "add" | "or" | "xor":
             return [zero]
         case "mul":
-            return [one]
+            return [unit]
         case "and":
             return [1 if first == "i1" else highest(first) if not is_signed(first) else -1]
         case "min":

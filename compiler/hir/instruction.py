@@ -167,14 +167,14 @@ class Instruction:
 
     @property
     def operand_values(self) -> list[Value]:
-        found: list[Value] = []
+        values: list[Value] = []
         for name in _VALUES.of(type(self)):
             value = getattr(self, name)
             if isinstance(value, Value):
-                found.append(value)
+                values.append(value)
             elif value is not None:
-                found.extend(value)
-        return found
+                values.extend(value)
+        return values
 
     @property
     def regions(self) -> list[Region]:
@@ -184,13 +184,13 @@ class Instruction:
     @property
     def symbols(self) -> list[str]:
         """Names used through affine attributes."""
-        found: list[str] = []
+        names: list[str] = []
         for name in _ATTRIBUTES.of(type(self)):
             value = getattr(self, name)
             for part in value if isinstance(value, tuple) else (value,):
                 if isinstance(part, Affine):
-                    found.extend(part.names)
-        return list(dict.fromkeys(found))
+                    names.extend(part.names)
+        return list(dict.fromkeys(names))
 
     def walk(self) -> "Iterator[Instruction]":
         """This instruction, then all inside its regions, in order."""
@@ -227,14 +227,14 @@ class ValueScope:
 
     def axes_of(self, *forms: Affine) -> tuple[tuple[str, Affine], ...]:
         """Axes along which an index of these forms varies: axes named directly, and those of named tile values."""
-        found: dict[str, Affine] = {}
+        axes: dict[str, Affine] = {}
         for form in forms:
             for name in form.names:
                 if name in self.axes:
-                    found[name] = self.axes[name]
+                    axes[name] = self.axes[name]
                 else:
-                    found.update(getattr(self.types.get(name), "axes", ()))
-        return tuple(found.items())
+                    axes.update(getattr(self.types.get(name), "axes", ()))
+        return tuple(axes.items())
 
 
 INSTRUCTIONS: dict[str, type[Instruction]] = {}
@@ -247,11 +247,11 @@ def instruction(mnemonic: str, family: InstructionFamily, effects: Effect = Effe
     """Declare the class below as an instruction."""
 
     def declare(cls: _I) -> _I:
-        made = define(eq=False, kw_only=True)(cls)
-        made.mnemonic, made.family, made.effects = mnemonic, family, effects
+        declared = define(eq=False, kw_only=True)(cls)
+        declared.mnemonic, declared.family, declared.effects = mnemonic, family, effects
         assert mnemonic not in INSTRUCTIONS, f"{mnemonic} is declared twice"
-        INSTRUCTIONS[mnemonic] = made
-        return made
+        INSTRUCTIONS[mnemonic] = declared
+        return declared
 
     return declare
 
@@ -262,12 +262,12 @@ def instruction_table(
     """Declare the class below for every operator of the table (operator to meaning); its attribute `operator` tells which."""
 
     def declare(cls: _I) -> _I:
-        made = define(eq=False, kw_only=True)(cls)
-        made.family, made.effects, made.mnemonic, made.operators = family, effects, cls.__name__.lower(), operators
+        declared = define(eq=False, kw_only=True)(cls)
+        declared.family, declared.effects, declared.mnemonic, declared.operators = family, effects, cls.__name__.lower(), operators
         for operator in operators:
             assert operator not in INSTRUCTIONS, f"{operator} is declared twice"
-            INSTRUCTIONS[operator] = made
-        return made
+            INSTRUCTIONS[operator] = declared
+        return declared
 
     return declare
 

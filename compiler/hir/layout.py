@@ -47,13 +47,13 @@ def field_type(type_: Struct, name: str) -> HirType:
 
 @cache
 def _offsets(type_: Struct) -> tuple[int, ...]:
-    found: list[int] = []
+    offsets: list[int] = []
     end = 0
     for _, field in type_.fields:
         start = _rounded_up(end, align_of(field))
-        found.append(start)
+        offsets.append(start)
         end = start + size_of(field)
-    return tuple(found)
+    return tuple(offsets)
 
 
 def _rounded_up(size: int, align: int) -> int:

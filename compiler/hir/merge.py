@@ -14,7 +14,7 @@ from compiler.hir.module import HirFunction, HirModule, Linkage
 
 def merged(*modules: HirModule, name: str = "merged") -> HirModule:
     """One module; the given ones stay as they are. Globals must not be of one name."""
-    made = HirModule(name)
+    whole = HirModule(name)
     everywhere = [f for module in modules for f in module.functions.values() if f.linkage is not Linkage.IMPORTED]
     counted: dict[str, int] = {}
     for function in everywhere:
@@ -23,17 +23,17 @@ def merged(*modules: HirModule, name: str = "merged") -> HirModule:
         own = [f for f in module.functions.values() if f.linkage is Linkage.INTERNAL and counted[f.name] > 1]
         names = {f.name: f"{module.name}.{f.name}" for f in own}
         for function in module.functions.values():
-            if function.linkage is Linkage.IMPORTED or (function.is_external and function.name in made.functions):
+            if function.linkage is Linkage.IMPORTED or (function.is_external and function.name in whole.functions):
                 continue
-            if function.name not in names and function.name in made.functions:
+            if function.name not in names and function.name in whole.functions:
                 raise ZyntaxError(Diagnostic("0901", f"two modules export @{function.name}"))
-            made.add(_renamed(function, names))
-        made.globals.update(module.globals)
+            whole.add(_renamed(function, names))
+        whole.globals.update(module.globals)
     for module in modules:
         for function in module.functions.values():
-            if function.linkage is Linkage.IMPORTED and function.name not in made.functions:
+            if function.linkage is Linkage.IMPORTED and function.name not in whole.functions:
                 raise ZyntaxError(Diagnostic("0901", f"{module.name} imports @{function.name}, which no module exports"))
-    return made
+    return whole
 
 
 def _renamed(function: HirFunction, names: Mapping[str, str]) -> HirFunction:
@@ -48,12 +48,12 @@ def _renamed(function: HirFunction, names: Mapping[str, str]) -> HirFunction:
 
 
 def _copied(region: Region, values: dict[str, Value], names: Mapping[str, str]) -> Region:
-    made = Region()
+    copy = Region()
     for parameter in region.parameters:
         values[parameter.name] = Value(parameter.name, parameter.type)
-        made.parameters.append(values[parameter.name])
-    made.body += [_copied_instruction(op, values, names) for op in region.body]
-    return made
+        copy.parameters.append(values[parameter.name])
+    copy.body += [_copied_instruction(op, values, names) for op in region.body]
+    return copy
 
 
 def _copied_instruction(op: Instruction, values: dict[str, Value], names: Mapping[str, str]) -> Instruction:

@@ -48,9 +48,9 @@ def parse_function(text: str, path: str = "<hir>") -> HirFunction:
 def parse_type(text: str) -> HirType:
     """A type alone."""
     reader = ModuleReader(text)
-    made = reader.type()
+    type_ = reader.type()
     reader.finish()
-    return made
+    return type_
 
 
 class ModuleReader(InstructionReader):
@@ -191,10 +191,10 @@ class ModuleReader(InstructionReader):
             case other:
                 self.fail(f"a function has no `{other}`", token)
 
-    def one_of(self, choices: dict[str, Any], what: str) -> Any:
+    def one_of(self, choices: dict[str, Any], kind: str) -> Any:
         word = self.word()
         if word not in choices:
-            self.fail(f"no {what} is called `{word}`", self.at - 1)
+            self.fail(f"no {kind} is called `{word}`", self.at - 1)
         return choices[word]
 
     def axis(self) -> tuple[str, Affine]:

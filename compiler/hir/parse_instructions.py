@@ -60,8 +60,8 @@ class InstructionReader(Reader):
     def define(self, name: str, type_: HirType, token: int) -> Value:
         if name in self.values:
             self.fail(f"%{name} is defined twice", token)
-        made = self.values[name] = Value(name, type_)
-        return made
+        value = self.values[name] = Value(name, type_)
+        return value
 
     def use(self) -> Value:
         token = self.at
@@ -114,8 +114,8 @@ class InstructionReader(Reader):
                 op, types = self.plain(cls, name, syntax_of(cls))
         if len(results) != len(types):
             self.fail(f"`{name}` gives {len(types)} values, and {len(results)} are named", token)
-        for (result, place), type_ in zip(results, types, strict=True):
-            value = self.define(result, type_, place)
+        for (result, position), type_ in zip(results, types, strict=True):
+            value = self.define(result, type_, position)
             value.source = op
             op.results.append(value)
         return op
@@ -124,11 +124,11 @@ class InstructionReader(Reader):
         """`: type, type`, or nothing."""
         if not self.accept(":"):
             return []
-        found = [self.type()]
+        types = [self.type()]
         while self.text == "," and self.kinds[self.at + 1] == "name":
             self.at += 1
-            found.append(self.type())
-        return found
+            types.append(self.type())
+        return types
 
     def plain(self, cls: type[Instruction], name: str, syntax: Syntax) -> tuple[Instruction, list[HirType]]:
         fields: dict[str, Any] = {"operator": name} if syntax.tabled else {}
@@ -176,11 +176,11 @@ class InstructionReader(Reader):
         for operand in syntax.operands:
             match operand.role:
                 case Role.OPERANDS:
-                    found: list[Value] = []
+                    values: list[Value] = []
                     while self.another(first):
                         first = False
-                        found.append(self.use())
-                    fields[operand.name] = tuple(found)
+                        values.append(self.use())
+                    fields[operand.name] = tuple(values)
                 case Role.OPTIONAL:
                     if self.another(first):
                         first = False
@@ -265,8 +265,9 @@ class InstructionReader(Reader):
 
     def branch(self) -> tuple[Instruction, list[HirType]]:
         condition = self.use()
+        likely = next((known for word, known in (("likely", True), ("unlikely", False)) if self.accept(word)), None)
         types = self.types()
-        op = If(condition=condition, types=tuple(types))
+        op = If(condition=condition, types=tuple(types), likely=likely)
         self.expect("{")
         self.region(op.then)
         if self.accept("else"):

@@ -31,14 +31,14 @@ class Reader:
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.starts: list[int] = []
-        for found in TOKEN.finditer(text):
-            kind = found.lastgroup
+        for match in TOKEN.finditer(text):
+            kind = match.lastgroup
             assert kind is not None
             if kind == "comment":
                 continue
             self.kinds.append(kind)
-            self.texts.append(found[kind])
-            self.starts.append(found.start(kind))
+            self.texts.append(match[kind])
+            self.starts.append(match.start(kind))
             if kind == "end":
                 break
         self.at = 0
@@ -81,12 +81,12 @@ class Reader:
     def separated(self, item: Callable[[], _T], opening: str, closing: str) -> list[_T]:
         """`opening item, item closing`, perhaps empty."""
         self.expect(opening)
-        found: list[_T] = []
+        items: list[_T] = []
         while not self.accept(closing):
-            if found:
+            if items:
                 self.expect(",")
-            found.append(item())
-        return found
+            items.append(item())
+        return items
 
     # ---- small values ----
 
@@ -130,8 +130,8 @@ class Reader:
             self.at += 1
             return text == "true"
         text = self.take("number", "a number")
-        made = int(text) if text.isdecimal() else float(text)
-        return -made if negative else made
+        number = int(text) if text.isdecimal() else float(text)
+        return -number if negative else number
 
     def truth(self) -> bool:
         value = self.number()
@@ -186,9 +186,9 @@ class Reader:
                 return self._mem()
             case "slot":
                 self.expect("<")
-                made = Slot(self.dtype())
+                type_ = Slot(self.dtype())
                 self.expect(">")
-                return made
+                return type_
             case "ring":
                 self.expect("<")
                 stages = self.integer()
@@ -238,10 +238,10 @@ class Reader:
 
     def _tile_type(self) -> Tile:
         token = self.at
-        made = self.type()
-        if not isinstance(made, Tile):
+        type_ = self.type()
+        if not isinstance(type_, Tile):
             self.fail("expected a tile or scalar type", token)
-        return made
+        return type_
 
     def _tile(self) -> Tile:
         self.expect("<")
@@ -252,12 +252,12 @@ class Reader:
             axes.append((name, self.affine()))
             self.expect(",")
         dtype = self.dtype()
-        place = "reg"
+        space = "reg"
         if self.accept(","):
             self.expect("in")
-            place = self.name()
+            space = self.name()
         self.expect(">")
-        return Tile(dtype, tuple(axes), place)
+        return Tile(dtype, tuple(axes), space)
 
     def _mem(self) -> Mem:
         self.expect("<")
@@ -319,12 +319,12 @@ class Reader:
         return form
 
     def _fragment(self, token: int) -> Fragment:
-        found = FRAGMENT.match(self.source, self.starts[token])
-        if found is None or found[1] not in [role.value for role in FragmentRole]:
+        match = FRAGMENT.match(self.source, self.starts[token])
+        if match is None or match[1] not in [role.value for role in FragmentRole]:
             self.fail("a fragment is written `fragment<a, 16x16x16, f16>`", token)
-        while self.starts[self.at] < found.end():
+        while self.starts[self.at] < match.end():
             self.at += 1
-        return Fragment(FragmentRole(found[1]), int(found[2]), int(found[3]), int(found[4]), found[5])
+        return Fragment(FragmentRole(match[1]), int(match[2]), int(match[3]), int(match[4]), match[5])
 
     def _struct(self) -> Struct:
         self.expect("<")

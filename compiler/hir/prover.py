@@ -31,11 +31,11 @@ class Inequalities:
     @staticmethod
     def inside(box: Mapping[str, Affine], sizes: Iterable[str] = (), known: Iterable[Affine] = ()) -> "Inequalities":
         """What holds at every point of a box, which isn't empty: each axis runs over 0 <= axis < extent. No size is negative."""
-        found = Inequalities()
+        facts = Inequalities()
         for axis, extent in box.items():
-            found.at_least_zero(Affine.of(axis), extent - 1 - axis)
-        found.at_least_zero(*map(Affine.of, sizes), *known)
-        return found
+            facts.at_least_zero(Affine.of(axis), extent - 1 - axis)
+        facts.at_least_zero(*map(Affine.of, sizes), *known)
+        return facts
 
     def at_least_zero(self, *forms: Affine) -> None:
         self.known += [form for form in forms if form.value is None]
@@ -92,21 +92,21 @@ def _reached(constraints: Sequence[Affine], start: Sequence[str]) -> list[Affine
     """The constraints whose names the goal (the last constraint) reaches."""
     reached = set(start)
     waiting = list(constraints)
-    found: list[Affine] = []
+    relevant: list[Affine] = []
     while True:
         rest: list[Affine] = []
         grew = False
         for constraint in waiting:
             names = constraint.names
             if not names or reached.intersection(names):
-                found.append(constraint)
+                relevant.append(constraint)
                 grew = grew or not reached.issuperset(names)
                 reached.update(names)
             else:
                 rest.append(constraint)
         waiting = rest
         if not grew:
-            return found
+            return relevant
 
 
 def _rows(constraints: Sequence[Affine]) -> list[_Row]:
@@ -138,7 +138,7 @@ def _tightened(terms: dict[Symbol, int], constant: int) -> _Row:
 def _eliminate(rows: list[_Row], symbol: Symbol) -> list[_Row]:
     above = [row for row in rows if row[0].get(symbol, 0) < 0]
     below = [row for row in rows if row[0].get(symbol, 0) > 0]
-    kept = {_key(row): row for row in rows if not row[0].get(symbol, 0)}
+    remaining = {_key(row): row for row in rows if not row[0].get(symbol, 0)}
     if len(above) * len(below) > _LARGEST_SYSTEM:
         return []
     for upper_terms, upper_constant in above:
@@ -148,8 +148,8 @@ def _eliminate(rows: list[_Row], symbol: Symbol) -> list[_Row]:
             for s, c in upper_terms.items():
                 terms[s] = terms.get(s, 0) + p * c
             row = _tightened(terms, q * lower_constant + p * upper_constant)
-            kept.setdefault(_key(row), row)
-    return list(kept.values())
+            remaining.setdefault(_key(row), row)
+    return list(remaining.values())
 
 
 def _key(row: _Row) -> tuple[frozenset[tuple[Symbol, int]], int]:

@@ -60,9 +60,9 @@ def laid_out(uses: Iterable[SharedUse]) -> int:
     return total
 
 
-def above(place: int, align: int) -> int:
+def above(offset: int, align: int) -> int:
     """The next place that is a multiple."""
-    return -(-place // align) * align
+    return -(-offset // align) * align
 
 
 def over_limit(function: HirFunction, limit: int, device: str, more: Iterable[SharedUse] = ()) -> Diagnostic | None:

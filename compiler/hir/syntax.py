@@ -82,7 +82,7 @@ def syntax_of(cls: type[Instruction]) -> Syntax:
 
 def _derive(cls: type[Instruction]) -> Syntax:
     words: list[NamedField] = []
-    found: list[OperandField] = []
+    operands: list[OperandField] = []
     keywords: list[str] = []
     named: list[NamedField] = []
     flags: tuple[str, ...] | None = None
@@ -98,12 +98,12 @@ def _derive(cls: type[Instruction]) -> Syntax:
         match f.metadata["role"]:
             case Role.OPERAND | Role.OPERANDS as role:
                 index = indices.get(f.name)
-                found.append(OperandField(f.name, role, index if index in names else None))
+                operands.append(OperandField(f.name, role, index if index in names else None))
             case Role.OPTIONAL:
                 if plain_attribute_seen:
                     keywords.append(f.name)
                 else:
-                    found.append(OperandField(f.name, Role.OPTIONAL))
+                    operands.append(OperandField(f.name, Role.OPTIONAL))
             case Role.ATTRIBUTE if f.name == "operator":
                 pass
             case Role.ATTRIBUTE if f.name in ("type", "types"):
@@ -114,11 +114,11 @@ def _derive(cls: type[Instruction]) -> Syntax:
                 plain_attribute_seen = True
             case Role.ATTRIBUTE:
                 field = NamedField(f.name, KINDS.get(f.type, "text"), f.default)
-                if not found and field.kind in ("text", "number") and f.default is attrs.NOTHING:
+                if not operands and field.kind in ("text", "number") and f.default is attrs.NOTHING:
                     words.append(field)
                 else:
                     plain_attribute_seen = True
                     named.append(field)
             case _:
                 pass
-    return Syntax(tuple(words), tuple(found), tuple(keywords), tuple(named), flags, typed, "operator" in names)
+    return Syntax(tuple(words), tuple(operands), tuple(keywords), tuple(named), flags, typed, "operator" in names)

@@ -180,8 +180,8 @@ def _place(span: Span) -> str:
     return f"{quoted(span.path)}:{span.start}:{span.end}"
 
 
-def _global(made: HirGlobal) -> str:
-    return f"global @{made.name} : {made.type} = [{', '.join(map(number, made.values))}]"
+def _global(table: HirGlobal) -> str:
+    return f"global @{table.name} : {table.type} = [{', '.join(map(number, table.values))}]"
 
 
 def _gpu(gpu: GpuModuleMetadata) -> str:
@@ -205,6 +205,9 @@ def _region(region: Region, indent: str, lines: list[str]) -> None:
         _instruction(op, indent, lines)
 
 
+_LIKELY = {None: "", True: " likely", False: " unlikely"}
+
+
 def _instruction(op: Instruction, indent: str, lines: list[str]) -> None:
     head = indent
     if op.results:
@@ -215,7 +218,7 @@ def _instruction(op: Instruction, indent: str, lines: list[str]) -> None:
             lines.append(f"{head}for {_for(op)} {{")
             _region(op.body, inner, lines)
         case If():
-            lines.append(f"{head}if %{op.condition.name}{_colon(op.types)} {{")
+            lines.append(f"{head}if %{op.condition.name}{_LIKELY[op.likely]}{_colon(op.types)} {{")
             _region(op.then, inner, lines)
             if op.otherwise is not None:
                 lines.append(f"{indent}}} else {{")

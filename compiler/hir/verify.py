@@ -23,16 +23,16 @@ def verify(program: HirFunction | HirModule) -> None:
     """Return when all is well; else raise ZyntaxError with one 0901 for each fault."""
     functions = program.functions.values() if isinstance(program, HirModule) else (program,)
     module = program if isinstance(program, HirModule) else None
-    found: list[Diagnostic] = []
+    faults: list[Diagnostic] = []
     for function in functions:
-        found += [
+        faults += [
             Diagnostic("0901", f"in @{function.name}: {words}", op.span if op is not None else None)
             for op, words in _Verifier(function, module).faults()
         ]
     if module is not None:
-        found += [Diagnostic("0901", words) for words in _module_faults(module)]
-    if found:
-        raise ZyntaxError(*found)
+        faults += [Diagnostic("0901", words) for words in _module_faults(module)]
+    if faults:
+        raise ZyntaxError(*faults)
 
 
 def faults(function: HirFunction) -> list[str]:
@@ -90,37 +90,37 @@ class _Verifier:
             elsewhere = "another value has its name" if value.name in self.visible else "it isn't defined before"
             yield op, f"`{op.name}` uses {value}, but {elsewhere}"
 
-    def symbols(self, names: Iterator[str] | list[str], what: str, op: Instruction | None) -> Iterator[Fault]:
+    def symbols(self, names: Iterator[str] | list[str], words: str, op: Instruction | None) -> Iterator[Fault]:
         for name in names:
             value = self.visible.get(name)
             if value is not None:
                 if not isinstance(value.type, Tile) or value.type.dtype != "index":
-                    yield op, f"{what} names {value} of type {value.type}; only an index may stand in an affine form"
+                    yield op, f"{words} names {value} of type {value.type}; only an index may stand in an affine form"
             elif name not in self.function.axes:
-                yield op, f"{what} names {name}, which is not in scope"
+                yield op, f"{words} names {name}, which is not in scope"
 
-    def known_type(self, type_: HirType, what: str, op: Instruction | None) -> Iterator[Fault]:
+    def known_type(self, type_: HirType, words: str, op: Instruction | None) -> Iterator[Fault]:
         """Names in a type's extents are in scope; an axis has the extent that the function gives it."""
         match type_:
             case Tile():
                 for name, extent in type_.axes:
                     declared = self.function.axes.get(name)
                     if declared is None:
-                        yield op, f"{what} varies along {name}, which is no axis of the function"
+                        yield op, f"{words} varies along {name}, which is no axis of the function"
                     elif declared != extent and not (op is not None and op.mnemonic == "concat"):
-                        yield op, f"{what} gives axis {name} the extent {extent}, the function {declared}"
+                        yield op, f"{words} gives axis {name} the extent {extent}, the function {declared}"
                 if self.function.form is Form.NEST and type_.axes:
-                    yield op, f"{what} is a tile, in form A"
+                    yield op, f"{words} is a tile, in form A"
             case Mem():
                 for form in (*type_.dims, *(type_.strides or ())):
-                    yield from self.symbols(list(form.names), f"the type of {what}", op)
+                    yield from self.symbols(list(form.names), f"the type of {words}", op)
                 if type_.strides is not None and len(type_.strides) != len(type_.dims):
-                    yield op, f"{what} has {len(type_.dims)} dims and {len(type_.strides)} strides"
+                    yield op, f"{words} has {len(type_.dims)} dims and {len(type_.strides)} strides"
             case Ring():
                 for element in type_.elements:
-                    yield from self.known_type(element, what, op)
+                    yield from self.known_type(element, words, op)
             case Slot() if self.function.form is not Form.NEST and self.function.form is not Form.THREAD:
-                yield op, f"{what} is a slot, in form {self.function.form.value}"
+                yield op, f"{words} is a slot, in form {self.function.form.value}"
             case _:
                 pass
 
@@ -184,8 +184,8 @@ class _Verifier:
             case Call() if self.module is not None:
                 yield from self.call(op)
             case GlobalRef() if self.module is not None:
-                made = self.module.globals.get(op.name_)
-                if made is None or made.type != op.type:
+                table = self.module.globals.get(op.name_)
+                if table is None or table.type != op.type:
                     yield op, f"`global` names {op.name_} of type {op.type}, which is not in the module"
             case Return():
                 if not same_types([v.type for v in op.values], list(self.function.results)):
@@ -276,10 +276,10 @@ class _Verifier:
 def apart(a: Value, b: Value, parameters_apart: bool) -> bool:
     """Whether two pointers surely lead to different memory: by different origins, or into different fields of one. Any two elements of
     an array may be the same."""
-    (origin, path), (other, way) = _path(a), _path(b)
+    (origin, path), (other, other_path) = _path(a), _path(b)
     if origin is not other:
         return parameters_apart or not (origin.source is None and other.source is None)
-    return any(here != there for here, there in zip(path, way, strict=False))
+    return any(own_step != there for own_step, there in zip(path, other_path, strict=False))
 
 
 def _path(pointer: Value) -> tuple[Value, tuple[str, ...]]:

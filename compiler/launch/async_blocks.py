@@ -69,7 +69,7 @@ def _told(run: Run, compute: nodes.Compute) -> Run:
             with np.errstate(all="ignore"):
                 return run()
         except Exception as error:
-            found = translated(error).diagnostics
-            raise ZyntaxError(*(evolve(d, span=compute.span) if d.span in (None, NOWHERE) else d for d in found)) from error
+            diagnostics = translated(error).diagnostics
+            raise ZyntaxError(*(evolve(d, span=compute.span) if d.span in (None, NOWHERE) else d for d in diagnostics)) from error
 
     return told

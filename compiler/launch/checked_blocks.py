@@ -13,7 +13,7 @@ from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.outcome import outcome_type
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.context import ComputeOutcome
+from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.types import UNKNOWN, Type
 from runtime.records import define

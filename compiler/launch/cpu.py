@@ -54,27 +54,27 @@ class CpuCall:
     def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], threads: int) -> Any:
         """The block's value: a tensor, a number, or a tuple. `given` are the values on the host, `values` those of the program, which are
         updated."""
-        plan, updated, kept = self.plan, self.updated, []
+        plan, updated, packed_arrays = self.plan, self.updated, []
         if updated:
             require_updatable(updated, values, self.compute)
             given = {**given, **{name: values[name] for name in updated}}
         address, slots, arguments = buffers.address, plan.bound.slots, [*self.numbers]
-        for place, name in slots.tensors:
+        for position, name in slots.tensors:
             tensor = given[name]
-            arguments[place] = address(tensor.array if name in updated else tensor.contents)
-        for place, name in slots.packed:
-            kept.append(np.ascontiguousarray(given[name].contents))
-            arguments[place] = address(kept[-1])
+            arguments[position] = address(tensor.array if name in updated else tensor.contents)
+        for position, name in slots.packed:
+            packed_arrays.append(np.ascontiguousarray(given[name].contents))
+            arguments[position] = address(packed_arrays[-1])
         plans = plan.results
         results = [self._result(number, result, given) for number, result in enumerate(plans)]
-        for place, index in slots.results:
-            arguments[place] = address(results[index])
-        for place, index in slots.workspaces:
+        for position, index in slots.results:
+            arguments[position] = address(results[index])
+        for position, index in slots.workspaces:
             shape, dtype = plan.bound.workspaces[index]
-            kept.append(np.empty(max(1, prod(shape)), numpy_dtype(dtype)))
-            arguments[place] = address(kept[-1])
-        for place, name in slots.scalars:
-            arguments[place] = given[name]
+            packed_arrays.append(np.empty(max(1, prod(shape)), numpy_dtype(dtype)))
+            arguments[position] = address(packed_arrays[-1])
+        for position, name in slots.scalars:
+            arguments[position] = given[name]
         saved = {name: given[name].array.copy() for name in updated if plan.kernel.nest.sites} if updated else {}
         fault = self.native.run(arguments, threads if self.work >= WORTH_THREADS else 1)
         if fault is not None:

@@ -1,27 +1,23 @@
-"""Compute blocks on devices that run threads: a block as launches, run by the emulator here (CUDA takes the same launches).
+"""Compute blocks on the emulator, which runs the launches that a device would run (`thread_kernels.py`).
 
 The emulator runs every launch block by block in the interpreter of form C: slow, but exact, and it sees what a device doesn't tell:
 divergent barriers (0411) and warps (0415), shared memory read before it is written or raced for (0412), indices outside (0801). With
 `--sanitize` it looks for more and goes on when it finds something: `compiler/emulator/sanitize.py`."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import Factory, evolve
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator.fault import KernelFault
 from compiler.emulator.interpret import interpret
 from compiler.emulator.sanitize import Watch
-from compiler.hir.gpu import WARP, WarpIndex
-from compiler.hir.hopper import WarpgroupMma
-from compiler.hir.instruction import InstructionFamily, Value
-from compiler.hir.module import Form, HirFunction
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import over_limit
-from compiler.hir.tensor_core import Mma, WarpMma
 from compiler.hir.types import Mem
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import THREAD_KERNELS, Cache
@@ -30,120 +26,16 @@ from compiler.launch.faults import diagnosed
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.plan import KernelPlan, planned, value_of
 from compiler.launch.slots import element_name
+from compiler.launch.thread_kernels import ThreadKernel, launch_facts, thread_kernel
 from compiler.launch.updates import require_updatable
 from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.gpu import GpuMachine
-from compiler.machines.nvidia import PORTABLE
-from compiler.passes.known_divisors import number_of
-from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
-from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
-from compiler.schedule.gpu.rows import row_lengths
-from compiler.schedule.gpu.tensor_cores import refusal
-from compiler.schedule.gpu.warpgroup_tiles import Impossible
-from compiler.schedule.launches import Launches
-from compiler.schedule.region import NotPlaceable
+from compiler.schedule.gpu.facts import Facts
 from compiler.typed_ast import nodes
 from runtime.records import define
 from runtime.tensor import Tensor, numpy_dtype
 
 Report = Callable[[tuple[Diagnostic, ...]], None]
-
-
-@define(eq=False)
-class ThreadKernel:
-    """A block for one signature as launches, where these facts hold. `custom` kernels are one launch as written, with the grid that the
-    program gives."""
-
-    built: BuiltKernel
-    launches: Launches | None
-    facts: Facts = NOTHING
-
-    @property
-    def field(self) -> HirFunction | None:
-        """What is scheduled: the nest's field, or the one that it has where these facts hold."""
-        return _field_where(self.built, self.facts)
-
-    @property
-    def functions(self) -> list[HirFunction]:
-        return [self.built.lowered.function] if self.launches is None else [one.function for one in self.launches.launches]
-
-
-def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOTHING) -> ThreadKernel:
-    """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
-    `@tensor_cores(on)` where they can't multiply, 0502 and 0503 for annotations of a schedule that can't be."""
-    as_written = _runs_as_written(built, facts.machine)
-    field = _field_where(built, facts)
-    try:
-        made = ThreadKernel(built, None if as_written else launches_for(built.nest, field, facts), facts)
-    except NotPlaceable as reason:
-        message = f"this block is valid, but not supported on this device yet: {reason}"
-        raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
-    except Impossible as reason:
-        raise ZyntaxError(Diagnostic(reason.code, f"{reason}", compute.span, hint=reason.hint)) from None
-    info = built.nest.kernel_info
-    if info is not None and info.tensor_cores and not as_written and not any(map(_multiplies_matrices, made.functions)):
-        why, hint = refusal(field, facts, info.strict)
-        raise ZyntaxError(Diagnostic("0504", f"`@tensor_cores(on)` can't be done: {why}", compute.span, hint=hint))
-    for function in made.functions:
-        function.span = compute.span
-    return made
-
-
-def _runs_as_written(built: BuiltKernel, machine: GpuMachine) -> bool:
-    """Whether the kernel is one that the program wrote for threads, in warps that the machine has. One whose lanes work together in warps
-    of another size is scheduled from its loops over blocks and threads."""
-    function = built.lowered.function
-    if function.form is not Form.THREAD or machine.lanes == WARP:
-        return function.form is Form.THREAD
-    return not any(isinstance(op, WarpIndex) or op.family is InstructionFamily.WARP for top in function.body.body for op in top.walk())
-
-
-def _field_where(built: BuiltKernel, facts: Facts) -> HirFunction | None:
-    if built.field is None and facts.inside and built.analysed.assuming is not None:
-        return built.analysed.assuming.field
-    if facts.divisors and (divided := built.analysed.divided(facts.divisors)) is not None:
-        return divided.field
-    return built.field
-
-
-def launch_facts(
-    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132
-) -> Facts:
-    """The facts of a launch of the kernel with these values of its `index` parameters."""
-    return launch_choices(built, sizes, aligned, machine, processors)[0].facts
-
-
-def launch_choices(
-    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132
-) -> tuple[LaunchChoice, ...]:
-    """The same, and others that may be as fast."""
-    inside = built.analysed.assuming is not None and built.analysed.assuming.holds(sizes)
-    divisors = () if inside else _divisors(built, sizes)
-    field = built.field
-    arrays = [parameter.type for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
-    if machine.general is not None and any(dim.evaluate(sizes.__getitem__) <= 0 for mem in arrays for dim in mem.dims):
-        machine = machine.general  # bulk copies are from arrays that have elements
-    facts = facts_of(sizes, aligned, machine, processors)
-    lengths = row_lengths(field, sizes, machine) if field is not None else ()
-    facts = evolve(facts, inside=inside, lengths=lengths, divisors=divisors)
-    if built.lowered.function.form is not Form.THREAD:
-        with suppress(Impossible):  # told when the kernel is made
-            return choices(field, facts, sizes)
-    return (LaunchChoice(facts),)
-
-
-def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """What the nest divides by in a launch, where it has a field then."""
-    found = [number_of(value, sizes) for value in built.analysed.divisors]
-    numbers = tuple(number for number in found if number is not None and number > 0)
-    if not numbers or len(numbers) < len(found):
-        return ()
-    divided = built.analysed.divided(numbers)
-    return numbers if divided is not None and divided.holds(sizes) else ()
-
-
-def _multiplies_matrices(function: HirFunction) -> bool:
-    return any(isinstance(op, Mma | WarpMma | WarpgroupMma) for top in function.body.body for op in top.walk())
 
 
 @define(eq=False)
@@ -195,7 +87,7 @@ def emulate(
     grid = plan.grid() if own else []
     arguments += grid
     arguments = [_as_one_axis(value, argument) for value, argument in zip(built.nest.parameters, arguments, strict=False)]
-    workspaces = [arguments[place] for place, _ in plan.bound.slots.workspaces]
+    workspaces = [arguments[position] for position, _ in plan.bound.slots.workspaces]
     known = plan.known | {parameter.name: extent for parameter, extent in zip(own, grid, strict=True)}
     memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
     kernel = kernel_for(launch_facts(built, known, memories, machine))
@@ -211,9 +103,9 @@ def emulate(
             arguments, known = kernel.launches.counted(arguments, known)
             # Loops that surely never run leave no launch.
             taken = kernel.functions[0].parameters if kernel.functions else ()
-            arguments = [_as_given(one, argument, known) for one, argument in zip(taken, arguments, strict=False)]
+            arguments = [_as_given(argument_, argument, known) for argument_, argument in zip(taken, arguments, strict=False)]
             shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
-            blank = [*workspaces, *(array for place, array in enumerate(shared) if place not in kernel.launches.zeros)]
+            blank = [*workspaces, *(array for position, array in enumerate(shared) if position not in kernel.launches.zeros)]
             for number, extra in kernel.launches.steps(known):
                 launch = kernel.launches.launches[number]
                 blocks = launch.blocks(known)
@@ -262,14 +154,14 @@ def _interpret(
 
 def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...]:
     """All that was found, by position."""
-    found = [finding.diagnostic(compute.span) for finding in watch.findings] if watch is not None else []
-    return tuple(sorted(found, key=lambda d: (d.span.path, d.span.start) if d.span is not None else ("", -1)))
+    diagnostics = [finding.diagnostic(compute.span) for finding in watch.findings] if watch is not None else []
+    return tuple(sorted(diagnostics, key=lambda d: (d.span.path, d.span.start) if d.span is not None else ("", -1)))
 
 
 def _as_one_axis(parameter: Value, argument: Any) -> Any:
     """The argument as the kernel takes it: with one index over all elements, where that is how the block runs over them."""
-    one = isinstance(parameter.type, Mem) and parameter.type.rank == 1 and np.ndim(argument) > 1
-    return argument.reshape(-1) if one else argument
+    is_flat = isinstance(parameter.type, Mem) and parameter.type.rank == 1 and np.ndim(argument) > 1
+    return argument.reshape(-1) if is_flat else argument
 
 
 def _as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:

@@ -8,7 +8,7 @@ from attrs import asdict, evolve
 
 from compiler.launch.cache import PROGRAMS
 from compiler.launch.cuda.repeats import Returning
-from compiler.options import DriverOptions, origin
+from compiler.options import CompileOptions, origin
 from compiler.source import Source
 from compiler.typed_ast.function_heads import FunctionHead, ParameterHead
 from runtime.cache.identity import compiler_identity
@@ -29,15 +29,16 @@ class KeptProgram:
     heads: Mapping[str, FunctionHead]
 
 
-def found(source: Source, options: DriverOptions) -> KeptProgram | None:
+def found(source: Source, options: CompileOptions) -> KeptProgram | None:
     """The program of this text; None where no process kept it, or a device that it names isn't here."""
-    kept = PROGRAMS.find(lambda: PROGRAMS.name(*origin(source, options)), _revived)
-    return kept if kept is not None and all(is_present(parse_device(name)) for name in kept.devices) else None
+    program = PROGRAMS.find(lambda: PROGRAMS.name(*origin(source, options)), _revived)
+    return program if program is not None and all(is_present(parse_device(name)) for name in program.devices) else None
 
 
 def keep(made_of: tuple[str, ...], program: KeptProgram) -> None:
     """Puts a program there that is made of this (see `origin`), if there is a cache."""
-    functions = [[name, None if one is None else {**asdict(one), "sizes": sorted(one.sizes)}] for name, one in program.functions.items()]
+    returning = program.functions.items()
+    functions = [[name, None if result is None else {**asdict(result), "sizes": sorted(result.sizes)}] for name, result in returning]
     heads = [[name, asdict(evolve(head, span=None))] for name, head in program.heads.items()]
     PROGRAMS.keep(lambda: PROGRAMS.name(*made_of), {"functions": functions, "devices": program.devices, "heads": heads})
 
@@ -48,7 +49,7 @@ def _revived(head: dict[str, Any], image: bytes) -> KeptProgram:
 
 
 def _head(fields: dict[str, Any]) -> FunctionHead:
-    return FunctionHead(**{**fields, "parameters": [ParameterHead(**one) for one in fields["parameters"]]})
+    return FunctionHead(**{**fields, "parameters": [ParameterHead(**parameter) for parameter in fields["parameters"]]})
 
 
 def _returning(fields: dict[str, Any] | None) -> Returning | None:

@@ -115,7 +115,7 @@ class BuiltKernel:
         return self._plain
 
     def _is_ordinary(self, sizes: LaunchSizes) -> bool:
-        known = {self.nest.parameters[place].name: value for place, value in sizes.size_arguments.items()}
+        known = {self.nest.parameters[position].name: value for position, value in sizes.size_arguments.items()}
         extents = sizes_of_memories(self.nest)
         ordinary = all(0 <= value < ORDINARY for name, value in known.items() if name in extents)
         for loop in (op for top in self.nest.body.body for op in top.walk() if isinstance(op, For)):

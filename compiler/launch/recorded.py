@@ -10,10 +10,10 @@ from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.types import Mem
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cuda.kernels import CudaBlock
-from compiler.launch.emulator import ThreadKernel, launch_facts, thread_kernel
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.plan import KernelPlan, planned, value_of
 from compiler.launch.signature import as_tensor
+from compiler.launch.thread_kernels import ThreadKernel, launch_facts, thread_kernel
 from compiler.lowering.kernel import ResultArgument, TensorArgument
 from compiler.machines.access import ALIGNMENT
 from compiler.machines.gpu import GpuMachine
@@ -147,7 +147,8 @@ def _aligned(built: BuiltKernel, values: Mapping[str, Any]) -> list[str]:
         if isinstance(argument, ResultArgument) or (isinstance(argument, TensorArgument) and not argument.packed)
     }
     apart = {number for number, name in sources.items() if name is not None and _begins_apart(as_tensor(values[name]))}
-    return [one.name for number, one in enumerate(built.nest.parameters) if isinstance(one.type, Mem) and number not in apart]
+    memories = [(number, parameter) for number, parameter in enumerate(built.nest.parameters) if isinstance(parameter.type, Mem)]
+    return [parameter.name for number, parameter in memories if number not in apart]
 
 
 def _begins_apart(tensor: Any) -> bool:

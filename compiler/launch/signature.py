@@ -10,7 +10,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.lowering.kernel import ScalarInput, Signature, TensorInput
 from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import names_needing_values, walk
+from compiler.typed_ast.constants import names_needing_values
 from compiler.typed_ast.types import (
     DType,
     FunctionType,
@@ -23,6 +23,7 @@ from compiler.typed_ast.types import (
     Type,
     UnknownType,
 )
+from compiler.typed_ast.walk import walk
 from runtime.tensor import Tensor, dtype_name
 
 # ---- from values ----

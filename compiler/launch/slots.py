@@ -61,7 +61,7 @@ class BoundArguments:
 
     def with_workspaces(self, numbers: Sequence[Any], shared: Sequence[Workspace]) -> "BoundArguments":
         """These numbers for the arguments, and slots for further workspaces behind them."""
-        slots = [(len(numbers) + place, len(self.workspaces) + place) for place in range(len(shared))]
+        slots = [(len(numbers) + number, len(self.workspaces) + number) for number in range(len(shared))]
         return BoundArguments(
             (*numbers, *[None] * len(shared)),
             evolve(self.slots, workspaces=(*self.slots.workspaces, *slots)),

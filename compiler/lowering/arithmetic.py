@@ -69,8 +69,8 @@ def binary(body: Body, operator: str, left: Number, right: Number, node: nodes.N
         guard_divisor(body, right, b, node)
     name = _OPERATORS[operator]
     flags = accumulating(body, name, dtype) if accumulates else () if body.kernel.strict or not dtype.is_float else _CONTRACT
-    made = body.build.op(name, a, b, flags=flags if operator != "%" else ())
-    return typed(made, dtype, origin, weak)
+    result = body.build.op(name, a, b, flags=flags if operator != "%" else ())
+    return typed(result, dtype, origin, weak)
 
 
 def _fold(operator: str, a: float, b: float) -> float | None:
@@ -127,14 +127,14 @@ def _divided(body: Body, operator: str, form: Affine, divisor: int) -> Affine | 
 def _asked_at_launch(body: Body, form: Affine, divisor: int) -> bool:
     """Whether an extent's quotient over sizes (`(H - 3) / 2 + 1`) may be a floor, since the launch refuses sizes that are too small
     for it. Where the division leaves nothing over, the floor is right whatever the sign."""
-    bounds = [bound for one in body.here.ranges for bound in (one.low, one.last)]
+    bounds = [bound for loop in body.here.ranges for bound in (loop.low, loop.last)]
     if body.here.extent is None or body.here.path or not all(map(body.here.is_size, form.names)):
         return False
     if not all(map(body.here.is_size, (name for bound in bounds for name in bound.names))):
         return False
     said = f"`{words(body.here.extent)}` divides {{left}} by {divisor}, which needs larger sizes"
     left_over = form - form.floordiv(divisor) * divisor
-    running = tuple(one.extent for one in body.here.ranges)
+    running = tuple(loop.extent for loop in body.here.ranges)
     body.equations.append(Equation(form, Affine(), ">=", Diagnostic("0802", said, body.here.extent.span), (*running, left_over)))
     return True
 
@@ -144,7 +144,7 @@ def _named_quotient(body: Body, operator: str, form: Affine, divisor: int) -> Af
         quotient = form.floordiv(divisor)
         return quotient if operator == "/" else form - quotient * divisor
     quotient = named(body, form.floordiv(divisor))
-    if all(one.name != str(quotient) for one in body.here.ranges):
+    if all(loop.name != str(quotient) for loop in body.here.ranges):
         low, high = extreme(form, body.here.ranges, upper=False), extreme(form, body.here.ranges, upper=True)
         of = frozenset(form.names) if reached(form, body.here.ranges) else frozenset()
         body.here.enter_range(NumberRange(str(quotient), low.floordiv(divisor), high.floordiv(divisor), exact=False, of=of))
@@ -153,7 +153,7 @@ def _named_quotient(body: Body, operator: str, form: Affine, divisor: int) -> Af
     if operator == "/":
         return quotient
     rest = named(body, form - quotient * divisor)
-    if all(one.name != str(rest) for one in body.here.ranges):
+    if all(loop.name != str(rest) for loop in body.here.ranges):
         body.here.enter_range(NumberRange(str(rest), Affine(), Affine((), divisor - 1), exact=False))
         body.here.facts.equal(rest, form - quotient * divisor)
     return rest
@@ -214,8 +214,8 @@ def power(body: Body, base: Number, exponent: Number, node: nodes.Node) -> Numbe
             hint="write the exponent as a literal, or convert the base to a float: `(a as f64) ** b`",
         )
     dtype, weak, origin = meet(base, exponent)
-    made = body.build.op("pow", value_of(body.build, base, dtype), value_of(body.build, exponent, dtype))
-    return typed(made, dtype, origin, weak)
+    result = body.build.op("pow", value_of(body.build, base, dtype), value_of(body.build, exponent, dtype))
+    return typed(result, dtype, origin, weak)
 
 
 def _product_of(body: Body, base: Number, count: int, node: nodes.Node) -> Number:
@@ -242,8 +242,8 @@ def bits(body: Body, operator: str, left: Number, right: Number, node: nodes.Nod
         )
     if operator in ("shl", "shr") and not left.weak:
         dtype, weak, origin = left.dtype, False, left.origin
-    made = body.build.op(operator, value_of(body.build, left, dtype), value_of(body.build, right, dtype))
-    return typed(made, dtype, origin, weak)
+    result = body.build.op(operator, value_of(body.build, left, dtype), value_of(body.build, right, dtype))
+    return typed(result, dtype, origin, weak)
 
 
 def compare(body: Body, operator: str, left: Number, right: Number) -> Value:

@@ -48,7 +48,7 @@ class Collection:
     entered: dict[int, NumberRange] = Factory(dict)
 
     def result_dims(self) -> tuple[Affine, ...]:
-        return tuple(one.extent for one in self.loops)
+        return tuple(loop.extent for loop in self.loops)
 
 
 def collection_of(body: Body, span: Span) -> Collection:
@@ -75,7 +75,7 @@ def collection_of(body: Body, span: Span) -> Collection:
 def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
     """A `yield` in a walk that only finds out types and loops."""
     parts = _parts(body, collection, node, collection.kept if collection.dtypes and collection.operator in ("add", "mul") else None)
-    loops = tuple(one for _, one in body.here.loops)
+    loops = tuple(loop for _, loop in body.here.loops)
     if not loops:
         raise fault("0408", f"a {collection.kind.value} needs a `yield` inside a loop", node.span, hint="write `for i in 0..N: yield x[i]`")
     if collection.seen is not None and collection.seen != node.span and len(loops) != len(collection.loops):
@@ -90,16 +90,16 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
         )
     if body.here.depth > rank:
         raise fault("0408", f"a {collection.kind.value} can't yield from a `while`", node.span, hint="use a `for` loop")
-    names = {one.name for one in loops} | body.here.opaque
-    for one in loops:
-        if mentions(one.low, names) or mentions(one.last, names):
+    names = {loop.name for loop in loops} | body.here.opaque
+    for loop in loops:
+        if mentions(loop.low, names) or mentions(loop.last, names):
             raise fault(
                 "0109",
                 f"a {collection.kind.value} over loops whose bounds depend on other loops isn't supported yet",
                 node.span,
                 hint="use rectangular loops",
             )
-        if abs(one.step) != 1:
+        if abs(loop.step) != 1:
             raise fault(
                 "0109", f"a {collection.kind.value} over a loop with a step isn't supported yet", node.span, hint="count by 1 and multiply"
             )
@@ -146,8 +146,8 @@ def nest(body: Body, collection: Collection, node: nodes.For) -> bool:
     first = len(collection.entered)
     further = any(isinstance(part, nodes.For) and _yields(part) for statement in inner.statements for part in walk(statement))
     order = list(range(len(clauses)))
-    place = collection.axis - first
-    if collection.kind is KernelType.SCAN and 0 <= place < len(clauses):
+    along = collection.axis - first
+    if collection.kind is KernelType.SCAN and 0 <= along < len(clauses):
         if further:
             raise fault(
                 "0109",
@@ -155,7 +155,7 @@ def nest(body: Body, collection: Collection, node: nodes.For) -> bool:
                 node.span,
                 hint="move the statements into the innermost loop",
             )
-        order = [axis for axis in order if axis != place] + [place]
+        order = [axis for axis in order if axis != along] + [along]
     _enter(body, collection, clauses, order, first, inner)
     return True
 
@@ -179,25 +179,25 @@ def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], o
     if not order:
         run_block(body, inner)
         return
-    place, *rest = order
-    clause = clauses[place]
+    axis, *rest = order
+    clause = clauses[axis]
     low, high, step = loop_bounds(body, clause)
-    scanned = collection.kind is KernelType.SCAN and first + place == collection.axis
+    scanned = collection.kind is KernelType.SCAN and first + axis == collection.axis
     if scanned:
         start = value_of(body.build, _identity(collection), collection.kept)
         collection.slot = body.build.slot(start, "running")
         if collection.reverse:
             low, high, step = (high - 1, low - 1, -1) if step > 0 else (high + 1, low + 1, 1)
     with body.build.loop(clause.names[0], low, high, step) as (builder, handle):
-        one = loop_range(handle.variable.name, low, high, step)
-        with body.at(builder), body.names.scope(), ranged(body, clause, one):
-            collection.entered[first + place] = one
+        loop = loop_range(handle.variable.name, low, high, step)
+        with body.at(builder), body.names.scope(), ranged(body, clause, loop):
+            collection.entered[first + axis] = loop
             if has_jump(inner):
                 with body.here.branch(body.construct(), 0):
                     _enter(body, collection, clauses, rest, first, inner)
             else:
                 _enter(body, collection, clauses, rest, first, inner)
-            del collection.entered[first + place]
+            del collection.entered[first + axis]
 
 
 def _identity(collection: Collection) -> Number:
@@ -226,9 +226,9 @@ def collect(body: Body, collection: Collection, node: nodes.Yield) -> None:
     build.store(collection.results[0], build.cast(shown, hir_name(collection.dtypes[0])), position)
 
 
-def _offset(one: NumberRange, written: NumberRange) -> Affine:
+def _offset(loop: NumberRange, written: NumberRange) -> Affine:
     """How many iterations the loop, as written, has behind it."""
-    return Affine.of(one.name) - written.low if written.step > 0 else written.low - one.name
+    return Affine.of(loop.name) - written.low if written.step > 0 else written.low - loop.name
 
 
 def finish(body: Body, collection: Collection) -> None:

@@ -190,9 +190,9 @@ class Lowering(ResultPlanning):
             if name in self.sizes.solved:
                 continue
             if name not in self.candidates.bounds:
-                found = names.undefined(seen, name, nodes.Name(name=name, span=seen.names.wanted[name]))
-                assert isinstance(found, Fault)
-                self.diagnostics.add(found.diagnostic)
+                error = names.undefined(seen, name, nodes.Name(name=name, span=seen.names.wanted[name]))
+                assert isinstance(error, Fault)
+                self.diagnostics.add(error.diagnostic)
                 continue
             self.diagnostics.add(unsolved(name, self.candidates.bounds[name], self.sizes.explain(name, seen.accesses)))
 
@@ -248,12 +248,12 @@ class Lowering(ResultPlanning):
             )
         name = identifier(tensor.name)
         strides: tuple[Affine, ...] | None = None
-        found: list[tuple[Value, KernelArgument]] = []
+        parameters: list[tuple[Value, KernelArgument]] = []
         written = tensor.name in self.copies
         if not tensor.contiguous and not written and not packed:
             values = [body.owner.value(f"{name}_stride{axis}", INDEX) for axis in range(tensor.rank - tensor.dense_rows)]
             strides = tuple(Affine.of(value.name) for value in values) + (Affine.of(1),) * tensor.dense_rows
-            found = [(value, StrideArgument(tensor.name, axis)) for axis, value in enumerate(values)]
+            parameters = [(value, StrideArgument(tensor.name, axis)) for axis, value in enumerate(values)]
         mem = Mem(hir_name(tensor.dtype), dims, strides, readonly=not (tensor.mutable or written))
         value = body.owner.value(name, mem)
         self._bind_tensor(body, tensor, value, dims)
@@ -263,10 +263,10 @@ class Lowering(ResultPlanning):
             self.results.append(ResultPlan(tensor.name, tensor.dtype, full, copy_of=tensor.name))
         elif tensor.mutable and tensor.name in self.written.targets and self.only_updates():
             self.results.append(ResultPlan(tensor.name, tensor.dtype, full, input=tensor.name))
-        return [(value, argument), *found]
+        return [(value, argument), *parameters]
 
     def _scalar_parameters(self, body: Body) -> list[tuple[Value, KernelArgument]]:
-        found: list[tuple[Value, KernelArgument]] = []
+        parameters: list[tuple[Value, KernelArgument]] = []
         for scalar in self.signature.scalars:
             span = scalar.span or self.compute.span
             if scalar.dtype is DType.I64:
@@ -275,9 +275,9 @@ class Lowering(ResultPlanning):
                 continue
             value = body.owner.value(identifier(scalar.name), Tile(hir_name(scalar.dtype)))
             body.names.bind(scalar.name, typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64), span, "a variable")
-            found.append((value, ScalarArgument(scalar.name, scalar.dtype)))
+            parameters.append((value, ScalarArgument(scalar.name, scalar.dtype)))
         conv.bind_options(body, self.compute.span)
-        return found
+        return parameters
 
     def _emit_yielding(self, body: Body, parameters: list[tuple[Value, KernelArgument]]) -> None:
         if self.collection is not None:
@@ -289,10 +289,10 @@ class Lowering(ResultPlanning):
         reduction = self.reduction
         assert reduction is not None
         if reduction.left:
-            for place, dtype in enumerate(reductions.kept_dtypes(reduction)):
-                own = place < len(reduction.components)
-                if (own and reduction.components[place].result is dtype) or (not own and reduction.index_types == [DType.I64]):
-                    reduction.kept.append(reduction.results[place])
+            for position, dtype in enumerate(reductions.kept_dtypes(reduction)):
+                own = position < len(reduction.components)
+                if (own and reduction.components[position].result is dtype) or (not own and reduction.index_types == [DType.I64]):
+                    reduction.kept.append(reduction.results[position])
                 else:
                     dims = reduction.result_dims()
                     value = body.owner.value("partial", Mem(hir_name(dtype), dims))

@@ -91,16 +91,16 @@ def _both(body: Body, operator: str, left: Truth, right_node: nodes.Expression) 
 @contextmanager
 def _where(body: Body, condition: Value, assumed: int) -> Iterator[None]:
     """While inside: loads that only this condition makes safe carry it."""
-    here, before = body.here, body.here.where
-    mark = here.facts.mark() - assumed
+    position, before = body.here, body.here.where
+    mark = position.facts.mark() - assumed
     if before is not None:
         mark, outer = before
         condition = body.build.op("and", outer, condition)
-    here.where = (max(0, mark), condition)
+    position.where = (max(0, mark), condition)
     try:
         yield
     finally:
-        here.where = before
+        position.where = before
 
 
 def _harmless(region: Region) -> bool:
@@ -146,12 +146,12 @@ def choose(body: Body, node: nodes.Expression, then: Alternative, otherwise: Alt
         regions.append(region)
         builds.append(build)
     dtype, weak, origin = meet(*numbers)
-    exact = dtype is DType.I64 and all(one.form is not None for one in numbers)
+    exact = dtype is DType.I64 and all(arm.form is not None for arm in numbers)
     name = "index" if exact else hir_name(dtype)
     values = []
-    for one, build in zip(numbers, builds, strict=True):
+    for arm, build in zip(numbers, builds, strict=True):
         with body.at(build):
-            values.append(index_value(build, one) if exact else value_of(build, one, dtype))
+            values.append(index_value(build, arm) if exact else value_of(build, arm, dtype))
     if all(_harmless(region) for region in regions):
         for region in regions:
             if region.body and region is regions[1]:

@@ -7,7 +7,7 @@ from compiler.hir.affine import Affine
 from compiler.lowering.body import Access, Body
 from compiler.lowering.numbers import Operand, Tuple, affine
 from compiler.lowering.ranges import extreme
-from compiler.lowering.sizes import Found, Sizes, dim_form, solve_for
+from compiler.lowering.sizes import Sizes, SizeStatement, dim_form, solve_for
 from compiler.lowering.walk import evaluate
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -34,7 +34,7 @@ def _operand(body: Body, given: object) -> Operand:
     if isinstance(given, nodes.Expression):
         return evaluate(body, given)
     if isinstance(given, tuple):
-        return Tuple(tuple(_operand(body, one) for one in given))
+        return Tuple(tuple(_operand(body, element) for element in given))
     return affine(Affine((), int(given)))  # type: ignore[call-overload]
 
 
@@ -49,15 +49,15 @@ def solve_windows(sizes: Sizes, accesses: Sequence[Access], wanted: Iterable[str
         for name in unknown:
             if name in sizes.solved:
                 continue
-            found = _window(sizes, name, accesses, unknown)
-            if found is not None:
-                sizes.settle(name, found)
+            window = _window(sizes, name, accesses, unknown)
+            if window is not None:
+                sizes.settle(name, window)
                 progress = True
         if progress:
             sizes.solve(accesses, unknown)
 
 
-def _window(sizes: Sizes, name: str, accesses: Sequence[Access], unknown: Sequence[str]) -> Found | None:
+def _window(sizes: Sizes, name: str, accesses: Sequence[Access], unknown: Sequence[str]) -> SizeStatement | None:
     for access in accesses:
         tensor = sizes.tensor(access.memory)
         if tensor is None or len(access.index) != tensor.rank or not access.guards:
@@ -69,10 +69,10 @@ def _window(sizes: Sizes, name: str, accesses: Sequence[Access], unknown: Sequen
                 continue
             if any(other in unknown and other not in sizes.solved and other != name for other in high.names):
                 continue
-            if any(one in access.opaque for one in high.names):
+            if any(name_ in access.opaque for name_ in high.names):
                 continue
             extent = dim_form(tensor, axis) + max(0, -low.value)
             solution = solve_for(high + 1, extent, name)
             if solution is not None:
-                return Found(solution, f"the output formula of `{access.words}`", access.span)
+                return SizeStatement(solution, f"the output formula of `{access.words}`", access.span)
     return None

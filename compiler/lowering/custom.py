@@ -98,10 +98,10 @@ def _lane(body: Body, node: nodes.Call, into: DType | None) -> Operand:
 def _shared_dims(body: Body, node: nodes.SharedVariable) -> tuple[Affine, ...]:
     dims = []
     for dim in node.dims:
-        found = number(body, dim)
-        if not found.dtype.is_int:
-            raise fault("0203", f"an extent is an int: `{words(dim)}` is {found.shown}", dim.span, hint="write a number or a size")
-        form = form_of(body, found)
+        extent = number(body, dim)
+        if not extent.dtype.is_int:
+            raise fault("0203", f"an extent is an int: `{words(dim)}` is {extent.shown}", dim.span, hint="write a number or a size")
+        form = form_of(body, extent)
         if not all(body.here.is_size(name) for name in form.names):
             raise fault(
                 "0303", f"the extent `{words(dim)}` of `{node.name}` must be known at launch", dim.span, hint="write a number or a size"
@@ -185,7 +185,7 @@ def _atomic(body: Body, node: nodes.Call, into: DType | None) -> Operand:
         guard(body, memory, forms, target, spans)
     given = [value_of(body.build, value, memory.dtype) for value in values]
     compare = given[0] if operation == "cas" else None
-    made = body.build.emit(
+    atomic = body.build.emit(
         Atomic(
             operation=operation,
             mem=memory.value,
@@ -195,7 +195,7 @@ def _atomic(body: Body, node: nodes.Call, into: DType | None) -> Operand:
             scope="block" if memory.role == "shared" else scope,
         )
     )
-    return typed(made.result, memory.dtype, memory.dtype)
+    return typed(atomic.result, memory.dtype, memory.dtype)
 
 
 def _judge_dtype(operation: str, memory: Memory, node: nodes.Call) -> None:
@@ -216,8 +216,8 @@ def _shuffle(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     value, lane = (number(body, argument.value, into) for argument in node.arguments)
     if not lane.dtype.is_int:
         raise fault("0407", f"a lane is an int, not {lane.shown}", node.arguments[1].value.span)
-    made = _exchange(body, _SHUFFLES[_name(node)], value_of(body.build, value), value_of(body.build, lane, DType.I32))
-    return typed(made, value.dtype, value.origin, value.weak)
+    exchanged = _exchange(body, _SHUFFLES[_name(node)], value_of(body.build, value), value_of(body.build, lane, DType.I32))
+    return typed(exchanged, value.dtype, value.origin, value.weak)
 
 
 def _exchange(body: Body, mode: str, value: Value, lane: Value) -> Value:
@@ -228,9 +228,9 @@ def _vote(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 1)
     operation = _name(node).removeprefix("warp_")
     predicate = truth(body, node.arguments[0].value).value
-    made = body.build.emit(Vote(operation=operation, predicate=predicate)).result
+    answer = body.build.emit(Vote(operation=operation, predicate=predicate)).result
     dtype = DType.I32 if operation == "ballot" else DType.BOOL
-    return typed(made, dtype, dtype)
+    return typed(answer, dtype, dtype)
 
 
 def _match(body: Body, node: nodes.Call, into: DType | None) -> Operand:
@@ -263,7 +263,7 @@ def _block_sum(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     x, y, z = (_coordinate(body, "thread_idx", axis).form for axis in range(3))
     assert x is not None and y is not None and z is not None
     width, height, _ = workgroup(body)
-    place = x + y * width + z * (width * height)
+    thread = x + y * width + z * (width * height)
     parts = threads
     whole_warps = threads % WARP == 0
     if whole_warps:
@@ -276,7 +276,7 @@ def _block_sum(body: Body, node: nodes.Call, into: DType | None) -> Operand:
         with build.when(build.op("eq", lane, build.const(0, "index"))) as inner:
             inner.store(shared, value, [warp.name])
     else:
-        build.store(shared, value, [place])
+        build.store(shared, value, [thread])
     build.emit(SyncThreads())
     total = build.slot(value_of(build, literal(0 if given.dtype.is_int else 0.0, given.dtype)), "sum")
     with build.loop("part", 0, parts) as (inner, handle):

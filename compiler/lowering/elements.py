@@ -54,16 +54,16 @@ def _broadcast(
     _require_axes(body, memory, axes, node)
     if rank == given == len(axes):
         return indices
-    kept = sorted(axis % given for axis in axes if -given <= axis < given)
+    given_axes = sorted(axis % given for axis in axes if -given <= axis < given)
     if rank == given:
-        one = Affine((), 1)
+        unit = Affine((), 1)
         for axis in range(rank):
-            if axis not in kept and body.final and memory.dims[axis] != one:
+            if axis not in given_axes and body.final and memory.dims[axis] != unit:
                 message = f"`{memory.name}` is broadcast along axis {axis}, where it has {{left}} elements and not 1"
                 said = Diagnostic("0802", message, node.span, hint=f"leave `{memory.name}` out of `@broadcast`, or give it 1 element there")
-                body.equations.append(Equation(memory.dims[axis], one, "==", said))
-        return [index if axis in kept else (integer(0), index[1]) for axis, index in enumerate(indices)]
-    return [indices[axis] for axis in kept] if len(kept) == rank else indices
+                body.equations.append(Equation(memory.dims[axis], unit, "==", said))
+        return [index if axis in given_axes else (integer(0), index[1]) for axis, index in enumerate(indices)]
+    return [indices[axis] for axis in given_axes] if len(given_axes) == rank else indices
 
 
 def _require_axes(body: Body, memory: Memory, axes: tuple[int, ...], node: nodes.Expression) -> None:

@@ -50,7 +50,7 @@ class Enclosing:
     @contextmanager
     def branch(self, number: int, branch: int, guards: tuple[Affine, ...] = ()) -> Iterator[None]:
         """Inside branch `branch` of the construct `number`, where `guards` hold."""
-        mark, kept = self.facts.mark(), len(self.guards)
+        mark, count = self.facts.mark(), len(self.guards)
         self.path.append((number, branch))
         self.assume(guards)
         try:
@@ -58,16 +58,16 @@ class Enclosing:
         finally:
             self.path.pop()
             self.facts.forget(mark)
-            del self.guards[kept:]
+            del self.guards[count:]
 
     def assume(self, guards: tuple[Affine, ...]) -> None:
         for guard in guards:
             self.guards.append(guard)
             self.facts.at_least_zero(guard)
 
-    def enter_range(self, one: NumberRange) -> None:
-        self.ranges.append(one)
-        self.facts.at_least_zero(*one.inequalities)
+    def enter_range(self, loop: NumberRange) -> None:
+        self.ranges.append(loop)
+        self.facts.at_least_zero(*loop.inequalities)
 
     @contextmanager
     def sizing(self, extent: nodes.Expression) -> Iterator[None]:
@@ -80,4 +80,4 @@ class Enclosing:
 
     def is_size(self, name: str) -> bool:
         """Whether a name in a form is a size or fact of the launch, rather than something that varies in the body."""
-        return name not in self.opaque and all(name != one.name for one in self.ranges)
+        return name not in self.opaque and all(name != loop.name for loop in self.ranges)

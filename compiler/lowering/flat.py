@@ -32,10 +32,10 @@ def flat_tensors(compute: nodes.Compute, signature: Signature, kind: KernelType 
     if kind is not KernelType.CUSTOM and any(counts.get(name, {1}) != {1} for name in results):
         return {}
     ranks = {tensor.name: tensor.rank for tensor in signature.tensors}
-    found = {name: first[name] for name, rank in ranks.items() if rank >= 2 and counts.get(name) == {1}}
+    flat = {name: first[name] for name, rank in ranks.items() if rank >= 2 and counts.get(name) == {1}}
     if kind is None and any(counts.get(name, {1}) != {1} and rank >= 2 for name, rank in ranks.items()):
         return {}
-    return found
+    return flat
 
 
 def row_form(tensor: TensorInput) -> Affine:
@@ -62,7 +62,7 @@ def common_shape(sizes: Sizes, flat: Mapping[str, Span], diagnostics: Diagnostic
             have, want = dim_form(other, axis), shape[axis]
             if have == want:
                 continue
-            place = (Label(flat[first.name], f"`{first.name}` is indexed here"),)
+            labels = (Label(flat[first.name], f"`{first.name}` is indexed here"),)
             if have.value is not None and want.value is not None:
                 diagnostics.add(
                     Diagnostic(
@@ -70,7 +70,7 @@ def common_shape(sizes: Sizes, flat: Mapping[str, Span], diagnostics: Diagnostic
                         f"`{first.name}` and `{other.name}` run flat under one index, but axis {axis} has {want} and {have} elements",
                         flat[other.name],
                         "",
-                        place,
+                        labels,
                         hint="index each with one loop an axis",
                     )
                 )
@@ -85,7 +85,7 @@ def common_shape(sizes: Sizes, flat: Mapping[str, Span], diagnostics: Diagnostic
                         f"`{first.name}` and `{other.name}` run flat under one index, but axis {axis} has {{left}} and {{right}} elements",
                         flat[other.name],
                         "",
-                        place,
+                        labels,
                         hint="index each with one loop an axis",
                     ),
                 )

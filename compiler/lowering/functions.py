@@ -45,9 +45,9 @@ def call_function(
             hint="compute what they share once, before the loop",
         )
     if function.body is None or function.is_async or function.type_parameters:
-        what = "an `extern` function" if function.body is None else "an async function" if function.is_async else "a generic function"
+        kind = "an `extern` function" if function.body is None else "an async function" if function.is_async else "a generic function"
         raise fault(
-            "0410", f"`{name}` is {what}, which a kernel can't call", node.span, others=(Label(function.name_span, "declared here"),)
+            "0410", f"`{name}` is {kind}, which a kernel can't call", node.span, others=(Label(function.name_span, "declared here"),)
         )
     values = _bound(function, arguments, node)
     with _isolated(body):
@@ -73,11 +73,11 @@ def call_function(
 @contextmanager
 def _isolated(body: Body) -> Iterator[None]:
     """While inside, the names of the kernel are out of sight."""
-    kept, body.names = body.names, Bindings(of_loops=body.names.of_loops)
+    names, body.names = body.names, Bindings(of_loops=body.names.of_loops)
     try:
         yield
     finally:
-        body.names = kept
+        body.names = names
 
 
 def _bound(
@@ -93,9 +93,9 @@ def _bound(
             "0204", f"`{shown}` takes {len(function.parameters)} arguments, but {len(positional)} are given", node.span, others=declared
         )
     bound: list[tuple[nodes.Parameter, Operand | nodes.Expression]] = []
-    for place, parameter in enumerate(function.parameters):
-        if place < len(positional):
-            bound.append((parameter, positional[place]))
+    for position, parameter in enumerate(function.parameters):
+        if position < len(positional):
+            bound.append((parameter, positional[position]))
         elif parameter.name in named:
             bound.append((parameter, named.pop(parameter.name)))
         elif parameter.default is not None:
@@ -128,8 +128,8 @@ def _value(body: Body, function: nodes.Function, into: DType | None) -> Operand:
 
 
 def _tail(body: Body, statements: tuple[nodes.Statement, ...], function: nodes.Function, into: DType | None) -> Operand:
-    for place, statement in enumerate(statements):
-        rest = statements[place + 1 :]
+    for position, statement in enumerate(statements):
+        rest = statements[position + 1 :]
         match statement:
             case nodes.Return(value=value):
                 return Nothing() if value is None else evaluate(body, value, into)

@@ -171,7 +171,7 @@ def _is_plain(body: Body, form: Affine) -> bool:
 
 
 def _runs(body: Body) -> list[bool]:
-    return [one.extent.value is not None and one.extent.value > 0 for one in body.here.ranges]
+    return [loop.extent.value is not None and loop.extent.value > 0 for loop in body.here.ranges]
 
 
 def _at_launch(body: Body, memory: Memory, axis: int, form: Affine, extent: Affine, span: Span) -> bool:
@@ -180,11 +180,11 @@ def _at_launch(body: Body, memory: Memory, axis: int, form: Affine, extent: Affi
         return False
     if not _is_plain(body, form):
         return False
-    inner = {one.name for one in body.here.ranges}
-    bounds = [one.low for one in body.here.ranges] + [one.last for one in body.here.ranges]
+    inner = {loop.name for loop in body.here.ranges}
+    bounds = [loop.low for loop in body.here.ranges] + [loop.last for loop in body.here.ranges]
     if any(name in inner or name in body.here.opaque for bound in bounds for name in bound.names):
         return False
-    running = tuple(one.extent for one in body.here.ranges)
+    running = tuple(loop.extent for loop in body.here.ranges)
     low, high = extreme(form, body.here.ranges, upper=False), extreme(form, body.here.ranges, upper=True)
     words_of = _which(memory, axis)
     if not body.here.facts.proves(form):

@@ -55,21 +55,21 @@ def evaluate(plan: LaunchPlan, shapes: Mapping[str, tuple[int, ...]], scalars: M
         results.append(dims)
     sizes: dict[int, int] = {}
     workspaces: dict[int, tuple[int, ...]] = {}
-    for place, argument in enumerate(plan.arguments):
+    for position, argument in enumerate(plan.arguments):
         if isinstance(argument, SizeArgument):
-            sizes[place] = _number(argument.form, values)
-            if not -(1 << 63) <= sizes[place] < 1 << 63:
-                raise ZyntaxError(Diagnostic("0804", f"the size `{argument.form}` is {sizes[place]}, which doesn't fit in 64 bits"))
+            sizes[position] = _number(argument.form, values)
+            if not -(1 << 63) <= sizes[position] < 1 << 63:
+                raise ZyntaxError(Diagnostic("0804", f"the size `{argument.form}` is {sizes[position]}, which doesn't fit in 64 bits"))
         elif isinstance(argument, WorkspaceArgument):
             dims = tuple(max(0, _number(dim, values)) for dim in argument.dims)
             _require_countable("a temporary", dims, bytes_of(argument.dtype))
-            workspaces[place] = dims
+            workspaces[position] = dims
     return LaunchSizes(values, tuple(results), _zeroed(plan, values), sizes, workspaces, _work(plan, values))
 
 
 def _zeroed(plan: LaunchPlan, values: Mapping[str, int]) -> tuple[bool, ...]:
     return tuple(
-        one.zeroed and not (one.unless and all(_number(form, values) >= 0 for form in one.unless)) for one in plan.results
+        result.zeroed and not (result.unless and all(_number(form, values) >= 0 for form in result.unless)) for result in plan.results
     )
 
 

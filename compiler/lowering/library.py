@@ -77,7 +77,7 @@ _TILES = {"dot", "row_max", "row_sum", "row_min", "transpose", "zeros", "ones", 
 def unknown(body: Body, name: str, node: nodes.Call) -> Exception:
     """The error for a call of a name that is no function of kernels."""
     if name in _IO:
-        chain = " -> ".join(f"`{one}`" for one, _ in body.inlining)
+        chain = " -> ".join(f"`{caller}`" for caller, _ in body.inlining)
         return fault(
             "0410",
             f"`{name}` can't be called in a kernel",
@@ -163,14 +163,14 @@ def extreme_of(body: Body, operator: str, left: Number, right: Number) -> Number
     if dtype is DType.I64 and left.form is not None and right.form is not None:
         if left.constant is not None and right.constant is not None:
             return literal(min(left.constant, right.constant) if operator == "min" else max(left.constant, right.constant))
-        made = body.build.op(operator, index_value(body.build, left), index_value(body.build, right))
-        body.here.opaque.add(made.name)
+        extreme = body.build.op(operator, index_value(body.build, left), index_value(body.build, right))
+        body.here.opaque.add(extreme.name)
         difference = left.form - right.form if operator == "max" else right.form - left.form
-        body.here.facts.cases[made.name] = ((left.form, (difference,)), (right.form, (-difference,)))
-        _remember_bound(body, operator, made.name, left.form, right.form)
-        return Number(dtype, form=Affine.of(made.name), weak=weak, origin=origin)
-    made = body.build.op(operator, value_of(body.build, left, dtype), value_of(body.build, right, dtype))
-    return typed(made, dtype, origin, weak)
+        body.here.facts.cases[extreme.name] = ((left.form, (difference,)), (right.form, (-difference,)))
+        _remember_bound(body, operator, extreme.name, left.form, right.form)
+        return Number(dtype, form=Affine.of(extreme.name), weak=weak, origin=origin)
+    extreme = body.build.op(operator, value_of(body.build, left, dtype), value_of(body.build, right, dtype))
+    return typed(extreme, dtype, origin, weak)
 
 
 def _remember_bound(body: Body, operator: str, name: str, left: Affine, right: Affine) -> None:
@@ -182,7 +182,7 @@ def _remember_bound(body: Body, operator: str, name: str, left: Affine, right: A
         if len(sides) != 1:
             return
     for form in sides:
-        if form.value is None and all(body.here.is_size(one) for one in form.names):
+        if form.value is None and all(body.here.is_size(symbol) for symbol in form.names):
             bounds[name] = form
 
 
@@ -217,17 +217,17 @@ def _floats(body: Body, make: Make, *values: Number, at_least: DType | None = No
         dtype = DType.F64
         origin = dtype if origin is not None else None
     inner = at_least if at_least is not None and dtype.bits < at_least.bits else dtype
-    made = make(body.build, [value_of(body.build, value, inner) for value in values])
-    return typed(body.build.cast(made, hir_name(dtype)), dtype, origin, weak)
+    result = make(body.build, [value_of(body.build, value, inner) for value in values])
+    return typed(body.build.cast(result, hir_name(dtype)), dtype, origin, weak)
 
 
 def _composed(build: Builder, name: str, x: Value) -> Value:
     """sigmoid x = 1 / (1 + exp(-x)); silu x = x * sigmoid x; gelu x = x/2 * (1 + erf(x / sqrt 2))."""
     dtype = str(x.type)
     assert is_float(dtype)
-    one = build.const(1.0, dtype)
+    unit = build.const(1.0, dtype)
     if name == "gelu":
         inner = build.op("erf", build.op("mul", x, build.const(1.0 / sqrt(2.0), dtype)))
-        return build.op("mul", build.op("mul", x, build.const(0.5, dtype)), build.op("add", one, inner))
-    sigmoid = build.op("div", one, build.op("add", one, build.op("exp", build.op("neg", x))))
+        return build.op("mul", build.op("mul", x, build.const(0.5, dtype)), build.op("add", unit, inner))
+    sigmoid = build.op("div", unit, build.op("add", unit, build.op("exp", build.op("neg", x))))
     return build.op("mul", x, sigmoid) if name == "silu" else sigmoid

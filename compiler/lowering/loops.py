@@ -31,18 +31,18 @@ def _clauses(body: Body, node: nodes.For, clause: int, into: DType | None) -> No
     if clause == len(node.clauses):
         run_block(body, node.body, into)
         return
-    one = node.clauses[clause]
+    each = node.clauses[clause]
     try:
-        low, high, step = loop_bounds(body, one)
+        low, high, step = loop_bounds(body, each)
     except Fault as error:
         if error.diagnostic.code:
             body.report(error.diagnostic)
         with body.names.scope():
-            body.names.poison(one.names[0], one.span)
+            body.names.poison(each.names[0], each.span)
             _clauses(body, node, clause + 1, into)
         return
     marks = _loop_marks(body, node) if clause == 0 else {}
-    _enter_loop(body, one, low, high, step, lambda: _clauses(body, node, clause + 1, into), has_jump(node.body), marks)
+    _enter_loop(body, each, low, high, step, lambda: _clauses(body, node, clause + 1, into), has_jump(node.body), marks)
 
 
 def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, int]:
@@ -62,8 +62,8 @@ def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, in
         if body.kind is KernelType.CUSTOM and constant is None:
             return low, high, 0
         if constant is None or constant == 0:
-            what = "0" if constant == 0 else f"`{words(source.step)}`, which isn't constant"
-            raise fault("0203", f"the step of a kernel's loop must be a constant other than 0: it is {what}", source.step.span)
+            words_ = "0" if constant == 0 else f"`{words(source.step)}`, which isn't constant"
+            raise fault("0203", f"the step of a kernel's loop must be a constant other than 0: it is {words_}", source.step.span)
         step = constant
     if source.inclusive:
         high = high + (1 if step > 0 else -1)
@@ -91,8 +91,8 @@ def _enter_loop(
     with body.build.loop(name, low, high, step, (), "time", **marks) as (inner, handle):
         if handle.variable.name != name:
             handle.op.marks = (*handle.op.marks, ("written", name))
-        one = loop_range(handle.variable.name, low, high, step)
-        with body.at(inner), body.names.scope(), ranged(body, clause, one):
+        range_ = loop_range(handle.variable.name, low, high, step)
+        with body.at(inner), body.names.scope(), ranged(body, clause, range_):
             if jumps:
                 with body.here.branch(body.construct(), 0):
                     inside()
@@ -101,13 +101,13 @@ def _enter_loop(
 
 
 @contextmanager
-def ranged(body: Body, clause: nodes.ForClause, one: NumberRange, form: Affine | None = None) -> Iterator[None]:
+def ranged(body: Body, clause: nodes.ForClause, range_: NumberRange, form: Affine | None = None) -> Iterator[None]:
     """While inside, the loop's variable is bound and its range known."""
     span = (clause.name_spans or (clause.span,))[0]
     mark, depth, guards = body.here.facts.mark(), len(body.here.ranges), len(body.here.guards)
-    body.here.enter_range(one)
-    body.here.loops.append((clause.names[0], one))
-    body.names.bind(clause.names[0], affine(Affine.of(one.name) if form is None else form), span, "a loop variable")
+    body.here.enter_range(range_)
+    body.here.loops.append((clause.names[0], range_))
+    body.names.bind(clause.names[0], affine(Affine.of(range_.name) if form is None else form), span, "a loop variable")
     body.here.depth += 1
     try:
         yield
@@ -154,11 +154,11 @@ def _strided_loop(body: Body, clause: nodes.ForClause, low: Affine, high: Affine
     source = clause.source
     assert isinstance(source, nodes.Range) and source.step is not None
     build = body.build
-    one = build.const(1, "index")
-    step = build.op("max", index_value(build, number(body, source.step)), one)
-    reach = build.add(build.sub(build.index(high), build.index(low)), build.sub(step, one))
+    unit = build.const(1, "index")
+    step = build.op("max", index_value(build, number(body, source.step)), unit)
+    reach = build.add(build.sub(build.index(high), build.index(low)), build.sub(step, unit))
     if source.inclusive:
-        reach = build.add(reach, one)
+        reach = build.add(reach, unit)
     count = build.op("div", build.op("max", reach, build.const(0, "index")), step)
     body.here.opaque.add(count.name)
     with build.loop("turn", 0, count.name, strided=True) as (inner, handle):

@@ -14,13 +14,13 @@ def outcome_type(lowered: LoweredKernel) -> Type:
     grouped: dict[int, list[Type]] = {}
     order: list[Type | int] = []
     for result in lowered.plan.results:
-        one: Type = Scalar(result.dtype) if result.scalar else TensorType(Scalar(result.dtype), _shape(lowered, result))
+        type_: Type = Scalar(result.dtype) if result.scalar else TensorType(Scalar(result.dtype), _shape(lowered, result))
         if result.group == 0:
-            order.append(one)
+            order.append(type_)
             continue
         if result.group not in grouped:
             order.append(result.group)
-        grouped.setdefault(result.group, []).append(one)
+        grouped.setdefault(result.group, []).append(type_)
     parts = [TupleType(grouped[entry]) if isinstance(entry, int) else entry for entry in order]
     return parts[0] if len(parts) == 1 else TupleType(parts)
 

@@ -61,17 +61,17 @@ def declared_dims(body: Body, declared: Declared) -> tuple[Affine | None, ...] |
             dims.append(None)
             continue
         with body.here.sizing(dim):
-            found = number(body, dim)
-        if found.form is None:
+            extent = number(body, dim)
+        if extent.form is None:
             raise fault("0303", "a result's extent must be known at launch", dim.span, hint="use ints and size names")
-        dims.append(found.form)
+        dims.append(extent.form)
     return tuple(dims)
 
 
 def extents(accesses: Sequence[Access], name: str, rank: int, facts: Inequalities) -> tuple[list[Affine], list[Diagnostic], list[Affine]]:
     """Largest index + 1 along each axis over all writes to the result, the problems met, and forms that must be at least 0 for
     the answer to be right."""
-    found: list[Affine] = []
+    largest_: list[Affine] = []
     problems: list[Diagnostic] = []
     needed: list[Affine] = []
     writes = [access for access in accesses if access.memory == name and access.is_write and len(access.index) == rank]
@@ -80,8 +80,8 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Inequalitie
         for access in writes:
             bound = _guarded(access, access.index[axis])
             if bound is None:
-                bound = extreme(access.index[axis], [_exact(one) for one in access.ranges], upper=True) + 1
-            varying = [one for one in bound.names if one in access.opaque or any(one == r.name for r in access.ranges)]
+                bound = extreme(access.index[axis], [_exact(loop) for loop in access.ranges], upper=True) + 1
+            varying = [loop for loop in bound.names if loop in access.opaque or any(loop == r.name for r in access.ranges)]
             if varying:
                 problems.append(
                     Diagnostic(
@@ -94,7 +94,7 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Inequalitie
                 )
                 largest = largest or Affine((), 0)
                 continue
-            if any(one.startswith(f"{name}.") for one in bound.names):
+            if any(loop.startswith(f"{name}.") for loop in bound.names):
                 continue
             larger = _larger(largest, bound, facts, needed)
             if larger is None:
@@ -110,13 +110,13 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Inequalitie
                 )
                 continue
             largest = larger
-        found.append(largest if largest is not None else Affine())
-    return found, problems, needed
+        largest_.append(largest if largest is not None else Affine())
+    return largest_, problems, needed
 
 
 def _guarded(access: Access, form: Affine) -> Affine | None:
     """One past the largest index that a guard allows (`if b + t < N` over `out[b + t]`), None where no guard bounds it by sizes."""
-    varying = {one.name for one in access.ranges} | access.opaque
+    varying = {loop.name for loop in access.ranges} | access.opaque
     if not any(name in varying for name in form.names):
         return None
     for guard in access.guards:
@@ -143,11 +143,11 @@ def _larger(have: Affine | None, bound: Affine, facts: Inequalities, needed: lis
     return None
 
 
-def _exact(one: NumberRange) -> NumberRange:
-    if abs(one.step) == 1:
-        return one
-    high = one.last + 1 if one.step > 0 else one.last - 1
-    return evolve(one, last=last_value(one.low, high, one.step))
+def _exact(loop: NumberRange) -> NumberRange:
+    if abs(loop.step) == 1:
+        return loop
+    high = loop.last + 1 if loop.step > 0 else loop.last - 1
+    return evolve(loop, last=last_value(loop.low, high, loop.step))
 
 
 def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Inequalities) -> tuple[Affine, ...] | None:
@@ -159,15 +159,15 @@ def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], fact
         usable = [box for box in sure if all(_spans(box[other], dims[other], facts) for other in range(len(dims)) if other != axis)]
         if _chain([box[axis] for box in usable], dims[axis], facts):
             return ()
-    found = [needs for box in boxes if (needs := _unproved(box.around(dims), facts, box.opaque)) is not None]
-    return min(found, key=len, default=None)
+    unproved = [needs for box in boxes if (needs := _unproved(box.around(dims), facts, box.opaque)) is not None]
+    return min(unproved, key=len, default=None)
 
 
 def _unproved(forms: Sequence[Affine], facts: Inequalities, opaque: Container[str]) -> tuple[Affine, ...] | None:
     """Those forms of which it isn't known that they are at least 0; None where one never is, or no launch knows."""
-    found = tuple(dict.fromkeys(form for form in forms if not facts.proves(form)))
-    unknown = any(name in opaque for form in found for name in form.names)
-    return None if unknown or any(form.value is not None or facts.proves(-form - 1) for form in found) else found
+    unproved = tuple(dict.fromkeys(form for form in forms if not facts.proves(form)))
+    unknown = any(name in opaque for form in unproved for name in form.names)
+    return None if unknown or any(form.value is not None or facts.proves(-form - 1) for form in unproved) else unproved
 
 
 def _plain_writes(accesses: Sequence[Access], name: str) -> list[Access]:
@@ -203,7 +203,7 @@ class _Box:
 
 def _box(access: Access, facts: Inequalities) -> _Box | None:
     """The written box; None when the access writes no full one."""
-    varying = {one.name: one for one in access.ranges}
+    varying = {loop.name: loop for loop in access.ranges}
     used: set[str] = set()
     sides: list[_Side] = []
     needs: list[Affine] = []
@@ -219,7 +219,7 @@ def _box(access: Access, facts: Inequalities) -> _Box | None:
         used.update(own)
         sides.append(reached[0])
         needs += reached[1]
-    needs += [one.extent - 1 for one in access.ranges if one.name not in used and (one.exact or abs(one.step) != 1)]
+    needs += [loop.extent - 1 for loop in access.ranges if loop.name not in used and (loop.exact or abs(loop.step) != 1)]
     unproved = _unproved(needs, facts, access.opaque | varying.keys())
     return None if unproved is None else _Box(tuple(sides), unproved, access.opaque)
 
@@ -229,15 +229,15 @@ def _reached(form: Affine, loops: Sequence[NumberRange]) -> tuple[_Side, list[Af
     steps over no more than what those with smaller factors fill. Where it steps over all of it, a loop without steps leaves the
     interval empty, too; elsewhere it must have one."""
     needs: list[Affine] = []
-    low = high = form.without(*(one.name for one in loops))
-    for one in sorted(loops, key=lambda one: abs(form.coefficient(one.name))):
-        factor = form.coefficient(one.name)
-        if abs(one.step) != 1 or not one.exact:
+    low = high = form.without(*(loop.name for loop in loops))
+    for loop in sorted(loops, key=lambda loop: abs(form.coefficient(loop.name))):
+        factor = form.coefficient(loop.name)
+        if abs(loop.step) != 1 or not loop.exact:
             return None
         slack = high - low + 1 - abs(factor)
         if slack.value != 0:
-            needs += [slack, one.extent - 1]
-        first, last = (one.smallest, one.largest) if factor > 0 else (one.largest, one.smallest)
+            needs += [slack, loop.extent - 1]
+        first, last = (loop.smallest, loop.largest) if factor > 0 else (loop.largest, loop.smallest)
         low, high = low + first * factor, high + last * factor
     return (low, high + 1), needs
 
@@ -280,7 +280,7 @@ def _misses(access: Access, axis: int, extent: Affine) -> bool:
     short = (extent - 1 - high).value
     if short is not None and short > 0:
         return True
-    varying = [one for one in access.ranges if one.name in form.names]
+    varying = [loop for loop in access.ranges if loop.name in form.names]
     if len(varying) == 1:
         stride = abs(form.coefficient(varying[0].name) * varying[0].step)
         triangular = any(name in {r.name for r in access.ranges} for bound in (varying[0].low, varying[0].last) for name in bound.names)

@@ -18,13 +18,13 @@ def used_parameters(function: HirFunction, parameters: list[tuple[Value, KernelA
         for inner in op.walk():
             values.update(id(value) for value in inner.operand_values)
             names.update(inner.symbols)
-    kept = [
+    used = [
         (value, argument)
         for value, argument in parameters
         if id(value) in values or value.name in names or isinstance(argument, (ResultArgument, StrideArgument))
     ]
-    strides = {name for value, _ in kept if isinstance(value.type, Mem) for form in value.type.strides or () for name in form.names}
-    return [(v, a) for v, a in kept if not isinstance(a, StrideArgument) or v.name in strides or v.name in names]
+    strides = {name for value, _ in used if isinstance(value.type, Mem) for form in value.type.strides or () for name in form.names}
+    return [(v, a) for v, a in used if not isinstance(a, StrideArgument) or v.name in strides or v.name in names]
 
 
 def index_names(function: HirFunction, values: list[Value]) -> set[str]:

@@ -58,27 +58,27 @@ def mentions(form: Affine, names: Iterable[str]) -> bool:
 
 def extreme(form: Affine, ranges: Sequence[NumberRange], upper: bool) -> Affine:
     """The largest (smallest) value of the form over the ranges, innermost last in the sequence. Floors are bounded termwise."""
-    for one in reversed(ranges):
-        if one.name in form.names:
-            form = _bound(form, one, upper)
+    for loop in reversed(ranges):
+        if loop.name in form.names:
+            form = _bound(form, loop, upper)
     return form
 
 
 def reached(form: Affine, ranges: Sequence[NumberRange]) -> bool:
     """Whether the form takes its extremes over the ranges: it mentions names that do, and none twice, by what follows from it."""
-    varying = [one for one in ranges if one.name in form.names]
-    follows = [name for one in varying for name in (one.of or (one.name,))]
-    return all(one.exact or one.of for one in varying) and len(follows) == len(set(follows))
+    varying = [loop for loop in ranges if loop.name in form.names]
+    follows = [name for loop in varying for name in (loop.of or (loop.name,))]
+    return all(loop.exact or loop.of for loop in varying) and len(follows) == len(set(follows))
 
 
-def _bound(form: Affine, one: NumberRange, upper: bool) -> Affine:
+def _bound(form: Affine, loop: NumberRange, upper: bool) -> Affine:
     total = Affine((), form.constant)
     for symbol, coefficient in form.terms:
         rising = (coefficient > 0) == upper
-        if symbol == one.name:
-            part = one.largest if rising else one.smallest
-        elif isinstance(symbol, FloorDiv) and one.name in symbol.numerator.names:
-            part = _bound(symbol.numerator, one, rising).floordiv(symbol.divisor)
+        if symbol == loop.name:
+            part = loop.largest if rising else loop.smallest
+        elif isinstance(symbol, FloorDiv) and loop.name in symbol.numerator.names:
+            part = _bound(symbol.numerator, loop, rising).floordiv(symbol.divisor)
         else:
             part = Affine(((symbol, 1),))
         total = total + part * coefficient

@@ -108,7 +108,7 @@ class Reduction:
 def reduction_of(body: Body, span: Span) -> Reduction:
     """The options of `@kernel(reduce, ...)` as the block writes them."""
     given = body.kernel.option("op", "+")
-    names = tuple(str(one) for one in given) if isinstance(given, (tuple, list)) else (str(given),)
+    names = tuple(str(axis_name) for axis_name in given) if isinstance(given, (tuple, list)) else (str(given),)
     for name in names:
         if name not in _OPERATORS:
             raise fault("0401", f"`{name}` is no operator of `reduce`", span, hint="one of + * min max and or any all mean argmin argmax")
@@ -125,7 +125,7 @@ def survey(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     """A `yield` in a walk that only finds out types and loops."""
     value = _yielded(body, reduction, node.value)
     parts = _parts(reduction, value, node)
-    loops = tuple(one for _, one in body.here.loops)
+    loops = tuple(loop for _, loop in body.here.loops)
     if reduction.seen is not None and len(loops) != len(reduction.loops):
         raise fault("0408", "two `yield`s stand in different numbers of loops", node.span, hint="yield from one nest")
     reduction.loops, reduction.seen = loops, node.span
@@ -184,8 +184,8 @@ def _component(body: Body, reduction: Reduction, number: int, part: Number, node
     if operator == "mean":
         return Component(kept_in(body, narrow), narrow) if narrow.is_float else Component(DType.F64, DType.F64)
     if operator in ("add", "mul"):
-        kept = kept_in(body, narrow, totalled)
-        return Component(kept, narrow if narrow.is_float else kept)
+        combined_in = kept_in(body, narrow, totalled)
+        return Component(combined_in, narrow if narrow.is_float else combined_in)
     return Component(narrow, narrow)
 
 
@@ -220,7 +220,7 @@ def _survey_index(body: Body, reduction: Reduction, parts: list[Number], node: n
     for part in index:
         low = extreme(part.form, body.here.ranges, upper=False) if part.form is not None else None
         high = extreme(part.form, body.here.ranges, upper=True) if part.form is not None else None
-        varying = {one.name for one in body.here.ranges} | body.here.opaque
+        varying = {loop.name for loop in body.here.ranges} | body.here.opaque
         if low is None or high is None or any(name in varying for name in (*low.names, *high.names)):
             raise fault(
                 "0109",
@@ -303,12 +303,12 @@ def combine(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     else:
         old = [build.load(mem, position) for mem in reduction.kept]
     if reduction.is_arg:
-        made = list(build.emit(Combine(monoid=reduction.operator, operands_=(*old, *new))).results)
+        combined = list(build.emit(Combine(monoid=reduction.operator, operands_=(*old, *new))).results)
     else:
-        made = [
+        combined = [
             _combined(body, reduction.of(n), a, b, c.kept) for n, (a, b, c) in enumerate(zip(old, new, reduction.components, strict=True))
         ]
-    for n, result in enumerate(made):
+    for n, result in enumerate(combined):
         if reduction.slots:
             build.set(reduction.slots[n], result)
         else:
@@ -335,24 +335,24 @@ def _linear(body: Body, reduction: Reduction, index: list[Number]) -> Value:
     total: Value | None = None
     for part, start, extent in zip(index, reduction.starts, reduction.strides, strict=True):
         assert part.form is not None
-        place = build.index(part.form - start)
-        total = place if total is None else build.add(build.mul(total, build.index(extent)), place)
+        position = build.index(part.form - start)
+        total = position if total is None else build.add(build.mul(total, build.index(extent)), position)
     assert total is not None
     return build.cast(total, "i64")
 
 
 def _position(body: Body, reduction: Reduction) -> list[Affine]:
     """Index into the result of the iteration that yields."""
-    loops = [one for _, one in body.here.loops]
+    loops = [loop for _, loop in body.here.loops]
     forms: list[Affine] = []
-    for axis, one in enumerate(loops):
+    for axis, loop in enumerate(loops):
         if axis in reduction.reduced:
             if reduction.keepdims:
                 forms.append(Affine())
             continue
-        offset = Affine.of(one.name) - one.low if one.step > 0 else one.low - one.name
-        if abs(one.step) != 1:
-            offset = form_of(body, Number(DType.I64, form=offset.floordiv(abs(one.step))))
+        offset = Affine.of(loop.name) - loop.low if loop.step > 0 else loop.low - loop.name
+        if abs(loop.step) != 1:
+            offset = form_of(body, Number(DType.I64, form=offset.floordiv(abs(loop.step))))
             offset = Affine.of(body.build.index(offset).name)
         forms.append(offset)
     return forms
@@ -365,7 +365,7 @@ def finish(body: Body, reduction: Reduction) -> None:
         _hand_over(body.build, reduction, [body.build.get(slot) for slot in reduction.slots], index)
         return
     if (
-        all(kept is result for kept, result in zip(reduction.kept, reduction.results, strict=False))
+        all(dtype is result for dtype, result in zip(reduction.kept, reduction.results, strict=False))
         and len(reduction.kept) == len(reduction.results)
         and "mean" not in reduction.operators
     ):
@@ -373,15 +373,15 @@ def finish(body: Body, reduction: Reduction) -> None:
     _over_result(body, reduction, lambda build, at: _hand_over(build, reduction, [build.load(mem, at) for mem in reduction.kept], at))
 
 
-def _hand_over(build: Builder, reduction: Reduction, kept: list[Value], index: Sequence[Affine]) -> None:
+def _hand_over(build: Builder, reduction: Reduction, totals: list[Value], index: Sequence[Affine]) -> None:
     for n, component in enumerate(reduction.components):
-        value = kept[n]
+        value = totals[n]
         if reduction.of(n) == "mean":
             value = build.op("div", value, _count(build, reduction, component.kept))
         build.store(reduction.results[n], build.cast(value, hir_name(component.result)), index)
     if not reduction.is_arg:
         return
-    linear = kept[-1]
+    linear = totals[-1]
     parts: list[Value] = []
     if reduction.index_parts == 1:
         parts = [linear]
@@ -389,9 +389,9 @@ def _hand_over(build: Builder, reduction: Reduction, kept: list[Value], index: S
         rest = build.cast(linear, "index")
         for start, extent in reversed(list(zip(reduction.starts, reduction.strides, strict=True))):
             size = build.op("max", build.index(extent), build.const(1, "index"))
-            place = build.op("rem", rest, size)
+            digit = build.op("rem", rest, size)
             rest = build.op("div", rest, size)
-            parts.insert(0, build.cast(build.add(place, build.index(start)), "i64"))
+            parts.insert(0, build.cast(build.add(digit, build.index(start)), "i64"))
     for mem, part, dtype in zip(reduction.results[len(reduction.components) :], parts, reduction.index_types, strict=True):
         build.store(mem, build.cast(part, hir_name(dtype)), index)
 
@@ -408,8 +408,8 @@ def emptiness(reduction: Reduction, at_launch: "Callable[[Affine], Affine]") -> 
     """min, max, argmin and argmax of nothing are errors (0803), where anything is asked for at all."""
     if not any(operator in ("min", "max", "argmin", "argmax") for operator in reduction.operators) or not reduction.loops:
         return []
-    names = {one.name for one in reduction.loops}
-    if any(name in names for one in reduction.loops for name in (*one.low.names, *one.last.names)):
+    names = {loop.name for loop in reduction.loops}
+    if any(name in names for loop in reduction.loops for name in (*loop.low.names, *loop.last.names)):
         return []
     asked = tuple(at_launch(reduction.loops[axis].extent) for axis in reduction.left)
     shown = next(operator for operator in reduction.operators if operator in ("min", "max", "argmin", "argmax"))

@@ -33,13 +33,13 @@ def grouped(plans: tuple[ResultPlan, ...], results: list[Any]) -> Any:
     """One result is the value; several are a tuple; results of one group are a tuple inside it."""
     parts: list[Any] = []
     groups: dict[int, list[Any]] = {}
-    for plan, one in zip(plans, results, strict=True):
+    for plan, result in zip(plans, results, strict=True):
         if plan.group == 0:
-            parts.append(one)
+            parts.append(result)
         elif plan.group in groups:
-            groups[plan.group].append(one)
+            groups[plan.group].append(result)
         else:
-            groups[plan.group] = [one]
+            groups[plan.group] = [result]
             parts.append(groups[plan.group])
     closed = [tuple(part) if isinstance(part, list) else part for part in parts]
     return closed[0] if len(closed) == 1 else tuple(closed)

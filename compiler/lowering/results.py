@@ -57,9 +57,9 @@ class ResultPlanning(LoweredBlock):
         in_function = [access_in_function(access, self.sizes) for access in seen.accesses]
         given = declared_dims(body, declared)
         needs_extent = given is None or any(dim is None for dim in given)
-        found, problems, needed = extents(in_function, name, rank, self.facts) if needs_extent else ([], [], [])
+        extents_, problems, needed = extents(in_function, name, rank, self.facts) if needs_extent else ([], [], [])
         self.diagnostics.extend(problems)
-        dims = tuple(dim if dim is not None else found[axis] for axis, dim in enumerate(given or (None,) * rank)) if rank else ()
+        dims = tuple(dim if dim is not None else extents_[axis] for axis, dim in enumerate(given or (None,) * rank)) if rank else ()
         for form in needed:
             body.equations.append(
                 Equation(
@@ -82,7 +82,7 @@ class ResultPlanning(LoweredBlock):
         value = body.owner.value(identifier(name), mem)
         body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
         body.names.bind(name, TensorOperand(name), declared.span or self.compute.span, "a result")
-        place = len(self.results)
+        position = len(self.results)
         self.results.append(
             ResultPlan(
                 name,
@@ -93,7 +93,7 @@ class ResultPlanning(LoweredBlock):
                 unless=unless,
             )
         )
-        return value, ResultArgument(place)
+        return value, ResultArgument(position)
 
     def _full_shape(self, dims: tuple[Affine, ...]) -> tuple[Affine, ...]:
         """The shape handed back: that of the flat inputs, where the result is as long as they are."""
@@ -104,18 +104,18 @@ class ResultPlanning(LoweredBlock):
         return tuple(map(self.sizes.at_launch, dims))
 
     def _plan_collected(self, body: Body, collection: collecting.Collection) -> list[tuple[Value, KernelArgument]]:
-        collection.loops = tuple(range_in_function(one, self.sizes) for one in collection.loops)
+        collection.loops = tuple(range_in_function(loop, self.sizes) for loop in collection.loops)
         dims = collection.result_dims()
-        found: list[tuple[Value, KernelArgument]] = []
+        parameters: list[tuple[Value, KernelArgument]] = []
         collection.dtypes = self._declared_dtypes(collection.dtypes)
-        for place, dtype in enumerate(collection.dtypes):
-            name = self._result_name(place, len(collection.dtypes))
-            self._require_declared(body, place, len(collection.dtypes), dims)
+        for position, dtype in enumerate(collection.dtypes):
+            name = self._result_name(position, len(collection.dtypes))
+            self._require_declared(body, position, len(collection.dtypes), dims)
             value = body.owner.value(identifier(name), Mem(hir_name(dtype), dims))
             collection.results.append(value)
             self.results.append(ResultPlan(name, dtype, tuple(map(self.sizes.at_launch, dims)), zeroed=collection.conditional))
-            found.append((value, ResultArgument(place)))
-        return found
+            parameters.append((value, ResultArgument(position)))
+        return parameters
 
     def _declared_dtypes(self, dtypes: list[DType]) -> list[DType]:
         """The dtypes of yielded results as the block declares them, where it does."""
@@ -131,11 +131,11 @@ class ResultPlanning(LoweredBlock):
                 )
         return [declared.dtype or dtype for declared, dtype in zip(self.declared, dtypes, strict=True)]
 
-    def _require_declared(self, body: Body, place: int, count: int, dims: tuple[Affine, ...]) -> None:
+    def _require_declared(self, body: Body, position: int, count: int, dims: tuple[Affine, ...]) -> None:
         """A declared shape of a yielded result must be the one that the loops give."""
         if len(self.declared) != count:
             return
-        declared = self.declared[place]
+        declared = self.declared[position]
         given = declared_dims(body, declared)
         if given is None:
             return
@@ -155,17 +155,17 @@ class ResultPlanning(LoweredBlock):
                 raise fault("0302", shown, declared.span, hint=f"declare {have}, or `?`")
             body.equations.append(Equation(want, have, "==", Diagnostic("0802", message, declared.span, hint="declare `?`")))
 
-    def _result_name(self, place: int, count: int) -> str:
+    def _result_name(self, position: int, count: int) -> str:
         if len(self.declared) == count:
-            return self.declared[place].name
-        return "out" if place == 0 else f"out{place}"
+            return self.declared[position].name
+        return "out" if position == 0 else f"out{position}"
 
     def _plan_yielded(self, body: Body) -> list[tuple[Value, KernelArgument]]:
         if self.collection is not None:
             return self._plan_collected(body, self.collection)
         reduction = self.reduction
         assert reduction is not None
-        reduction.loops = tuple(range_in_function(one, self.sizes) for one in reduction.loops)
+        reduction.loops = tuple(range_in_function(loop, self.sizes) for loop in reduction.loops)
         reduction.strides = [self.sizes.in_function(form) for form in reduction.strides]
         reduction.starts = [self.sizes.in_function(form) for form in reduction.starts]
         dims = reduction.result_dims()
@@ -173,12 +173,12 @@ class ResultPlanning(LoweredBlock):
         count = len(reduction.components)
         reduction.components = [evolve(c, result=dtype) for c, dtype in zip(reduction.components, dtypes[:count], strict=True)]
         reduction.index_types = dtypes[count:]
-        found: list[tuple[Value, KernelArgument]] = []
+        parameters: list[tuple[Value, KernelArgument]] = []
         grouped = 1 if reduction.index_parts > 1 else 0
-        for place, dtype in enumerate(dtypes):
-            is_index = place >= len(reduction.components)
-            name = self._result_name(place, len(dtypes))
-            self._require_declared(body, place, len(dtypes), dims)
+        for position, dtype in enumerate(dtypes):
+            is_index = position >= len(reduction.components)
+            name = self._result_name(position, len(dtypes))
+            self._require_declared(body, position, len(dtypes), dims)
             value = body.owner.value(identifier(name), Mem(hir_name(dtype), dims))
             reduction.results.append(value)
             self.results.append(
@@ -190,13 +190,13 @@ class ResultPlanning(LoweredBlock):
                     group=grouped if is_index else 0,
                 )
             )
-            found.append((value, ResultArgument(len(self.results) - 1)))
+            parameters.append((value, ResultArgument(len(self.results) - 1)))
         body.equations += reductions.emptiness(reduction, lambda form: form)
-        return found
+        return parameters
 
 
-def range_in_function(one: NumberRange, sizes: Sizes) -> NumberRange:
-    return evolve(one, low=sizes.in_function(one.low), last=sizes.in_function(one.last))
+def range_in_function(loop: NumberRange, sizes: Sizes) -> NumberRange:
+    return evolve(loop, low=sizes.in_function(loop.low), last=sizes.in_function(loop.last))
 
 
 def access_in_function(access: Access, sizes: Sizes) -> Access:
@@ -204,6 +204,6 @@ def access_in_function(access: Access, sizes: Sizes) -> Access:
     return evolve(
         access,
         index=tuple(sizes.in_function(form) for form in access.index),
-        ranges=tuple(range_in_function(one, sizes) for one in access.ranges),
+        ranges=tuple(range_in_function(loop, sizes) for loop in access.ranges),
         guards=tuple(sizes.in_function(form) for form in access.guards),
     )

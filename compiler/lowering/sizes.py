@@ -98,7 +98,7 @@ def _collect(node: nodes.Node, into: dict[str, Span]) -> None:
 
 
 @frozen(eq=False)
-class Found:
+class SizeStatement:
     """One equation `size == form`, and the access or declaration that says so. `loose`: the index runs to a bound that other loops
     move (`j in 0..i`), so that it bounds the size, but needn't reach it."""
 
@@ -115,7 +115,7 @@ class Sizes:
 
     signature: Signature
     solved: dict[str, Affine] = Factory(dict)
-    sources: dict[str, Found] = Factory(dict)
+    sources: dict[str, SizeStatement] = Factory(dict)
     exact: list[tuple[str, Affine]] = Factory(list)
     at_most: list[tuple[str, Affine]] = Factory(list)
     equations: list[Equation] = Factory(list)
@@ -139,8 +139,8 @@ class Sizes:
         for tensor in self.signature.tensors:
             for axis, dim in enumerate(tensor.dims):
                 if isinstance(dim, str):
-                    found = Found(Affine.of(fact(tensor.name, axis)), f"axis {axis} of `{tensor.name}`", tensor.span)
-                    self.settle(dim, found)
+                    statement = SizeStatement(Affine.of(fact(tensor.name, axis)), f"axis {axis} of `{tensor.name}`", tensor.span)
+                    self.settle(dim, statement)
                 elif isinstance(dim, Affine) and dim.terms:
                     affine.append((tensor, axis, dim))
                 elif isinstance(dim, int):
@@ -152,7 +152,7 @@ class Sizes:
             if len(unknown) == 1 and dim.coefficient(unknown[0]) > 0:
                 factor = dim.coefficient(unknown[0])
                 rest = dim.without(unknown[0])
-                self.settle(unknown[0], Found((known - rest).floordiv(factor), f"axis {axis} of `{tensor.name}`", tensor.span))
+                self.settle(unknown[0], SizeStatement((known - rest).floordiv(factor), f"axis {axis} of `{tensor.name}`", tensor.span))
             self.equations.append(
                 Equation(
                     dim,
@@ -166,17 +166,17 @@ class Sizes:
                 )
             )
 
-    def settle(self, name: str, found: Found, words_of: str = "") -> None:
+    def settle(self, name: str, statement: SizeStatement, words_of: str = "") -> None:
         """`name == form`: the first one defines the size, each further one is checked: now if both are numbers, else at launch."""
         if name not in self.solved:
-            self.solved[name] = found.form
-            self.sources[name] = found
-            if _is_exact(found.form):
-                self.exact.append((name, found.form))
+            self.solved[name] = statement.form
+            self.sources[name] = statement
+            if _is_exact(statement.form):
+                self.exact.append((name, statement.form))
             return
         first = self.sources[name]
-        left, right = self._numbers(first.form), self._numbers(found.form)
-        if left == right or (found.loose and left.value is not None and right.value is not None and left.value <= right.value):
+        left, right = self._numbers(first.form), self._numbers(statement.form)
+        if left == right or (statement.loose and left.value is not None and right.value is not None and left.value <= right.value):
             return
         others = (Label(first.span, f"{first.source} gives {name} = {left}"),) if first.span is not None else ()
         if left.value is not None and right.value is not None:
@@ -184,30 +184,31 @@ class Sizes:
                 Diagnostic(
                     "0302",
                     f"size `{name}` is bound to two values: {left} and {right}",
-                    found.span,
-                    f"{found.source} gives {name} = {right}",
+                    statement.span,
+                    f"{statement.source} gives {name} = {right}",
                     others,
                     notes=() if first.span is not None else (f"{first.source} gives {name} = {left}",),
                     hint="the two axes must be equal: check the indices, or use two loops",
                 )
             )
             return
-        if found.loose:
-            self.at_most.append((name, found.form))
-        elif _is_exact(found.form):
-            self.exact.append((name, found.form))
-        if first.span is None or first.span == found.span:
+        if statement.loose:
+            self.at_most.append((name, statement.form))
+        elif _is_exact(statement.form):
+            self.exact.append((name, statement.form))
+        if first.span is None or first.span == statement.span:
             others = ()
         self.equations.append(
             Equation(
                 Affine.of(name),
-                found.form,
-                "<=" if found.loose else "==",
+                statement.form,
+                "<=" if statement.loose else "==",
                 Diagnostic(
                     "0802",
-                    f"size `{name}` is {{left}} by {first.source}, but {'at most ' if found.loose else ''}{{right}} by {found.source}",
-                    found.span or first.span,
-                    f"{found.source} gives {name}" if others else "",
+                    f"size `{name}` is {{left}} by {first.source}, "
+                    f"but {'at most ' if statement.loose else ''}{{right}} by {statement.source}",
+                    statement.span or first.span,
+                    f"{statement.source} gives {name}" if others else "",
                     tuple(Label(o.span, f"{first.source} gives {name}") for o in others),
                     hint="give the block tensors whose axes agree",
                 ),
@@ -217,10 +218,10 @@ class Sizes:
     def _numbers(self, form: Affine) -> Affine:
         """The form with solved sizes put in, as far as they go."""
         for _ in range(len(self.solved) + 1):
-            found = form.substitute(self.solved)
-            if found == form:
+            replaced = form.substitute(self.solved)
+            if replaced == form:
                 break
-            form = found
+            form = replaced
         return form
 
     # -- rule 3
@@ -233,47 +234,48 @@ class Sizes:
             for name in unknown:
                 if name in self.solved:
                     continue
-                found = self._from_slices(name, slices)
-                found += [one for one in self._from_accesses(name, accesses, set(unknown)) if not found or not one.guarded]
-                if found:
+                statements = self._from_slices(name, slices)
+                of_accesses = self._from_accesses(name, accesses, set(unknown))
+                statements += [statement for statement in of_accesses if not statements or not statement.guarded]
+                if statements:
                     progress = True
-                    for one in found:
-                        self.settle(name, one)
+                    for statement in statements:
+                        self.settle(name, statement)
             if not progress:
                 return
 
-    def _from_slices(self, name: str, slices: Sequence[SliceOfInput]) -> list[Found]:
+    def _from_slices(self, name: str, slices: Sequence[SliceOfInput]) -> list[SizeStatement]:
         """One equation a tensor axis that slices go along to the size."""
-        by_axis: dict[tuple[str, int], Found] = {}
-        for one in slices:
-            tensor = self.tensor(one.tensor)
-            others = set(one.end.names) - {name}
-            if tensor is None or tensor.name in self.rows or name not in one.end.names or not all(map(self._is_known, others)):
+        by_axis: dict[tuple[str, int], SizeStatement] = {}
+        for slice_ in slices:
+            tensor = self.tensor(slice_.tensor)
+            others = set(slice_.end.names) - {name}
+            if tensor is None or tensor.name in self.rows or name not in slice_.end.names or not all(map(self._is_known, others)):
                 continue
-            solution = solve_for(one.end, self.extents(tensor)[one.axis], name) if one.axis < tensor.rank else None
+            solution = solve_for(slice_.end, self.extents(tensor)[slice_.axis], name) if slice_.axis < tensor.rank else None
             if solution is not None:
-                by_axis.setdefault((one.tensor, one.axis), Found(solution, f"`{one.source}`", one.span))
+                by_axis.setdefault((slice_.tensor, slice_.axis), SizeStatement(solution, f"`{slice_.source}`", slice_.span))
         return list(by_axis.values())
 
     def _is_known(self, name: str) -> bool:
         return name in self.solved or any(scalar.name == name and scalar.dtype is DType.I64 for scalar in self.signature.scalars)
 
-    def _from_accesses(self, name: str, accesses: Sequence[Access], unknown: set[str]) -> list[Found]:
+    def _from_accesses(self, name: str, accesses: Sequence[Access], unknown: set[str]) -> list[SizeStatement]:
         """One equation a tensor axis that states the size: that of the access which allows least."""
-        by_axis: dict[tuple[str, int], Found] = {}
+        by_axis: dict[tuple[str, int], SizeStatement] = {}
         for access in accesses:
             tensor = self.tensor(access.memory)
             if tensor is None or len(access.index) != len(self.extents(tensor)):
                 continue
             for axis, (form, extent) in enumerate(zip(access.index, self.extents(tensor), strict=True)):
-                found = self._equation(name, access, form, extent, unknown)
-                if found is None:
+                statement = self._equation(name, access, form, extent, unknown)
+                if statement is None:
                     continue
                 have = by_axis.get((tensor.name, axis))
-                if have is None or (have.guarded and not found.guarded) or _allows_less(found.form, have.form):
-                    by_axis[tensor.name, axis] = found
-        free = sorted((found for found in by_axis.values() if not found.guarded), key=lambda found: found.loose)
-        guarded = [found for found in by_axis.values() if found.guarded]
+                if have is None or (have.guarded and not statement.guarded) or _allows_less(statement.form, have.form):
+                    by_axis[tensor.name, axis] = statement
+        free = sorted((statement for statement in by_axis.values() if not statement.guarded), key=lambda statement: statement.loose)
+        guarded = [statement for statement in by_axis.values() if statement.guarded]
         if free and free[0].loose:
             # Nothing reaches the size: the least of what is allowed has to do.
             free[0] = evolve(free[0], loose=False)
@@ -282,7 +284,7 @@ class Sizes:
     def tensor(self, name: str) -> TensorInput | None:
         return next((tensor for tensor in self.signature.tensors if tensor.name == name), None)
 
-    def _equation(self, name: str, access: Access, form: Affine, extent: Affine, unknown: set[str]) -> Found | None:
+    def _equation(self, name: str, access: Access, form: Affine, extent: Affine, unknown: set[str]) -> SizeStatement | None:
         bound, guarded, loose = self._largest(access, form)
         if bound is None or name not in bound.names:
             return None
@@ -293,12 +295,12 @@ class Sizes:
         solution = solve_for(bound + 1, extent, name)
         if solution is None:
             return None
-        return Found(solution, f"`{access.words}`", access.span, guarded, loose)
+        return SizeStatement(solution, f"`{access.words}`", access.span, guarded, loose)
 
     def _largest(self, access: Access, form: Affine) -> tuple[Affine | None, bool, bool]:
         """The largest index over the loops; or what a guard allows (then the second is true), where one bounds the index by sizes
         alone. The third: whether a loop that it takes to its end ends where other loops say."""
-        varying = {one.name for one in access.ranges} | access.opaque
+        varying = {loop.name for loop in access.ranges} | access.opaque
         clamped = form.substitute(access.upper)
         if clamped != form and not any(name in varying for name in clamped.names):
             return clamped, True, False
@@ -308,9 +310,9 @@ class Sizes:
                 return allowed, True, False
         bound = _filled(form, access)
         loose = False
-        for one in reversed(access.ranges):
+        for loop in reversed(access.ranges):
             before = bound.names
-            bound = extreme(bound, [one], upper=True)
+            bound = extreme(bound, [loop], upper=True)
             loose = loose or any(name in varying and name not in before for name in bound.names)
         if any(name in varying for name in bound.names):
             return None, False, False
@@ -326,7 +328,7 @@ class Sizes:
             for axis, form in enumerate(access.index):
                 bound, _, _ = self._largest(access, form)
                 if bound is not None and name in bound.names:
-                    unknown = [one for one in bound.names if "." not in one and one not in self.solved and one != name]
+                    unknown = [other for other in bound.names if "." not in other and other not in self.solved and other != name]
                     line = f"`{access.words}` gives {bound + 1} <= the extent of axis {axis} of `{tensor.name}`"
                     if unknown:
                         line += f", where {' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} unknown too"
@@ -350,15 +352,15 @@ class Sizes:
                         break
         facts = [fact(t.name, axis) for t in self.signature.tensors for axis in range(t.rank)]
         facts += [f"{t.name}.numel" for t in self.signature.tensors]
-        for one in facts:
-            if one not in eliminated:
-                parameter = one.replace(".", "_")
+        for fact_ in facts:
+            if fact_ not in eliminated:
+                parameter = fact_.replace(".", "_")
                 while parameter in taken:
                     parameter += "_"
-                self.parameters[parameter] = Affine.of(one)
-                self.function_forms[one] = Affine.of(parameter)
-        for one, form in eliminated.items():
-            self.function_forms[one] = self._closed(form, eliminated)
+                self.parameters[parameter] = Affine.of(fact_)
+                self.function_forms[fact_] = Affine.of(parameter)
+        for fact_, form in eliminated.items():
+            self.function_forms[fact_] = self._closed(form, eliminated)
         for name, form in self.solved.items():
             number = self._numbers(form)
             if number.value is not None:
@@ -368,15 +370,15 @@ class Sizes:
             same = first.setdefault(form, name)
             if same != name and name not in self.function_forms:
                 self.function_forms[name] = Affine.of(same)
-        for one in list(self.function_forms):
-            self.function_forms[one] = self.function_forms[one].substitute(
+        for fact_ in list(self.function_forms):
+            self.function_forms[fact_] = self.function_forms[fact_].substitute(
                 {n: f for n, f in self.function_forms.items() if f.value is not None}
             )
 
     def _closed(self, form: Affine, eliminated: Mapping[str, Affine]) -> Affine:
         for _ in range(8):
             known = {name: eliminated.get(name) or self.function_forms.get(name) for name in form.names if "." in name}
-            replaced = {name: found for name, found in known.items() if found is not None}
+            replaced = {name: known_form for name, known_form in known.items() if known_form is not None}
             if not replaced:
                 break
             form = form.substitute(replaced)
@@ -385,10 +387,10 @@ class Sizes:
     def in_function(self, form: Affine) -> Affine:
         """A launch form in the function's symbols."""
         for _ in range(4):
-            found = form.substitute(self.function_forms)
-            if found == form:
+            replaced = form.substitute(self.function_forms)
+            if replaced == form:
                 break
-            form = found
+            form = replaced
         return form
 
     def at_launch(self, form: Affine) -> Affine:
@@ -415,13 +417,13 @@ class Sizes:
 
 def _filled(form: Affine, access: Access) -> Affine:
     """Stepped loops are taken to divide their range where the rest of the index fills the step (`x[q + t]`, t in 0..64, q by 64)."""
-    for one in access.ranges:
-        if one.step > 1 and form.coefficient(one.name) == 1:
-            rest = form.without(one.name)
-            for other in reversed([o for o in access.ranges if o.name != one.name]):
+    for loop in access.ranges:
+        if loop.step > 1 and form.coefficient(loop.name) == 1:
+            rest = form.without(loop.name)
+            for other in reversed([o for o in access.ranges if o.name != loop.name]):
                 rest = extreme(rest, [other], upper=True)
-            if rest.value == one.step - 1:
-                form = form.without(one.name) + one.last - (one.step - 1)
+            if rest.value == loop.step - 1:
+                form = form.without(loop.name) + loop.last - (loop.step - 1)
     return form
 
 

@@ -68,8 +68,8 @@ def is_tiled(node: nodes.Node) -> bool:
             return False
 
 
-def unsupported(what: str, span: Span, hint: str = "loop over the elements: `for t in 0..64: ... x[q + t]`") -> Exception:
-    return fault("0109", f"{what} isn't supported yet in a kernel", span, hint=hint)
+def unsupported(feature: str, span: Span, hint: str = "loop over the elements: `for t in 0..64: ... x[q + t]`") -> Exception:
+    return fault("0109", f"{feature} isn't supported yet in a kernel", span, hint=hint)
 
 
 @define(eq=False)
@@ -119,7 +119,7 @@ class TileShapes:
             case nodes.Call(function=nodes.Name(name="dot")):
                 return ()
             case nodes.Call(function=nodes.Name(name="zeros"), arguments=arguments):
-                return tuple(None if _is_one(one.value) else self.axis(node, n, one.value) for n, one in enumerate(arguments))
+                return tuple(None if _is_one(dim.value) else self.axis(node, n, dim.value) for n, dim in enumerate(arguments))
             case nodes.Call(function=nodes.Name(name="transpose"), arguments=[argument]):
                 return self.of(argument.value, names)[::-1]
             case nodes.Call(function=nodes.Name(name="row_max" | "row_sum"), arguments=[argument]):
@@ -151,7 +151,7 @@ class TileShapes:
             if mine is None or axis is None:
                 axes[number] = mine or axis
             else:
-                sizes = [one.extent.value for one in (mine.one(), axis.one()) if isinstance(one.extent, nodes.IntLiteral)]
+                sizes = [axis_.extent.value for axis_ in (mine.one(), axis.one()) if isinstance(axis_.extent, nodes.IntLiteral)]
                 if len(set(sizes)) > 1:
                     raise fault("0301", f"tiles of `{words(node)}` don't fit: an axis has {sizes[0]} and {sizes[1]} elements", node.span)
                 axes[number] = mine.meets(axis)
@@ -193,8 +193,8 @@ class TileShapes:
 
     def learn(self, statements: Sequence[nodes.Statement], names: dict[str, Held]) -> None:
         """The shapes of all that is named, which assignments add to."""
-        for one in statements:
-            match one:
+        for statement in statements:
+            match statement:
                 case nodes.Let(pattern=nodes.BindingPattern(name=name), value=value, mutable=mutable) if value is not None:
                     shape = self.of(value, names)
                     known = names.get(name)

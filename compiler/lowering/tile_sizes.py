@@ -114,11 +114,11 @@ def affine_of(node: nodes.Expression) -> Affine | None:
             return None
 
 
-def same_text(one: nodes.Node, other: nodes.Node) -> bool:
+def same_text(first: nodes.Node, other: nodes.Node) -> bool:
     """Whether both are the same text."""
-    if type(one) is not type(other):
+    if type(first) is not type(other):
         return False
-    a, b = ([(field.name, getattr(node, field.name)) for field in attrs.fields(type(node))] for node in (one, other))
+    a, b = ([(field.name, getattr(node, field.name)) for field in attrs.fields(type(node))] for node in (first, other))
     for (name, x), (_, y) in zip(a, b, strict=True):
         if name in ("span", "operator_span", "type"):
             continue

@@ -36,7 +36,7 @@ def written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
 
 def _own_names(compute: nodes.Compute, signature: Signature) -> set[str]:
     """What the program calls so itself."""
-    names = {*signature.functions, *(one.name for one in signature.tensors), *(one.name for one in signature.scalars)}
+    names = {*signature.functions, *(tensor.name for tensor in signature.tensors), *(scalar.name for scalar in signature.scalars)}
     return names | {node.name for node in walk(compute.body) if isinstance(node, nodes.BindingPattern)}
 
 
@@ -48,7 +48,7 @@ def _calls_renamed(node: "Some", names: Mapping[str, str]) -> "Some":
             return tuple(map(new, value))
         return _calls_renamed(value, names) if isinstance(value, nodes.Node) else value
 
-    changes = {one.name: new(getattr(node, one.name)) for one in attrs.fields(type(node)) if one.name != "type"}
+    changes = {attribute.name: new(getattr(node, attribute.name)) for attribute in attrs.fields(type(node)) if attribute.name != "type"}
     if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name) and node.function.name in names:
         changes["function"] = evolve(node.function, name=names[node.function.name])
     return evolve(node, **changes)
@@ -87,7 +87,7 @@ class _Writing:
 
     def block(self, block: nodes.Block, names: dict[str, Held]) -> nodes.Block:
         names = dict(names)
-        stores = [one for one in block.statements if isinstance(one, nodes.Assign) and is_tiled(one.target)]
+        stores = [statement for statement in block.statements if isinstance(statement, nodes.Assign) and is_tiled(statement.target)]
         if not stores or self.position:
             return evolve(block, statements=tuple(self.all(block.statements, names)))
         if len(stores) > 1:
@@ -121,8 +121,8 @@ class _Writing:
         """A loop over the positions of an axis that exist."""
         axis = None if axis is None else axis.one()
         if axis is None or axis.extent is None:
-            what = f"`{words(where)}`, an axis of which nothing says how long it is,"
-            raise unsupported(what, where.span, "write both ends: `q:q+64`")
+            feature = f"`{words(where)}`, an axis of which nothing says how long it is,"
+            raise unsupported(feature, where.span, "write both ends: `q:q+64`")
         body = tuple(inner)
         for first, extent in axis.limits:
             condition = self.build.binary("<", self.build.plus(first, self.build.name(variable)), extent)
@@ -136,62 +136,62 @@ class _Writing:
 
     def all(self, statements: Sequence[nodes.Statement], names: dict[str, Held]) -> list[nodes.Statement]:
         outer, self.statements = self.statements, []
-        for one in statements:
-            self.build.span = one.span
-            made = self.statement(one, names)
-            if made is not None:
-                self.statements.append(made)
-        found, self.statements = self.statements, outer
-        return found
+        for statement in statements:
+            self.build.span = statement.span
+            rewritten = self.statement(statement, names)
+            if rewritten is not None:
+                self.statements.append(rewritten)
+        written, self.statements = self.statements, outer
+        return written
 
-    def statement(self, one: nodes.Statement, names: dict[str, Held]) -> nodes.Statement | None:
-        match one:
+    def statement(self, statement: nodes.Statement, names: dict[str, Held]) -> nodes.Statement | None:
+        match statement:
             case nodes.Let(pattern=nodes.BindingPattern(name=name), value=value, mutable=mutable) if value is not None:
-                return self.declared(one, name, value, mutable, names)
+                return self.declared(statement, name, value, mutable, names)
             case nodes.Assign(target=nodes.Name(name=name), value=value):
                 self.versions[name] = self.versions.get(name, 0) + 1
-                return evolve(one, value=self.element(value, self.own(self.shapes.of(value, names), value), names))
+                return evolve(statement, value=self.element(value, self.own(self.shapes.of(value, names), value), names))
             case nodes.Assign(target=nodes.Index() as target, value=value) if is_tiled(target):
                 shape = self.shapes.of(value, names)
                 position = self.position[len(self.position) - len(shape) :]
-                return evolve(one, target=self.element_of(target, self.position, names), value=self.element(value, position, names))
+                return evolve(statement, target=self.element_of(target, self.position, names), value=self.element(value, position, names))
             case nodes.For(clauses=clauses, body=body):
                 for inner in walk(body):
                     if isinstance(inner, nodes.Assign) and isinstance(inner.target, nodes.Name):
                         self.versions[inner.target.name] = self.versions.get(inner.target.name, 0) + 1
                 sources = [evolve(clause, source=self.element(clause.source, (), names)) for clause in clauses]
-                return evolve(one, clauses=tuple(sources), body=self.block(body, names))
+                return evolve(statement, clauses=tuple(sources), body=self.block(body, names))
             case nodes.ExpressionStatement(value=nodes.If() as branch):
-                return evolve(one, value=self.branch(branch, names))
+                return evolve(statement, value=self.branch(branch, names))
             case nodes.ExpressionStatement(value=nodes.Block() as inside):
-                return evolve(one, value=self.block(inside, names))
+                return evolve(statement, value=self.block(inside, names))
             case _:
-                return self.numbers(one, names)
+                return self.numbers(statement, names)
 
     def branch(self, branch: nodes.If, names: dict[str, Held]) -> nodes.If:
         otherwise = None if branch.otherwise is None else self.block(branch.otherwise, names)
         return evolve(branch, condition=self.element(branch.condition, (), names), then=self.block(branch.then, names), otherwise=otherwise)
 
-    def declared(self, one: nodes.Let, name: str, value: nodes.Expression, mutable: bool, names: dict[str, Held]) -> nodes.Statement | None:
+    def declared(self, let: nodes.Let, name: str, value: nodes.Expression, mutable: bool, names: dict[str, Held]) -> nodes.Statement | None:
         shape = self.shapes.of(value, names)
         if mutable:
             known = names.get(name)
             names[name] = Held(shape if known is None or known.expression is not None else known.shape)
             self.versions[name] = self.versions.get(name, 0) + 1
-            return evolve(one, value=self.element(value, self.own(shape, value), names))
+            return evolve(let, value=self.element(value, self.own(shape, value), names))
         if not shape or self.is_own(shape):
             names[name] = Held(shape)
-            return evolve(one, value=self.element(value, self.own(shape, value), names))
+            return evolve(let, value=self.element(value, self.own(shape, value), names))
         names[name] = Held(shape, value, self.read_by(value, names))
         return None
 
     def read_by(self, value: nodes.Expression, names: dict[str, Held]) -> dict[str, int]:
-        found: dict[str, int] = {}
+        versions: dict[str, int] = {}
         for node in walk(value):
             if isinstance(node, nodes.Name) and node.name in names:
                 held = names[node.name]
-                found |= held.versions if held.expression is not None else {node.name: self.versions.get(node.name, 0)}
-        return found
+                versions |= held.versions if held.expression is not None else {node.name: self.versions.get(node.name, 0)}
+        return versions
 
     def is_own(self, shape: Shape) -> bool:
         """Whether a tile has the rows and columns of the result's."""
@@ -202,8 +202,8 @@ class _Writing:
 
     def own(self, shape: Shape, node: nodes.Expression) -> Position:
         if shape and not self.is_own(shape):
-            what = f"a variable with the tile `{words(node)}`, whose rows and columns aren't those of the result,"
-            raise unsupported(what, node.span)
+            feature = f"a variable with the tile `{words(node)}`, whose rows and columns aren't those of the result,"
+            raise unsupported(feature, node.span)
         return self.position[len(self.position) - len(shape) :]
 
     # ---- elements ----
@@ -218,7 +218,7 @@ class _Writing:
             case nodes.Binary(operator="@", left=left, right=right):
                 return self.product(left, right, position, names)
             case nodes.Call(function=nodes.Name(name="dot"), arguments=[a, b]):
-                row, other = (self.shapes.of(one.value, names) for one in (a, b))
+                row, other = (self.shapes.of(side.value, names) for side in (a, b))
                 if len(row) != 1 or len(other) != 1:
                     raise fault("0203", f"`{words(node)}` needs two rows", node.span)
                 axis = self.shapes.common(row, other, node)[0]
@@ -238,14 +238,14 @@ class _Writing:
     def numbers(self, node: "Some", names: dict[str, Held], position: Position = ()) -> "Some":
         """A node whose expressions are those of its parts' elements."""
         changes: dict[str, Any] = {}
-        for one in attrs.fields(type(node)):
-            value = getattr(node, one.name)
+        for attribute in attrs.fields(type(node)):
+            value = getattr(node, attribute.name)
             if isinstance(value, nodes.Block):
-                changes[one.name] = self.block(value, names)
+                changes[attribute.name] = self.block(value, names)
             elif isinstance(value, nodes.Expression):
-                changes[one.name] = self.element(value, self.aligned(value, position, names), names)
+                changes[attribute.name] = self.element(value, self.aligned(value, position, names), names)
             elif isinstance(value, tuple) and any(isinstance(part, nodes.Expression | nodes.Argument) for part in value):
-                changes[one.name] = tuple(
+                changes[attribute.name] = tuple(
                     self.element(part, self.aligned(part, position, names), names)
                     if isinstance(part, nodes.Expression)
                     else evolve(part, value=self.element(part.value, self.aligned(part.value, position, names), names))
@@ -312,7 +312,7 @@ class _Writing:
         outer, self.statements = self.statements, []
         value = term(self.build.name(variable))
         if largest:
-            arguments = tuple(nodes.Argument(value=one, span=self.build.span) for one in (self.build.name(total), value))
+            arguments = tuple(nodes.Argument(value=argument, span=self.build.span) for argument in (self.build.name(total), value))
             value = nodes.Call(function=self.build.name("max"), arguments=arguments, span=self.build.span)
         step = nodes.Assign(target=self.build.name(total), operator=None if largest else "+", value=value, span=self.build.span)
         inner, self.statements = [*self.statements, step], outer

@@ -77,8 +77,8 @@ def as_number(body: Body, operand: Operand, node: nodes.Expression) -> Number:
             "a whole tensor",
             f"index it: `{words(node)}[{', '.join('ijklmn'[:rank])}]`",
         )
-    what = "a tuple" if isinstance(operand, Tuple) else "no value"
-    raise fault("0203", f"`{words(node)}` is {what} where a number is needed", node.span)
+    kind = "a tuple" if isinstance(operand, Tuple) else "no value"
+    raise fault("0203", f"`{words(node)}` is {kind} where a number is needed", node.span)
 
 
 def _element(body: Body, tensor: TensorOperand, index: tuple[Affine, ...], node: nodes.Expression, into: DType | None) -> Number | None:
@@ -171,15 +171,15 @@ def not_in_kernel(body: Body, node: nodes.Node) -> Exception:
     """0410: what the construct is, and through which calls it was reached."""
     if isinstance(node, nodes.Match):
         return fault("0109", "`match` isn't supported yet in a kernel", node.span, hint="write `if`, `elif` and `else` with `==`")
-    what = next((text for kinds, text in _CONSTRUCTS if isinstance(node, kinds)), "this construct")
+    construct = next((text for kinds, text in _CONSTRUCTS if isinstance(node, kinds)), "this construct")
     if isinstance(node, nodes.LaterExpression):
-        what = node.feature
-    return forbidden(body, what, node)
+        construct = node.feature
+    return forbidden(body, construct, node)
 
 
-def forbidden(body: Body, what: str, node: nodes.Node) -> Exception:
+def forbidden(body: Body, construct: str, node: nodes.Node) -> Exception:
     chain = " -> ".join(f"`{name}`" for name, _ in body.inlining)
     notes = (f"reached through {chain}",) if chain else ()
     return fault(
-        "0410", f"{what} can't stand in a kernel", node.span, hint="compute it before the block and pass the numbers in", notes=notes
+        "0410", f"{construct} can't stand in a kernel", node.span, hint="compute it before the block and pass the numbers in", notes=notes
     )

@@ -94,9 +94,9 @@ def let_whole(body: Body, node: nodes.Let, into: DType | None) -> bool:
     shape = _shape(body, node.value)
     if not shape:
         return False
-    made = body.reduced.get(id(node.value))
-    if isinstance(made, TensorOperand):
-        body.names.bind(node.pattern.name, made, node.pattern.span, "a `let`")
+    reduced = body.reduced.get(id(node.value))
+    if isinstance(reduced, TensorOperand):
+        body.names.bind(node.pattern.name, reduced, node.pattern.span, "a `let`")
         return True
     key = ("temporary", node.span.start)
     dtype = body.flows.before(key, DType.F32).dtype
@@ -134,12 +134,12 @@ def _nest(body: Body, dims: Sequence[Affine], inside: Inside) -> None:
             go((*index, Affine()))
             return
         with body.build.loop(f"e{len(index)}", 0, dims[len(index)]) as (inner, handle):
-            one = loop_range(handle.variable.name, Affine(), dims[len(index)], 1)
+            loop = loop_range(handle.variable.name, Affine(), dims[len(index)], 1)
             mark, depth = body.here.facts.mark(), len(body.here.ranges)
             with body.at(inner):
-                body.here.enter_range(one)
+                body.here.enter_range(loop)
                 body.here.depth += 1
-                go((*index, Affine.of(one.name)))
+                go((*index, Affine.of(loop.name)))
                 body.here.depth -= 1
             body.here.facts.forget(mark)
             del body.here.ranges[depth:]
@@ -186,8 +186,8 @@ def _shape(body: Body, node: nodes.Expression) -> tuple[Affine, ...]:
             binding = body.names.lookup(name)
             return body.memories[binding.value.name].dims if binding is not None and isinstance(binding.value, TensorOperand) else ()
         case nodes.Call(function=nodes.Name(name="reduce")):
-            found = body.reduced.get(id(node))
-            return body.memories[found.name].dims if isinstance(found, TensorOperand) else ()
+            reduced = body.reduced.get(id(node))
+            return body.memories[reduced.name].dims if isinstance(reduced, TensorOperand) else ()
         case nodes.Call(arguments=arguments):
             return _common(body, [_shape(body, argument.value) for argument in arguments], node)
         case nodes.Binary(operator="@"):
@@ -209,17 +209,17 @@ def _common(body: Body, shapes: Sequence[tuple[Affine, ...]], node: nodes.Expres
     rank = max((len(shape) for shape in shapes), default=0)
     dims: list[Affine] = [Affine((), 1)] * rank
     for shape in shapes:
-        for place, dim in enumerate(shape, rank - len(shape)):
+        for axis, dim in enumerate(shape, rank - len(shape)):
             if dim.value == 1:
                 continue
-            if dims[place].value == 1:
-                dims[place] = dim
+            if dims[axis].value == 1:
+                dims[axis] = dim
             else:
-                _require_equal(body, dim, dims[place], node.span, words(node))
+                _require_equal(body, dim, dims[axis], node.span, words(node))
     return tuple(dims)
 
 
-def _require_equal(body: Body, have: Affine, want: Affine, span: Span, what: str) -> None:
+def _require_equal(body: Body, have: Affine, want: Affine, span: Span, text: str) -> None:
     """Two extents must be one: known now, or asked at launch."""
     if have == want or not body.final:
         return
@@ -228,7 +228,7 @@ def _require_equal(body: Body, have: Affine, want: Affine, span: Span, what: str
             return
         raise fault(
             "0301",
-            f"shapes in `{what}` don't fit: an axis has {want} and {have} elements",
+            f"shapes in `{text}` don't fit: an axis has {want} and {have} elements",
             span,
             hint="axes align from the last; one of 1 repeats",
         )
@@ -240,7 +240,7 @@ def _require_equal(body: Body, have: Affine, want: Affine, span: Span, what: str
             have,
             "==",
             Diagnostic(
-                "0802", f"shapes in `{what}` don't fit: an axis has {{left}} and {{right}} elements", span, hint="axes align from the last"
+                "0802", f"shapes in `{text}` don't fit: an axis has {{left}} and {{right}} elements", span, hint="axes align from the last"
             ),
         )
     )
@@ -282,8 +282,8 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
         raise fault("0203", f"`{words(source)}` is a number: there is nothing to reduce", source.span)
     axes = _axes(body, named.get("axis"), len(shape), node)
     keepdims = isinstance(named.get("keepdims"), nodes.BoolLiteral) and named["keepdims"].value  # type: ignore[attr-defined]
-    kept = tuple(Affine((), 1) if axis in axes else dim for axis, dim in enumerate(shape))
-    dims = kept if keepdims else tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+    summed = tuple(Affine((), 1) if axis in axes else dim for axis, dim in enumerate(shape))
+    dims = summed if keepdims else tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
     key = ("reduced", node.span.start)
     narrow = body.flows.before(key, DType.F32).dtype
     dtype = _kept_dtype(body, operator, narrow)
@@ -308,11 +308,11 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     def step(index: tuple[Affine, ...]) -> None:
         value = _at(body, index, source, dtype if operator in ("add", "mul", "mean") else None)
         body.flows.join(key, Number(value.origin or value.dtype, weak=value.weak and value.origin is None))
-        place = _left(index, axes, keepdims)
-        old = body.build.load(memory.value, place)
+        index_ = _left(index, axes, keepdims)
+        old = body.build.load(memory.value, index_)
         name = {"any": "or", "all": "and", "mean": "add"}.get(operator, operator)
         flags = accumulating(body, name, dtype)
-        body.build.store(memory.value, body.build.op(name, old, value_of(body.build, value, dtype), flags=flags), place)
+        body.build.store(memory.value, body.build.op(name, old, value_of(body.build, value, dtype), flags=flags), index_)
 
     _nest(body, shape, step)
     if operator == "mean":

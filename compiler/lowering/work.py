@@ -13,13 +13,13 @@ _UNKNOWN = Affine((), 16)
 def nests_of(function: HirFunction) -> list[tuple[Affine, ...]]:
     """The extents of the loops around each innermost loop, in the function's symbols."""
     known = {parameter.name for parameter in function.parameters}
-    found: list[tuple[Affine, ...]] = []
-    _collect(function.body, (), [], known, found)
-    return found
+    nests: list[tuple[Affine, ...]] = []
+    _collect(function.body, (), [], known, nests)
+    return nests
 
 
 def _collect(
-    region: Region, around: tuple[Affine, ...], ranges: list[NumberRange], known: set[str], found: list[tuple[Affine, ...]]
+    region: Region, around: tuple[Affine, ...], ranges: list[NumberRange], known: set[str], nests: list[tuple[Affine, ...]]
 ) -> None:
     for op in region.body:
         match op:
@@ -27,19 +27,19 @@ def _collect(
                 extent = _extent(low, high, step, ranges, known)
                 inner = (*around, extent)
                 if not _has_loop(op.body):
-                    found.append(inner)
+                    nests.append(inner)
                     continue
-                one = loop_range(op.variable.name, low, high, step)
-                _collect(op.body, inner, [*ranges, one], known, found)
+                loop = loop_range(op.variable.name, low, high, step)
+                _collect(op.body, inner, [*ranges, loop], known, nests)
             case While():
                 inner = (*around, _UNKNOWN)
                 if _has_loop(op.body):
-                    _collect(op.body, inner, ranges, known, found)
+                    _collect(op.body, inner, ranges, known, nests)
                 else:
-                    found.append(inner)
+                    nests.append(inner)
             case _:
                 for nested in op.regions:
-                    _collect(nested, around, ranges, known, found)
+                    _collect(nested, around, ranges, known, nests)
 
 
 def _extent(low: Affine, high: Affine, step: int, ranges: list[NumberRange], known: set[str]) -> Affine:

@@ -71,17 +71,17 @@ def store(body: Body, target: nodes.Index, node: nodes.Assign, into: DType | Non
     memory = target_memory(body, target)
     value = number(body, node.value, memory.dtype)
     forms, spans = _target_forms(body, memory, target, node)
-    kept, inside = value, body.here.depth > 0
+    flowing, inside = value, body.here.depth > 0
     if node.operator in ("+", "-", "*") and value.dtype.is_int and memory.dtype.is_int and not value.weak:
         # ints wrap, so that it makes no difference whether the operand or the result is cut
         value = typed(value_of(body.build, value, memory.dtype), memory.dtype, value.origin)
     old = load(body, memory, forms, target, spans, into)
     body.accesses[-1] = _as_accumulating(body)
     if node.operator == "-" and value.dtype.is_float:
-        made = binary(body, "+", old, negate(body, value), node, inside)
+        updated = binary(body, "+", old, negate(body, value), node, inside)
     else:
-        made = binary(body, node.operator, old, value, node, inside and node.operator in ("+", "*"))
-    _write(body, memory, forms, made, kept, target, spans, node)
+        updated = binary(body, node.operator, old, value, node, inside and node.operator in ("+", "*"))
+    _write(body, memory, forms, updated, flowing, target, spans, node)
 
 
 def _updates(target: nodes.Index, value: nodes.Expression) -> bool:
@@ -152,6 +152,6 @@ def _write(
 
 def result_flow(body: Body, name: str, value: Number) -> None:
     """A value is stored to a result: join its dtype to the result's."""
-    made = Number(value.origin, weak=False) if value.origin is not None else Number(value.dtype, weak=value.weak)
-    flow = body.flows.join(("result", name), made)
+    number_ = Number(value.origin, weak=False) if value.origin is not None else Number(value.dtype, weak=value.weak)
+    flow = body.flows.join(("result", name), number_)
     body.flows.new["result", name] = Flow(flow.dtype, flow.weak, None if flow.weak else flow.dtype)

@@ -36,10 +36,10 @@ def constant(value: Value) -> int | float | bool | None:
 
 def _is(value: Value, number: int | float) -> bool:
     """The constant of just this sign and value."""
-    found = constant(value)
-    if found is None or found != number:
+    known = constant(value)
+    if known is None or known != number:
         return False
-    return not is_float(dtype_of(value)) or str(float(found)) == str(float(number))
+    return not is_float(dtype_of(value)) or str(float(known)) == str(float(number))
 
 
 def _const(into: Builder, number: int | float | bool, like: Value) -> Value:
@@ -57,8 +57,8 @@ def fold_constants(op: Binary, into: Builder) -> Value | None:
     if dtype == "index" and op.operator in ("add", "sub", "mul"):
         return None  # `fold_indices` makes an index of it
     if is_float(dtype):
-        found = _float_result(op.operator, float(a), float(b))
-        return None if found is None else _const(into, numbers.ROUND[dtype](found), op.left)
+        folded = _float_result(op.operator, float(a), float(b))
+        return None if folded is None else _const(into, numbers.ROUND[dtype](folded), op.left)
     result = _int_result(op.operator, int(a), int(b), dtype)
     return None if result is None else _const(into, numbers.wrap(result, dtype), op.left)
 
@@ -299,8 +299,8 @@ class _Canonicalize(Rewriting):
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         if isinstance(op, InBounds) and op.below.value is not None:
-            found = range_of_form(self.form(op.of), self.defined)
-            if found is not None and found[0] >= 0 and found[1] < op.below.value:
+            bounds = range_of_form(self.form(op.of), self.defined)
+            if bounds is not None and bounds[0] >= 0 and bounds[1] < op.below.value:
                 return [into.const(True, Tile("i1"))]
         if isinstance(op, Check) and constant(self.values[op.condition]):
             return []

@@ -42,15 +42,15 @@ class _Sweep:
         return self.changed
 
     def region(self, region: Region) -> None:
-        kept = []
+        live = []
         for op in region.body:
             for inner in op.regions:
                 self.region(inner)
             if self.needed(op):
-                kept.append(op)
+                live.append(op)
             else:
                 self.changed = True
-        region.body[:] = kept
+        region.body[:] = live
 
     def needed(self, op: Instruction) -> bool:
         if any(result in self.used or result.name in self.names for result in op.results):

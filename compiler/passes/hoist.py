@@ -40,19 +40,19 @@ class _Hoist(Rebuild):
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         level = self.level(into)
         if not may_move(op):
-            made = self.around(op, into)
-            for value in made:
+            results = self.around(op, into)
+            for value in results:
                 self.depth[value.name] = level
-            return made
+            return results
         new = self.renewed(op, into)
         wanted = max([self.depth.get(name, 0) for name in (*(v.name for v in new.operand_values), *new.symbols)], default=0)
-        place = level
-        while place > wanted and self.places[place][1]:
-            place -= 1
-        made = self.places[place][0].emit(new, op.results[0].name if op.results else "").results
-        for value in made:
-            self.depth.setdefault(value.name, place)
-        return made
+        depth = level
+        while depth > wanted and self.places[depth][1]:
+            depth -= 1
+        results = self.places[depth][0].emit(new, op.results[0].name if op.results else "").results
+        for value in results:
+            self.depth.setdefault(value.name, depth)
+        return results
 
     def around(self, op: Instruction, into: Builder) -> Sequence[Value]:
         self.loop = isinstance(op, For | While)
@@ -63,10 +63,10 @@ class _Hoist(Rebuild):
     def level(self, into: Builder) -> int:
         """The depth of a builder; those of regions that have ended are forgotten."""
         parents = []
-        place: Builder | None = into
-        while place is not None:
-            parents.append(place)
-            place = place.parent
+        around: Builder | None = into
+        while around is not None:
+            parents.append(around)
+            around = around.parent
         parents.reverse()
         known = [builder for builder, _ in self.places]
         if known[: len(parents)] != parents or len(known) != len(parents):

@@ -24,13 +24,13 @@ _DIVISIONS = ("div", "rem")
 def divisors_of(nest: HirFunction) -> tuple[Value, ...]:
     """What a nest divides ints by that depends on nothing but its index parameters."""
     known = {parameter.name for parameter in nest.parameters if parameter.type == INDEX}
-    found: dict[Value, None] = {}
+    divisors: dict[Value, None] = {}
     for op in walk(nest.body):
         if isinstance(op, Binary) and op.operator in _DIVISIONS and not is_float(dtype_of(op.left)):
             names = _names(op.right)
             if names and names <= known and _names(op.left) - known:
-                found.setdefault(op.right)
-    return tuple(found)
+                divisors.setdefault(op.right)
+    return tuple(divisors)
 
 
 def number_of(value: Value, sizes: Mapping[str, int]) -> int | None:
@@ -99,9 +99,9 @@ class _Divided(Rebuild):
             case Check() if self.holds(op.condition):
                 return []
             case Binary(operator="div" | "rem", right=right) if right in self.divisors:
-                found = self.quotient(op, self.divisors[right], into)
-                if found is not None:
-                    return [found]
+                quotient = self.quotient(op, self.divisors[right], into)
+                if quotient is not None:
+                    return [quotient]
             case _:
                 pass
         return self.copy(op, into)
@@ -124,15 +124,15 @@ class _Divided(Rebuild):
 
     @cached_property
     def nonzero(self) -> set[Value]:
-        found, waiting = set(self.divisors), list(self.divisors)
+        nonzero, waiting = set(self.divisors), list(self.divisors)
         while waiting:
             match waiting.pop().source:
                 case Binary(operator=operator, left=left, right=right):
                     waiting += [left, right]
-                    found |= {right} if operator in _DIVISIONS else set()
+                    nonzero |= {right} if operator in _DIVISIONS else set()
                 case Cast(value=inner):
                     waiting.append(inner)
                 case _:
                     pass
-        return found
+        return nonzero
 

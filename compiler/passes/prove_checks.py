@@ -25,19 +25,19 @@ class Proof:
 
 def prove_checks(function: HirFunction) -> list[Proof]:
     """Change the function in place; every check that it had, in order."""
-    found: list[Proof] = []
-    _region(function.body, Ranges(function), found)
-    return found
+    proofs: list[Proof] = []
+    _region(function.body, Ranges(function), proofs)
+    return proofs
 
 
-def _region(region: Region, ranges: Ranges, found: list[Proof]) -> None:
+def _region(region: Region, ranges: Ranges, proofs: list[Proof]) -> None:
     for number, op in enumerate(region.body):
         for inner in op.regions:
-            _region(inner, ranges, found)
+            _region(inner, ranges, proofs)
         if not isinstance(op, Checked | Element | Narrow | Quotient) or op.site < 0:
             continue
         cheaper = _without_check(op, ranges)
-        found.append(Proof(op.name, op.span, cheaper is None))
+        proofs.append(Proof(op.name, op.span, cheaper is None))
         if cheaper is not None:
             cheaper.results, cheaper.span = op.results, op.span
             op.result.source = cheaper

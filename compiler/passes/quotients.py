@@ -16,18 +16,18 @@ from runtime.records import frozen
 
 def quotients_outside(field: HirFunction) -> HirFunction:
     """The field (form F) with such sums divided at the end; itself where it has none."""
-    found = {op: match for op in field.body.body if (match := _match(op)) is not None}
-    if not found:
+    matches = {op: match for op in field.body.body if (match := _match(op)) is not None}
+    if not matches:
         return field
     out = FunctionBuilder(field.name, field.form)
     for name, extent in field.axes.items():
         out.axis(name, extent)
     values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in field.parameters}
     for op in field.body.body:
-        match = found.get(op)
+        match = matches.get(op)
         if match is None:
-            made = out.body.emit(rebuilt(op, values.__getitem__, lambda form: form), op.results[0].name if op.results else "")
-            values.update(zip(op.results, made.results, strict=True))
+            copy = out.body.emit(rebuilt(op, values.__getitem__, lambda form: form), op.results[0].name if op.results else "")
+            values.update(zip(op.results, copy.results, strict=True))
         else:
             values[op.results[0]] = match.outside(out, values)
     new = out.finish()

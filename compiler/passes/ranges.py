@@ -20,14 +20,14 @@ def range_of(value: Value) -> Range | None:
         case Const(value=number):
             return int(number), int(number)
         case Cast(value=inner):
-            found = range_of(inner)
-            return found if found is not None and _fits(found, whole) else _narrow(value.type.dtype)
+            range_ = range_of(inner)
+            return range_ if range_ is not None and _fits(range_, whole) else _narrow(value.type.dtype)
         case Binary(operator="and", right=Value(source=Const(value=mask))) if int(mask) >= 0:
             return 0, int(mask)
         case Binary(operator="rem", left=left, right=Value(source=Const(value=divisor))) if int(divisor) > 0:
-            found = range_of(left)
-            if found is not None and found[0] >= 0:
-                return 0, min(found[1], int(divisor) - 1)
+            range_ = range_of(left)
+            if range_ is not None and range_[0] >= 0:
+                return 0, min(range_[1], int(divisor) - 1)
         case _:
             pass
     return _narrow(value.type.dtype)
@@ -39,10 +39,10 @@ def range_of_form(form: Affine, named: dict[str, Value]) -> Range | None:
     for name, coefficient in form.terms:
         if not isinstance(name, str) or name not in named:
             return None
-        found = range_of(named[name])
-        if found is None:
+        range_ = range_of(named[name])
+        if range_ is None:
             return None
-        ends = coefficient * found[0], coefficient * found[1]
+        ends = coefficient * range_[0], coefficient * range_[1]
         low, high = low + min(ends), high + max(ends)
     return low, high
 
@@ -56,5 +56,5 @@ def _narrow(dtype: str) -> Range | None:
     return _of_type(dtype) if dtype in ("i1", "i8", "u8", "i16", "u16") else None
 
 
-def _fits(found: Range, whole: Range) -> bool:
-    return whole[0] <= found[0] and found[1] <= whole[1]
+def _fits(range_: Range, whole: Range) -> bool:
+    return whole[0] <= range_[0] and range_[1] <= whole[1]

@@ -96,20 +96,20 @@ class Rebuild:
     def nested(self, old: Region, into: Builder) -> Region:
         new = Region()
         for parameter in old.parameters:
-            made = self.owner.value(parameter.name, parameter.type)
-            self.bind(parameter, made)
-            new.parameters.append(made)
+            copy = self.owner.value(parameter.name, parameter.type)
+            self.bind(parameter, copy)
+            new.parameters.append(copy)
         self.region(old, into.child(new))
         return new
 
 
-def with_facts_of(source: HirFunction, made: HirFunction) -> HirFunction:
+def with_facts_of(source: HirFunction, target: HirFunction) -> HirFunction:
     """What is said about the old function, said about the new one."""
     for name in (
         "results", "kernel_info", "constraints", "linkage", "calling_convention", "attributes", "link_name", "previous_version", "sites",
     ):  # fmt: skip
-        setattr(made, name, getattr(source, name))
-    return made
+        setattr(target, name, getattr(source, name))
+    return target
 
 
 def rewrite(function: HirFunction, rules: Sequence[RewriteRule]) -> HirFunction:
@@ -125,10 +125,10 @@ class Rewriting(Rebuild):
         if len(op.results) != 1 or op.regions:
             return self.copy(op, into)
         new = self.renewed(op, into)
-        for one in self.rules:
-            if isinstance(new, one.classes):
-                found = one.replace(new, into)
+        for rule in self.rules:
+            if isinstance(new, rule.classes):
+                replacement = rule.replace(new, into)
                 # a rule must not lose an axis along which the result varies
-                if found is not None and found.type == new.result_types(self.owner.scope)[0]:
-                    return [found]
+                if replacement is not None and replacement.type == new.result_types(self.owner.scope)[0]:
+                    return [replacement]
         return into.emit(new, op.results[0].name).results

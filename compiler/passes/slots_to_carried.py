@@ -21,7 +21,7 @@ def slots_to_carried(function: HirFunction) -> HirFunction:
 
 def kept_slots(function: HirFunction) -> dict[Value, str]:
     """Slots that can't become carried values, each with the reason in words."""
-    kept: dict[Value, str] = {}
+    reasons: dict[Value, str] = {}
     made_in: dict[Value, Instruction | None] = {}
 
     def look(body: Region, owner: Instruction | None) -> None:
@@ -32,21 +32,21 @@ def kept_slots(function: HirFunction) -> dict[Value, str]:
             if isinstance(op, If) and (leaves or _returns(op)):
                 for slot in slots_set(op):
                     if slot in made_in:
-                        kept.setdefault(slot, "it is set where a branch leaves the loop")
+                        reasons.setdefault(slot, "it is set where a branch leaves the loop")
             elif isinstance(op, For | While) and leaves:
                 for slot in slots_set(op):
                     if slot in made_in:
-                        kept.setdefault(slot, "it is set in a loop that `break` or `continue` leaves")
+                        reasons.setdefault(slot, "it is set in a loop that `break` or `continue` leaves")
             if isinstance(op, While):
                 for inner in op.before.body:
                     for slot in slots_set(inner):
                         if slot in made_in:
-                            kept.setdefault(slot, "it is set in the condition of a `while`")
+                            reasons.setdefault(slot, "it is set in the condition of a `while`")
             for region in op.regions:
                 look(region, op)
 
     look(function.body, None)
-    return kept
+    return reasons
 
 
 def _leaves(op: Instruction) -> bool:
@@ -84,7 +84,7 @@ class _Promotion:
         for parameter in source.parameters:
             self.bind(parameter, self.owner.parameter(parameter.name, parameter.type))
         self.region(source.body, self.owner.body)
-        made = self.owner.finish()
+        function = self.owner.finish()
         for name in (
             "results",
             "kernel_info",
@@ -96,8 +96,8 @@ class _Promotion:
             "previous_version",
             "sites",
         ):
-            setattr(made, name, getattr(source, name))
-        return made
+            setattr(function, name, getattr(source, name))
+        return function
 
     def bind(self, old: Value, new: Value) -> None:
         self.values[old] = new
@@ -129,23 +129,23 @@ class _Promotion:
             case Yield():
                 pass  # its owner makes it
             case _:
-                made = into.emit(rebuilt(op, self.values.__getitem__, self.form), op.results[0].name if op.results else "")
-                for old, new in zip(op.results, made.results, strict=True):
+                copy = into.emit(rebuilt(op, self.values.__getitem__, self.form), op.results[0].name if op.results else "")
+                for old, new in zip(op.results, copy.results, strict=True):
                     self.bind(old, new)
 
     def changed(self, op: Instruction) -> list[Value]:
         return [slot for slot in slots_set(op) if slot in self.cells]
 
     def parameters(self, region: Region, slots: list[Value]) -> list[Value]:
-        made = []
+        parameters = []
         for parameter in region.parameters:
             new = self.owner.value(parameter.name, parameter.type)
             self.bind(parameter, new)
-            made.append(new)
+            parameters.append(new)
         for slot in slots:
             self.cells[slot] = self.owner.value(slot.name, self.cells[slot].type)
-            made.append(self.cells[slot])
-        return made
+            parameters.append(self.cells[slot])
+        return parameters
 
     def fill(self, old: Region, new: Region, into: Builder, slots: list[Value]) -> None:
         """The region's instructions, then the yield of what it gave and what the slots hold at its end."""
@@ -157,10 +157,10 @@ class _Promotion:
         if given or isinstance(last, Yield):
             inner.yield_(*given)
 
-    def close(self, old: Instruction, made: Instruction, slots: list[Value]) -> None:
-        for before, after in zip(old.results, made.results, strict=False):
+    def close(self, old: Instruction, copy: Instruction, slots: list[Value]) -> None:
+        for before, after in zip(old.results, copy.results, strict=False):
             self.bind(before, after)
-        for slot, after in zip(slots, made.results[len(old.results) :], strict=True):
+        for slot, after in zip(slots, copy.results[len(old.results) :], strict=True):
             self.cells[slot] = after
 
     def loop(self, op: For, into: Builder) -> None:
@@ -170,8 +170,8 @@ class _Promotion:
         body = Region()
         body.parameters = self.parameters(op.body, slots)
         self.fill(op.body, body, into, slots)
-        made = For(carried=carried, body=body, low=low, high=high, step=op.step, place=op.place, marks=op.marks, span=op.span)
-        self.close(op, into.emit(made, _first_name(op, slots)), slots)
+        copy = For(carried=carried, body=body, low=low, high=high, step=op.step, place=op.place, marks=op.marks, span=op.span)
+        self.close(op, into.emit(copy, _first_name(op, slots)), slots)
 
     def repeat(self, op: While, into: Builder) -> None:
         slots = self.changed(op)
@@ -181,8 +181,8 @@ class _Promotion:
         self.region(op.before, into.child(before))
         body.parameters = self.parameters(op.body, slots)
         self.fill(op.body, body, into, slots)
-        made = While(carried=carried, before=before, body=body, span=op.span)
-        self.close(op, into.emit(made, _first_name(op, slots)), slots)
+        copy = While(carried=carried, before=before, body=body, span=op.span)
+        self.close(op, into.emit(copy, _first_name(op, slots)), slots)
 
     def branch(self, op: If, into: Builder) -> None:
         slots = self.changed(op)
@@ -196,8 +196,8 @@ class _Promotion:
             otherwise = Region()
             self.fill(op.otherwise or Region(), otherwise, into, slots)
         types = (*op.types, *(entry[slot].type for slot in slots))
-        made = If(condition=condition, then=then, otherwise=otherwise, types=types, span=op.span)
-        self.close(op, into.emit(made, _first_name(op, slots)), slots)
+        copy = If(condition=condition, then=then, otherwise=otherwise, types=types, likely=op.likely, span=op.span)
+        self.close(op, into.emit(copy, _first_name(op, slots)), slots)
 
 
 def _first_name(op: Instruction, slots: list[Value]) -> str:

@@ -85,15 +85,15 @@ class ThreadCode(Stretches):
         if value in self.block:
             return self.block[value]
         if value in self.arrays:
-            made = b.load(self.arrays[value], [s.thread], name=value.name)
-        elif (place := self.place(value.source, s)) is not None:
-            made = b.index(place, value.name)
+            value_ = b.load(self.arrays[value], [s.thread], name=value.name)
+        elif (form := self.place(value.source, s)) is not None:
+            value_ = b.index(form, value.name)
         else:
             assert value.source is not None, f"{value} isn't known here"
             return self.clone(value.source, s, b).results[value.source.results.index(value)]
         if b is s.builder:
-            s.known[value] = made
-        return made
+            s.known[value] = value_
+        return value_
 
     def place(self, op: Instruction | None, s: Stretch) -> Affine | None:
         """The thread's place as an affine form of its number."""
@@ -135,15 +135,15 @@ class ThreadCode(Stretches):
             value = self.named.get(name)
             if value is None:
                 continue
-            place = self.place(value.source, s) if value not in s.known else None
-            if place is None and isinstance(value.source, Index) and value not in s.known and self.again(value):
-                place = self.form(value.source.of, s, b)
-            names[name] = place if place is not None else self.get(value, s, b).name
+            known_form = self.place(value.source, s) if value not in s.known else None
+            if known_form is None and isinstance(value.source, Index) and value not in s.known and self.again(value):
+                known_form = self.form(value.source.of, s, b)
+            names[name] = known_form if known_form is not None else self.get(value, s, b).name
         return form.substitute(names)
 
     def clone(self, op: Instruction, s: Stretch, b: Builder) -> Instruction:
-        made = rebuilt(op, lambda v: self.get(v, s, b), lambda form: self.form(form, s, b))
-        return b.emit(made, op.results[0].name if op.results else "")
+        copy = rebuilt(op, lambda v: self.get(v, s, b), lambda form: self.form(form, s, b))
+        return b.emit(copy, op.results[0].name if op.results else "")
 
     # ---- one instruction inside a stretch ----
 
@@ -169,14 +169,14 @@ class ThreadCode(Stretches):
                 s.known.update(zip(op.results, loop.results, strict=True))
                 self.keep_all(op, s, b)
             case While():
-                made = While(carried=tuple(self.get(v, s, b) for v in op.carried))
-                for old, new in ((op.before, made.before), (op.body, made.body)):
+                copy = While(carried=tuple(self.get(v, s, b) for v in op.carried))
+                for old, new in ((op.before, copy.before), (op.body, copy.body)):
                     for parameter in old.parameters:
                         s.known[parameter] = self.out.value(parameter.name, parameter.type)
                         new.parameters.append(s.known[parameter])
                     self.nested(old, s, b.child(new), masks, True)
-                b.emit(made)
-                s.known.update(zip(op.results, made.results, strict=True))
+                b.emit(copy)
+                s.known.update(zip(op.results, copy.results, strict=True))
                 self.keep_all(op, s, b)
             case If():
                 branch = If(
@@ -219,12 +219,12 @@ class ThreadCode(Stretches):
                 assert op.compare is not None
                 new = b.select(b.op("eq", old, self.get(op.compare, s, b)), value, old)
             case "inc":
-                zero, one = b.const(0, dtype_of(old)), b.const(1, dtype_of(old))
-                new = b.select(b.op("ge", old, value), zero, b.add(old, one))
+                zero, unit = b.const(0, dtype_of(old)), b.const(1, dtype_of(old))
+                new = b.select(b.op("ge", old, value), zero, b.add(old, unit))
             case "dec":
-                zero, one = b.const(0, dtype_of(old)), b.const(1, dtype_of(old))
+                zero, unit = b.const(0, dtype_of(old)), b.const(1, dtype_of(old))
                 wraps = b.op("or", b.op("eq", old, zero), b.op("gt", old, value))
-                new = b.select(wraps, value, b.sub(old, one))
+                new = b.select(wraps, value, b.sub(old, unit))
             case operation:
                 new = b.op(operation, old, value)
         b.store(mem, new, index)
@@ -261,5 +261,5 @@ class ThreadCode(Stretches):
         return self.out.body.alloc(Mem("i1", (Affine.of(self.threads),), space=Space.LOCAL), name)
 
 
-def unsupported(what: str, op: Instruction) -> ZyntaxError:
-    return ZyntaxError(Diagnostic("0109", f"{what} is valid, but not supported on the CPU yet", op.span))
+def unsupported(feature: str, op: Instruction) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0109", f"{feature} is valid, but not supported on the CPU yet", op.span))

@@ -53,10 +53,11 @@ class _Fission(ThreadCode):
         self.number(self.function.body)
         self.find_crossing(self.function.body)
         self.blocks(b, 2)
-        made = self.out.finish()
-        made.kernel_info, made.constraints, made.linkage = self.function.kernel_info, self.function.constraints, self.function.linkage
-        made.calling_convention, made.sites = CallingConvention.C, tuple(self.sites)
-        return made
+        function = self.out.finish()
+        original = self.function
+        function.kernel_info, function.constraints, function.linkage = original.kernel_info, original.constraints, original.linkage
+        function.calling_convention, function.sites = CallingConvention.C, tuple(self.sites)
+        return function
 
     def blocks(self, b: Builder, dimension: int) -> None:
         """Loops over the grid, z outermost; inside them the block."""
@@ -148,11 +149,11 @@ class _Fission(ThreadCode):
         nobody = b.op("not", b.get(some))
         with b.loop("t", 0, self.threads) as (inner, loop):
             t = loop.variable.name
-            here = inner.op("or", inner.load(masks.active, [t]), nobody)
+            active = inner.op("or", inner.load(masks.active, [t]), nobody)
             if masks.everything and masks.everything[0] is not masks.active:
                 gone = inner.op("not", inner.load(masks.everything[0], [t]))
-                here = inner.op("or", here, gone)
-            inner.check(here, loop.variable, code="0411", site=len(self.sites) - 1)
+                active = inner.op("or", active, gone)
+            inner.check(active, loop.variable, code="0411", site=len(self.sites) - 1)
 
     def warp_operation(self, op: Instruction, b: Builder, masks: Masks) -> None:
         """Operands of all threads in arrays; loops over warps and lanes compute the result array."""
@@ -175,19 +176,19 @@ class _Fission(ThreadCode):
             return self.block[value]
         op = value.source
         assert op is not None
-        place = self.block_place(op, None)
-        if place is not None:
-            return b.index(place, value.name)
-        made = rebuilt(op, lambda v: self.block_value(v, b), lambda form: self.block_form(form, b))
-        return b.emit(made, value.name).results[op.results.index(value)]
+        position = self.block_place(op, None)
+        if position is not None:
+            return b.index(position, value.name)
+        copy = rebuilt(op, lambda v: self.block_value(v, b), lambda form: self.block_form(form, b))
+        return b.emit(copy, value.name).results[op.results.index(value)]
 
     def block_form(self, form: Affine, b: Builder) -> Affine:
         names: dict[str, Affine | str] = {}
         for name in form.names:
             value = self.named.get(name)
             if value is not None:
-                place = self.block_place(value.source, None) if value.source is not None else None
-                names[name] = place if place is not None else self.block_value(value, b).name
+                known_form = self.block_place(value.source, None) if value.source is not None else None
+                names[name] = known_form if known_form is not None else self.block_value(value, b).name
         return form.substitute(names)
 
     def cut_if(self, op: If, b: Builder, masks: Masks) -> None:
@@ -196,7 +197,7 @@ class _Fission(ThreadCode):
                 self.crossing.add(result)
                 self.array(result)
         if self.uniform(op.condition) and not op.types:
-            branch = If(condition=self.block_value(op.condition, b), otherwise=None if op.otherwise is None else Region())
+            branch = If(condition=self.block_value(op.condition, b), otherwise=None if op.otherwise is None else Region(), likely=op.likely)
             self.region(op.then, b.child(branch.then), masks)
             if op.otherwise is not None and branch.otherwise is not None:
                 self.region(op.otherwise, b.child(branch.otherwise), masks)
@@ -287,8 +288,8 @@ class _Fission(ThreadCode):
             self.block[op.variable] = loop.variable
             with inner.loop("t", 0, self.threads) as (each, thread):
                 t = thread.variable.name
-                with each.when(each.op("lt", loop.variable, each.load(turns, [t]))) as here:
-                    self.copier(op.body.body, masks)(Stretch(here, t))
+                with each.when(each.op("lt", loop.variable, each.load(turns, [t]))) as active:
+                    self.copier(op.body.body, masks)(Stretch(active, t))
 
     def cut_while(self, op: While, b: Builder, masks: Masks) -> None:
         if op.carried:

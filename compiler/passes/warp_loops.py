@@ -64,9 +64,9 @@ class WarpLoops:
                         source = g.op("xor", number, delta)
                 inside = g.op("and", g.op("ge", source, group), g.op("lt", source, g.add(group, width)))
                 chosen = g.select(inside, source, number)
-                place = g.add(g.index(Affine.of(t).floordiv(WARP) * WARP), g.cast(chosen, "index"))
-                exists = g.op("lt", place, g.const(self.threads, "index"))
-                at = g.select(exists, place, g.index(t))
+                thread = g.add(g.index(Affine.of(t).floordiv(WARP) * WARP), g.cast(chosen, "index"))
+                exists = g.op("lt", thread, g.const(self.threads, "index"))
+                at = g.select(exists, thread, g.index(t))
                 g.store(result, g.load(values, [at.name]), [t])
 
     def fold(self, b: Builder, result: Value, monoid: str, dtype: str, element) -> None:  # type: ignore[no-untyped-def]

@@ -23,8 +23,8 @@ def wide_sums(field: HirFunction) -> HirFunction:
         if _is_narrow(op):
             values[op.results[0]] = out.body.cast(_wide(out, op, values), dtype_of(op.results[0]))
         else:
-            made = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
-            values.update(zip(op.results, made.results, strict=True))
+            copy = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
+            values.update(zip(op.results, copy.results, strict=True))
     new = out.finish()
     new.stands_for(field)
     return new
@@ -43,10 +43,10 @@ def _wide(out: FunctionBuilder, op: Instruction, values: dict[Value, Value]) -> 
     b = out.body
     match op:
         case Contract(accumulator=accumulator):
-            made = rebuilt(op, values.__getitem__, to=WIDE)
+            copy = rebuilt(op, values.__getitem__, to=WIDE)
             if accumulator is not None:
-                made = rebuilt(op, values.__getitem__, to=WIDE, accumulator=b.cast(values[accumulator], WIDE))
-            return b.emit(made).result
+                copy = rebuilt(op, values.__getitem__, to=WIDE, accumulator=b.cast(values[accumulator], WIDE))
+            return b.emit(copy).result
         case Reduce(values=(value,)):
             return b.emit(rebuilt(op, values.__getitem__, values=(_term(out, value, values),))).result
         case _:

@@ -37,12 +37,12 @@ def chunked_loops(op: For, facts: NestFacts) -> Chunked | None:
     folds: dict[Value, Fold] = {}
     inside: LoopFacts | None = None
     while True:
-        found = facts.loops.get(op)
-        if found is None or not _joins(op, found, facts) or _moves(loops, op):
+        loop_facts = facts.loops.get(op)
+        if loop_facts is None or not _joins(op, loop_facts, facts) or _moves(loops, op):
             break
         loops.append(op)
-        folds.update({fold.cell: fold for fold in found.folds})
-        inside = found
+        folds.update({fold.cell: fold for fold in loop_facts.folds})
+        inside = loop_facts
         body = op.body.body
         if op.carried or len(body) != 1 or not isinstance(body[0], For) or body[0].carried:
             break
@@ -58,16 +58,16 @@ def _moves(outer: list[For], op: For) -> bool:
     return bool(variables.intersection((*op.low.names, *op.high.names)))
 
 
-def _joins(op: For, found: LoopFacts, facts: NestFacts) -> bool:
+def _joins(op: For, loop_facts: LoopFacts, facts: NestFacts) -> bool:
     """Whether the loop's iterations may be joined in chunks."""
-    if found.kind not in (LoopKind.REDUCTION, LoopKind.PARALLEL) or op.step != 1 or leaves(op.body):
+    if loop_facts.kind not in (LoopKind.REDUCTION, LoopKind.PARALLEL) or op.step != 1 or leaves(op.body):
         return False
-    if any(not fold.reorders or fold.monoid in ("argmin", "argmax") for fold in found.folds):
+    if any(not fold.reorders or fold.monoid in ("argmin", "argmax") for fold in loop_facts.folds):
         return False
-    carried = {fold.cell for fold in found.folds if not fold.in_memory}
+    carried = {fold.cell for fold in loop_facts.folds if not fold.in_memory}
     if carried != set(op.body.parameters[1:]):
         return False
-    return all(_is_small(fold.cell) and _only_folded(op, fold, facts) for fold in found.folds if fold.in_memory)
+    return all(_is_small(fold.cell) and _only_folded(op, fold, facts) for fold in loop_facts.folds if fold.in_memory)
 
 
 def _is_small(mem: Value) -> bool:

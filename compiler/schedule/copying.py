@@ -57,18 +57,18 @@ class Copying:
 
     def region(self, region: Region, private: Sequence[Value] = ()) -> Region:
         parameters = [self.fresh(parameter) for parameter in region.parameters]
-        made = Region(parameters, [])
+        copy = Region(parameters, [])
         outside = {value: self.values[value] for value in private if value in self.values}
-        self.make_private(private, made.body)
+        self.make_private(private, copy.body)
         for op in region.body:
             if isinstance(op, For) and op in self.chunks:
-                made.body += self.in_chunks(op, self.chunks[op])
+                copy.body += self.in_chunks(op, self.chunks[op])
             else:
-                made.body.append(self.instruction(op))
+                copy.body.append(self.instruction(op))
         for value in private:
             del self.values[value]
         self.values.update(outside)
-        return made
+        return copy
 
     def make_private(self, values: Sequence[Value], body: list[Instruction]) -> None:
         """Slots and scratch memories for one iteration; what they hold at first is never read."""
@@ -77,14 +77,14 @@ class Copying:
             if isinstance(value.type, Slot):
                 initial = Const(value=0, type=Tile(value.type.dtype))
                 initial.results = [Value(self.owner.fresh("t"), Tile(value.type.dtype), initial)]
-                made: Instruction = MakeSlot(initial=initial.result)
+                instruction: Instruction = MakeSlot(initial=initial.result)
                 body.append(initial)
             else:
                 assert isinstance(value.type, Mem)
-                made = Alloc(type=value.type)
-            made.results = [Value(name, value.type, made)]
-            self.values[value] = made.results[0]
-            body.append(made)
+                instruction = Alloc(type=value.type)
+            instruction.results = [Value(name, value.type, instruction)]
+            self.values[value] = instruction.results[0]
+            body.append(instruction)
 
     def instruction(self, op: Instruction) -> Instruction:
         private = self.private.get(op, ()) if isinstance(op, For) else ()
@@ -97,14 +97,14 @@ class Copying:
             changes["place"] = self.places[op]
         if isinstance(op, Load | Store) and op.mem in self.partial:
             changes["index"] = (Affine.of(self.partial[op.mem][1]), *op.index)
-        made = rebuilt(op, self.value, _same, regions, **changes)
-        made.results = [self.fresh(result, made) for result in op.results]
-        return made
+        copy = rebuilt(op, self.value, _same, regions, **changes)
+        copy.results = [self.fresh(result, copy) for result in op.results]
+        return copy
 
     def fresh(self, value: Value, source: Instruction | None = None) -> Value:
-        made = Value(value.name, value.type, source)
-        self.values[value] = made
-        return made
+        copy = Value(value.name, value.type, source)
+        self.values[value] = copy
+        return copy
 
     # ---- chunks ----
 
@@ -125,11 +125,11 @@ class Copying:
                 self.clear(plan, mem, copy, body, number)
             first = body.op("min", body.mul(chunk.variable, share), total, name="first")
             last = body.op("min", body.add(first, share), total, name="last")
-            kept = dict(self.partial)
+            partial = dict(self.partial)
             self.partial.update({mem: (copy, number) for mem, copy in copies.items()})
             self.values.update(copies)
             loop = self.piece(plan, body, first, last, counts, [body.const(n, v.type) for n, v in zip(starts, carried, strict=True)])
-            self.partial = kept
+            self.partial = partial
             for mem in copies:
                 del self.values[mem]
             for buffer, value in zip(sums, loop.results, strict=True):
@@ -168,18 +168,18 @@ class Copying:
             rest = self.region(Region([], inner.body.body), (*plan.private, *plan.workspaces))
             body.body += rest.body
             low, high = Affine.of(first.name), Affine.of(last.name)
-        made = For(carried=tuple(starts), body=body, low=low, high=high, span=inner.span)
-        made.results = [self.owner.value("part", value.type) for value in starts]
-        for result in made.results:
-            result.source = made
-        b.region.body.append(made)
-        return made
+        loop_ = For(carried=tuple(starts), body=body, low=low, high=high, span=inner.span)
+        loop_.results = [self.owner.value("part", value.type) for value in starts]
+        for result in loop_.results:
+            result.source = loop_
+        b.region.body.append(loop_)
+        return loop_
 
     def named(self, loop: For, digit: Value, b: Builder) -> None:
         """The loop's variable, under its name, from its number among the iterations."""
-        made = Index(of=loop.low + Affine.of(digit.name))
-        made.results = [self.fresh(loop.variable, made)]
-        b.region.body.append(made)
+        index = Index(of=loop.low + Affine.of(digit.name))
+        index.results = [self.fresh(loop.variable, index)]
+        b.region.body.append(index)
 
     def clear(self, plan: Chunked, mem: Value, copy: Value, b: Builder, number: str) -> None:
         """A chunk's copy of a memory holds nothing yet."""

@@ -32,9 +32,9 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     if kernel.field is not None:
         try:
             _require_placeable(kernel.field)
-            kept = materialise(kernel.field)
-            table = table_for(kept, machine)
-            return Scheduled(place(kept, table), str(table).split("\n"))
+            field = materialise(kernel.field)
+            table = table_for(field, machine)
+            return Scheduled(place(field, table), str(table).split("\n"))
         except NotPlaceable as refusal:
             reason = str(refusal)
     function, words = marked(kernel.nest, kernel.facts)
@@ -65,4 +65,4 @@ def _updates_in_place(field: HirFunction, mem: Value) -> bool:
         return False
     scope = field.scope()
     axes = [{name for name, _ in scope.axes_of(*store.index)} for store in stores]
-    return all(found == axes[0] == set(field.axes) for found in axes)
+    return all(used == axes[0] == set(field.axes) for used in axes)

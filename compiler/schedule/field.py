@@ -154,7 +154,7 @@ def _order(field: HirFunction, facts: _TableFacts, tiles: dict[str, tuple[int, i
         return axis not in facts.common, 2 if lanes > 1 and axis in facts.reduced else 1 if registers > 1 else 0
 
     common = sorted((a for a in field.axes if a in facts.common), key=rank)
-    kept = sorted((a for a in field.axes if a not in facts.common and a not in facts.reduced), key=rank)
+    remaining = sorted((a for a in field.axes if a not in facts.common and a not in facts.reduced), key=rank)
     reduced = sorted((a for a in field.axes if a not in facts.common and a in facts.reduced), key=inner_rank)
     if len(common) > 1 and not any(isinstance(op, Contract) for op in field.body.body):
         # A map or reduction walks memory in its own order: the vector axis innermost.
@@ -162,7 +162,7 @@ def _order(field: HirFunction, facts: _TableFacts, tiles: dict[str, tuple[int, i
     if facts.ordered:
         reduced.sort(key=lambda a: facts.ordered.index(a) if a in facts.ordered else -1)
     # A running value is carried by the innermost loop.
-    return sorted(common + kept + reduced, key=lambda axis: axis in facts.scanned)
+    return sorted(common + remaining + reduced, key=lambda axis: axis in facts.scanned)
 
 
 def _choose_vector(
@@ -220,7 +220,7 @@ def _turn_squares(
         return
     (column, *_) = written
     votes = [_contiguity(field, [op]) for op in loads]
-    rows = [a for a in facts.common if a != column and any(found[a] > 0 and found[column] for found in votes)]
+    rows = [a for a in facts.common if a != column and any(vote[a] > 0 and vote[column] for vote in votes)]
     lanes = _lanes(field, column, min(machine.lanes(facts.widest), SQUARE))
     if rows and lanes > 1 and _registers(field, rows[0], lanes, 1) == lanes:
         tiles[column], tiles[rows[0]] = (1, lanes), (lanes, 1)
@@ -263,7 +263,7 @@ def _block_product(
 
 def loads_of(product: ProductSum) -> list[Instruction]:
     """Loads that the factors are computed from, other reductions not entered."""
-    found: list[Instruction] = []
+    loads: list[Instruction] = []
     waiting, seen = [product.a, product.b], set()
     while waiting:
         value = waiting.pop()
@@ -271,10 +271,10 @@ def loads_of(product: ProductSum) -> list[Instruction]:
             continue
         seen.add(value)
         if isinstance(value.source, Load):
-            found.append(value.source)
+            loads.append(value.source)
         elif not isinstance(value.source, Reduce | Contract):
             waiting += value.source.operand_values
-    return found
+    return loads
 
 
 def axes_of(op: Instruction) -> set[str]:

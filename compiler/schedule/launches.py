@@ -127,8 +127,8 @@ class CountedSort:
     def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[Launch, tuple[int, ...]]]:
         extent = self.extent.evaluate(sizes.__getitem__)
         if self.merges is not None and extent < self.fewest:
-            for one in self.fill:
-                yield one if isinstance(one, Launch) else one.chosen(sizes), ()
+            for stage in self.fill:
+                yield stage if isinstance(stage, Launch) else stage.chosen(sizes), ()
             for there, back in passes(extent):
                 yield self.merges.there, (there,)
                 yield self.merges.back, (back,)
@@ -192,10 +192,10 @@ class Launches:
 
     def counted(self, arguments: Sequence[Any], sizes: Mapping[str, int]) -> tuple[list[Any], dict[str, int]]:
         """The arguments and the values of `index` parameters as these launches take them."""
-        made, known = list(arguments), self.counted_sizes(sizes)
+        counted, known = list(arguments), self.counted_sizes(sizes)
         for unit in self.units:
-            made[unit.place] = known[unit.name]
-        return [*made, *(known[product.name] for product in self.products)], known
+            counted[unit.place] = known[unit.name]
+        return [*counted, *(known[product.name] for product in self.products)], known
 
     def counted_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The values of `index` parameters as these launches take them."""
@@ -207,7 +207,7 @@ class Launches:
     @property
     def launches(self) -> tuple[Launch, ...]:
         """Every launch once."""
-        return tuple(one for stage in self.stages for one in _launches(stage))
+        return tuple(launch for stage in self.stages for launch in _launches(stage))
 
     def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
         """What is launched, in order: the number of a launch in `launches`, and the values behind its ordinary arguments."""
@@ -225,7 +225,7 @@ class Launches:
                 case CountedSort():
                     own = _launches(stage)
                     for launch, after in stage.steps(sizes):
-                        yield number + next(place for place, one in enumerate(own) if one is launch), after
+                        yield number + next(position for position, own_launch in enumerate(own) if own_launch is launch), after
             number += len(_launches(stage))
 
 

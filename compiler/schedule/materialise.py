@@ -21,8 +21,8 @@ _COSTLY = {"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "a
 
 def materialise(field: HirFunction) -> HirFunction:
     """The field with buffers for values that cost much and are read in more than one loop."""
-    kept = _kept(field)
-    return _Rebuilding(field, kept).run() if kept else field
+    stored = _kept(field)
+    return _Rebuilding(field, stored).run() if stored else field
 
 
 def _targets(field: HirFunction) -> list[Target]:
@@ -37,7 +37,7 @@ def _kept(field: HirFunction) -> dict[Value, tuple[str, ...]]:
     """Values to keep, in order of computation, with the axes of their buffers."""
     named = {result.name: result for op in field.body.body for result in op.results}
     common = set(common_axes(field))
-    kept: dict[Value, tuple[str, ...]] = {}
+    stored: dict[Value, tuple[str, ...]] = {}
     readers: dict[Value, list[Target]] = {}
     level: dict[Target, int] = {}
     for target in _targets(field):
@@ -67,8 +67,8 @@ def _kept(field: HirFunction) -> dict[Value, tuple[str, ...]]:
         passes = {level[target] for target in using}
         wider = any(isinstance(target, Contract) and _axes_of(target) - axes for target in using)
         if len(passes) > 1 or (wider and len(using) > 1):
-            kept[value] = inside
-    return kept
+            stored[value] = inside
+    return stored
 
 
 def _is_costly(op: Instruction) -> bool:
@@ -93,8 +93,8 @@ def _axes_of(target: Target) -> set[str]:
 class _Rebuilding:
     """The field anew, its kept values stored and loaded again."""
 
-    def __init__(self, field: HirFunction, kept: dict[Value, tuple[str, ...]]) -> None:
-        self.field, self.kept = field, kept
+    def __init__(self, field: HirFunction, stored: dict[Value, tuple[str, ...]]) -> None:
+        self.field, self.kept = field, stored
         self.named = {result.name: result for op in field.body.body for result in op.results}
         self.out = FunctionBuilder(field.name, Form.FIELD)
         for name, extent in field.axes.items():
@@ -123,11 +123,11 @@ class _Rebuilding:
         renamed: tuple[tuple[str, str], ...] = ()
         if isinstance(value.source, Contract):
             renamed = tuple((axis, self.out.axis(f"{axis}_in", self.field.axes[axis])) for axis in inside)
-        made = self.compute(value, renamed)
+        computed = self.compute(value, renamed)
         dims = tuple(self.field.axes[axis] for axis in inside)
         buffer = self.out.body.emit(Alloc(type=Mem(value.type.dtype, dims, align=64)), f"{value.name}_kept").result
         names = dict(renamed)
-        self.out.body.store(buffer, made, [names.get(axis, axis) for axis in inside])
+        self.out.body.store(buffer, computed, [names.get(axis, axis) for axis in inside])
         self.buffers[value] = buffer
 
     def value(self, value: Value, renamed: tuple[tuple[str, str], ...]) -> Value:
@@ -140,10 +140,10 @@ class _Rebuilding:
             index = [Affine.of(names.get(axis, axis)) for axis in self.kept[value]]
             loaded = self.out.body.load(self.buffers[value], index)
             return self.varying(loaded, value, renamed)
-        found = self.made.get((value, renamed))
-        if found is None:
-            found = self.made[value, renamed] = self.compute(value, renamed)
-        return found
+        existing = self.made.get((value, renamed))
+        if existing is None:
+            existing = self.made[value, renamed] = self.compute(value, renamed)
+        return existing
 
     def varying(self, loaded: Value, value: Value, renamed: tuple[tuple[str, str], ...]) -> Value:
         """A buffer's element varies along the loops around the buffer too: said by the type, so that it is read inside them."""
@@ -161,23 +161,23 @@ class _Rebuilding:
             renamed_here = renamed + self.own_axes(op)
             if renamed_here:
                 names = dict(renamed_here)
-                made = rebuilt(
+                copy = rebuilt(
                     op,
                     lambda v: self.value(v, renamed_here),
                     lambda form: form,
                     over=tuple(names.get(axis, axis) for axis in op.over),
                 )
-                return self.out.body.emit(made, value.name).result
-        made = rebuilt(op, lambda v: self.value(v, renamed), lambda form: self.form(form, renamed))
-        results = self.out.body.emit(made, value.name).results
+                return self.out.body.emit(copy, value.name).result
+        copy = rebuilt(op, lambda v: self.value(v, renamed), lambda form: self.form(form, renamed))
+        results = self.out.body.emit(copy, value.name).results
         return results[op.results.index(value)]
 
     def own_axes(self, op: Contract) -> tuple[tuple[str, str], ...]:
         """Summed axes that a kept operand was computed along get a copy."""
         axes: dict[str, str] = {}
         for operand in (op.a, op.b):
-            for kept in self.closure(operand):
-                for axis in self.kept[kept]:
+            for stored in self.closure(operand):
+                for axis in self.kept[stored]:
                     if axis in op.over:
                         if axis not in self.copies:
                             self.copies[axis] = self.out.axis(f"{axis}_again", self.field.axes[axis])
@@ -186,17 +186,17 @@ class _Rebuilding:
 
     def closure(self, value: Value) -> list[Value]:
         """Kept values that the value is computed from without a reduction between."""
-        found, waiting, seen = [], [value], set()
+        stored, waiting, seen = [], [value], set()
         while waiting:
-            one = waiting.pop()
-            if one in seen or one.source is None:
+            current = waiting.pop()
+            if current in seen or current.source is None:
                 continue
-            seen.add(one)
-            if one in self.kept:
-                found.append(one)
-            elif not isinstance(one.source, Reduce | Contract):
-                waiting += one.source.operand_values
-        return found
+            seen.add(current)
+            if current in self.kept:
+                stored.append(current)
+            elif not isinstance(current.source, Reduce | Contract):
+                waiting += current.source.operand_values
+        return stored
 
     def form(self, form: Affine, renamed: tuple[tuple[str, str], ...]) -> Affine:
         names: dict[str, Affine | str] = dict(renamed)

@@ -11,13 +11,13 @@ from compiler.hir.types import is_float
 
 
 def merge_pass(
-    b: Builder, place: Value, width: Value, sources: Sequence[Value], targets: Sequence[Value], axis: int, descending: bool
+    b: Builder, position: Value, width: Value, sources: Sequence[Value], targets: Sequence[Value], axis: int, descending: bool
 ) -> None:
-    """One thread's part of a pass: the element number `place` (row-major) of the keys `sources[0]`, sorted in runs of `width` along
+    """One thread's part of a pass: the element number `position` (row-major) of the keys `sources[0]`, sorted in runs of `width` along
     `axis`, goes to its place in runs of twice the width in `targets`; the payloads `sources[1:]` go along."""
     dims = [b.index(dim) for dim in mem_of(sources[0]).dims]
     coordinates: list[Value] = []
-    rest = place
+    rest = position
     for dim in reversed(dims):
         coordinates.insert(0, b.op("rem", rest, dim))
         rest = b.op("div", rest, dim)
@@ -36,8 +36,8 @@ def merge_pass(
         with body.branch(ahead) as (yes, no, _):
             yes.set(low, yes.add(half, yes.const(1, "index")))
             no.set(high, half)
-    found = b.get(low)
-    passed = b.sub(found, b.select(left, middle, start))
+    taken = b.get(low)
+    passed = b.sub(taken, b.select(left, middle, start))
     own = b.sub(mine, b.select(left, start, middle))
     goes = b.add(b.add(start, own), passed)
     index = [goes.name if number == axis else c.name for number, c in enumerate(coordinates)]
@@ -65,8 +65,8 @@ def _before(b: Builder, first: Value, second: Value, descending: bool) -> Value:
 
 def passes(extent: int) -> list[tuple[int, int]]:
     """Widths of the passes, in pairs that go to the other memory and back."""
-    found, width = [], 1
+    widths, width = [], 1
     while width < extent:
-        found.append((width, 2 * width))
+        widths.append((width, 2 * width))
         width *= 4
-    return found
+    return widths

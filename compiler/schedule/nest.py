@@ -38,22 +38,22 @@ class _Choice:
 
     def loop(self, op: For, threaded: bool, outermost: bool) -> bool:
         """Chooses for one loop; whether threads are then at work in it."""
-        found = self.facts.loops.get(op)
-        if found is None or leaves(op.body):
+        loop_facts = self.facts.loops.get(op)
+        if loop_facts is None or leaves(op.body):
             return threaded
         inner = [o for region in op.regions for o in region.body if isinstance(o, For | While | If)]
-        if found.kind is LoopKind.PARALLEL and not threaded and not op.carried:
+        if loop_facts.kind is LoopKind.PARALLEL and not threaded and not op.carried:
             self.places[op] = "thread"
             self.words.append(f"{op.variable.name}: thread")
             return True
         if outermost and (chunked := chunked_loops(op, self.facts)) is not None:
             self.chunked[op] = chunked
-            names = ", ".join(one.variable.name for one in chunked.loops)
+            names = ", ".join(loop.variable.name for loop in chunked.loops)
             self.words.append(f"{names}: thread, in chunks that are joined in order")
             return True
-        if found.kind is LoopKind.PARALLEL and not inner and not privately(found):
+        if loop_facts.kind is LoopKind.PARALLEL and not inner and not privately(loop_facts):
             self.places[op] = "simd"
             self.words.append(f"{op.variable.name}: simd")
-        elif found.reason:
-            self.words.append(f"{op.variable.name}: time, because {found.reason}")
+        elif loop_facts.reason:
+            self.words.append(f"{op.variable.name}: time, because {loop_facts.reason}")
         return threaded

@@ -98,7 +98,7 @@ class Placing(TileValues):
 
     def prerequisites(self, target: Target, region: TileRegion) -> list[Target]:
         """Reductions and local buffers that the target reads, that don't vary along a loop still to come, and aren't there yet."""
-        found: dict[Target, None] = {}
+        targets: dict[Target, None] = {}
         seen: set[Value] = set()
         waiting = self.reads(target)
         while waiting:
@@ -109,15 +109,15 @@ class Placing(TileValues):
             seen.add(value)
             if isinstance(op, Reduce | Contract):
                 if self.axes(op.results) <= region.looped:
-                    found.setdefault(op)
+                    targets.setdefault(op)
                 continue
             if isinstance(op, Load) and op.mem in self.sources and region.find(op.mem) is None:
                 source = self.sources[op.mem]
                 if self.target_axes(source) - self.private_axes(op.mem) <= region.looped:
-                    found.setdefault(source)
+                    targets.setdefault(source)
                 continue
             waiting += self.reads(op)
-        return [t for t in found if t is not target]
+        return [t for t in targets if t is not target]
 
     def next_axis(self, target: Target, region: TileRegion) -> str | None:
         missing = self.target_axes(target) - region.looped
@@ -129,8 +129,8 @@ class Placing(TileValues):
         """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
         plan = self.table[axis]
         begun = [t for t in group if isinstance(t, Reduce | Contract) and t not in state]
-        for one in begun:
-            result[one] = self.identity(one, region)
+        for reduction in begun:
+            result[reduction] = self.identity(reduction, region)
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
         scans = [scan for scan in self.scans if scan.over == (axis,) and any(running.reads_scan(self, t, [scan]) for t in group)]
         before = running.start(self, scans, region)
@@ -153,8 +153,8 @@ class Placing(TileValues):
                 before = self.chunked_scans(plan, high, group, scans, region)
             else:
                 self.chunked_loop(plan, high, group, carrying, region, result)
-        for one in begun:
-            for value, final in zip(one.results, self.combine_digits(one, result.pop(one), region), strict=True):
+        for reduction in begun:
+            for value, final in zip(reduction.results, self.combine_digits(reduction, result.pop(reduction), region), strict=True):
                 region.made[value] = final
 
     def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
@@ -172,12 +172,12 @@ class Placing(TileValues):
         """One loop over the product of the axes' tiles: narrow, masked ones at the end of axes in `ends`, whole ones of the others."""
         b = region.builder
         extents = [self.field.axes[plan.axis] for plan in plans]
-        here = [plan.narrowed() if plan.axis in ends else plan for plan in plans]
+        narrowed = [plan.narrowed() if plan.axis in ends else plan for plan in plans]
         wholes = [extent.floordiv(plan.tile) for extent, plan in zip(extents, plans, strict=True)]
-        starts = [whole * (plan.tile // small.tile) for whole, plan, small in zip(wholes, plans, here, strict=True)]
+        starts = [whole * (plan.tile // small.tile) for whole, plan, small in zip(wholes, plans, narrowed, strict=True)]
         lengths = [
             extent.ceildiv(small.tile) - start if plan.axis in ends else whole
-            for extent, plan, small, whole, start in zip(extents, plans, here, wholes, starts, strict=True)
+            for extent, plan, small, whole, start in zip(extents, plans, narrowed, wholes, starts, strict=True)
         ]
         if any(length.value == 0 for length in lengths):
             return
@@ -188,7 +188,7 @@ class Placing(TileValues):
         with b.loop(f"{plans[0].axis}0", 0, high, place="thread") as (body, loop):
             inner = region.inside(body, [plan.axis for plan in plans])
             digits = body.digits(loop.variable, counts[1:], [f"{plan.axis}0" for plan in plans[1:]])
-            for plan, number, start, extent in zip(here, digits, starts, extents, strict=True):
+            for plan, number, start, extent in zip(narrowed, digits, starts, extents, strict=True):
                 digit = Affine.of(number.name)
                 inner.forms[plan.axis] = plan.form(digit + start if plan.axis in ends else digit)
                 if plan.axis in ends:

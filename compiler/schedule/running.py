@@ -30,7 +30,7 @@ def refusal(field: HirFunction) -> str:
     if any(isinstance(op, Reduce) or op.name == "contract" for op in field.body.body):
         return "a running value stands beside a reduction"
     axes = [_axes(scan) for scan in scans]
-    if any(found != axes[0] for found in axes):
+    if any(used != axes[0] for used in axes):
         return "running values vary along different axes"
     stores = [op for op in field.body.body if isinstance(op, Store)]
     if any(not axes[0] <= {name for name, _ in field.scope().axes_of(*store.index)} for store in stores):

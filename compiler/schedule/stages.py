@@ -122,20 +122,20 @@ def stages_of(
 
 def _again(group: Group, named: Mapping[str, Value]) -> list[Instruction]:
     """The instructions of other groups that this one needs and that can be done again, in order."""
-    found: list[Instruction] = []
+    repeated: list[Instruction] = []
 
     def need(op: Instruction) -> None:
         for name in (*(value.name for value in op.operand_values), *op.symbols):
             source = named[name].source if name in named else None
-            if source is None or source in group.body or source in found or not _repeats(source):
+            if source is None or source in group.body or source in repeated or not _repeats(source):
                 continue
             need(source)
-            found.append(source)
+            repeated.append(source)
 
     for op in group.body:
         for inner in op.walk():
             need(inner)
-    return found
+    return repeated
 
 
 def _repeats(op: Instruction) -> bool:
@@ -203,18 +203,18 @@ class Start:
     def finish(self, counts: tuple[Affine, ...], share: int, shared: Sequence[LaunchSizedShared] = ()) -> Launch:
         """The launch; `share`: how many iterations of those that the counts say a block does; the counts, and the extents of `shared`
         memories, may name what the function's beginning computes from its parameters."""
-        function, made = self.around.function, self.out.finish()
+        function, function_ = self.around.function, self.out.finish()
         info = function.kernel_info or HirKernelInfo()
-        made.kernel_info = HirKernelInfo(
+        function_.kernel_info = HirKernelInfo(
             kernel_type=info.kernel_type,
             launch_bounds=LaunchBounds(self.threads),
             shared_memory_bytes=info.shared_memory_bytes,
             max_registers=info.max_registers,
             workgroup=self.block,
         )
-        made.calling_convention, made.sites = CallingConvention.KERNEL, function.sites
-        before = [op for op in made.body.body if op.effects is Effect.PURE and not op.regions]
-        return Launch(made, counts, tuple(before), share, tuple(shared))
+        function_.calling_convention, function_.sites = CallingConvention.KERNEL, function.sites
+        before = [op for op in function_.body.body if op.effects is Effect.PURE and not op.regions]
+        return Launch(function_, counts, tuple(before), share, tuple(shared))
 
 
 class InstructionCopy:
@@ -244,16 +244,16 @@ class InstructionCopy:
             old = getattr(op, name)
             regions[name] = None if old is None else self.region(old, b)
         changes = {"place": "time"} if isinstance(op, For) else {}
-        made = b.emit(rebuilt(op, self.value, self.form, regions, **changes), op.results[0].name if op.results else "")
-        self.values.update(zip(op.results, made.results, strict=True))
+        copy = b.emit(rebuilt(op, self.value, self.form, regions, **changes), op.results[0].name if op.results else "")
+        self.values.update(zip(op.results, copy.results, strict=True))
 
     def region(self, region: Region, b: Builder) -> Region:
-        made = Region()
+        copy = Region()
         for parameter in region.parameters:
             self.values[parameter] = self.out.value(parameter.name, parameter.type)
-            made.parameters.append(self.values[parameter])
-        self.all(region.body, b.child(made))
-        return made
+            copy.parameters.append(self.values[parameter])
+        self.all(region.body, b.child(copy))
+        return copy
 
 
 def iterations(loop: For) -> Affine:

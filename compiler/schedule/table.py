@@ -54,12 +54,12 @@ class AxisPlan:
 
     def digits(self) -> tuple[tuple[str, int, int], ...]:
         """Tile digits as (name, extent, stride)."""
-        found = []
+        digits = []
         if self.registers > 1:
-            found.append((f"{self.axis}_{self.digit}", self.registers, self.lanes * self.threads))
+            digits.append((f"{self.axis}_{self.digit}", self.registers, self.lanes * self.threads))
         if self.lanes > 1:
-            found.append((SIMD, self.lanes, 1))
-        return tuple(found)
+            digits.append((SIMD, self.lanes, 1))
+        return tuple(digits)
 
     def form(self, loop: AffineLike) -> Affine:
         """The axis as an affine form of its outer digit (a loop variable, or a form of one) and the static digits."""

@@ -46,7 +46,7 @@ def launches_of(function: HirFunction) -> Launches:
 
 def sort_passes(around: Around, sort: Sort, number: int) -> SortPasses:
     """A sort as merges of ever longer runs, a thread an element."""
-    there, back = (_sort_pass(around, sort, f"{number}_{way}", way == "back") for way in ("there", "back"))
+    there, back = (_sort_pass(around, sort, f"{number}_{direction}", direction == "back") for direction in ("there", "back"))
     return SortPasses(there, back, mem_of(sort.keys).dims[sort.axis])
 
 
@@ -54,32 +54,32 @@ def _sort_pass(around: Around, sort: Sort, name: str, back: bool) -> Launch:
     start = Start(around, name, (BLOCK, 1, 1))
     b = start.out.body
     memories = [sort.keys, *sort.payload]
-    here = [start.values[memory] for memory in memories]
+    sources = [start.values[memory] for memory in memories]
     there = [start.workspaces[around.others[memory]] for memory in memories]
     dims = mem_of(sort.keys).dims
     width = start.out.parameter("width", INDEX)
     total = b.const(1, "index")
     for dim in dims:
         total = b.mul(total, b.index(start.copy.form(dim)))
-    place = b.index(start.place)
-    with b.when(b.op("lt", place, total)) as inner:
-        merge_pass(inner, place, width, there if back else here, here if back else there, sort.axis, sort.descending)
+    position = b.index(start.place)
+    with b.when(b.op("lt", position, total)) as inner:
+        merge_pass(inner, position, width, there if back else sources, sources if back else there, sort.axis, sort.descending)
     return start.finish(tuple(dims), BLOCK)
 
 
 def _launch(around: Around, group: Group, number: int) -> Launch:
     start = Start(around, str(number), (BLOCK, 1, 1))
-    b, copy, place = start.out.body, start.copy, start.place
+    b, copy, position = start.out.body, start.copy, start.place
     loop = group.loop
     if loop is not None and loop.carried:
         raise NotPlaceable("a loop over threads that carries values")
     length = Affine((), 1) if loop is None else iterations(loop)
-    with b.when(b.inbounds(place, copy.form(length))) as inner:
+    with b.when(b.inbounds(position, copy.form(length))) as inner:
         start.take(group, inner)
         if loop is None:
             copy.all(group.body, inner)
         else:
-            start.values[loop.variable] = inner.index(copy.form(loop.low) + place * loop.step, loop.variable.name)
+            start.values[loop.variable] = inner.index(copy.form(loop.low) + position * loop.step, loop.variable.name)
             copy.all(loop.body.body, inner)
         start.give(group, inner)
     return start.finish((length,), BLOCK)

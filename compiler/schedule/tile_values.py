@@ -56,8 +56,8 @@ class TileValues:
 
     def reads(self, op: Instruction) -> list[Value]:
         """Operands, and the values behind names in affine attributes."""
-        found = [v for v in op.operand_values if not (isinstance(op, Store) and v is op.mem)]
-        return found + [self.named[name] for name in op.symbols if name in self.named]
+        operands = [v for v in op.operand_values if not (isinstance(op, Store) and v is op.mem)]
+        return operands + [self.named[name] for name in op.symbols if name in self.named]
 
     # ---- reductions ----
 
@@ -85,8 +85,8 @@ class TileValues:
             left, right = self.value(target.a, region), self.value(target.b, region)
             if any(axis in region.masks for axis in target.over):
                 left = self.masked(left, 0.0, [a for a in target.over if a in self.axes([target.a])], region)
-            made = Contract(a=left, b=right, accumulator=accumulators[0], over=(), to=target.to, flags=target.flags)
-            return [b.emit(made).result]
+            product = Contract(a=left, b=right, accumulator=accumulators[0], over=(), to=target.to, flags=target.flags)
+            return [b.emit(product).result]
         numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
         guarded = self.guarded(target, numbers)
         if guarded is not None:
@@ -135,24 +135,24 @@ class TileValues:
 
     def value(self, value: Value, region: TileRegion) -> Value:
         """The value's tile, computed in the outermost body in which all its axes have loops."""
-        found = region.find(value)
-        if found is not None:
-            return found
+        existing = region.find(value)
+        if existing is not None:
+            return existing
         op = value.source
         assert op is not None, f"{value} has no source"
         if isinstance(op, Reduce | Contract):
             self.produce([op], region, {})
-            found = region.find(value)
-            assert found is not None
-            return found
+            existing = region.find(value)
+            assert existing is not None
+            return existing
         needed = self.axes([value]) | {a for v in op.operand_values for a in self.axes([v])}
         home = region
         while home.parent is not None and not home.axes & needed and not self.reads_local(op, home):
             home = home.parent
         with home.builder.at(op.span):
-            made = self.make(op, value, home)
-        home.made[value] = made
-        return made
+            created = self.make(op, value, home)
+        home.made[value] = created
+        return created
 
     def reads_local(self, op: Instruction, region: TileRegion) -> bool:
         return isinstance(op, Load) and op.mem in region.made
@@ -168,8 +168,8 @@ class TileValues:
             if mem is None:
                 raise NotPlaceable(f"{op.mem} is read before it is written")
             return b.load(mem, self.index(op.index, op.mem, region), where, op.pad)
-        made = rebuilt(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
-        results = b.emit(made).results
+        copy = rebuilt(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
+        results = b.emit(copy).results
         for old, new in zip(op.results, results, strict=True):
             region.made[old] = new
         return region.made[value]
@@ -185,9 +185,9 @@ class TileValues:
     def index(self, index: tuple[Affine, ...], mem: Value, region: TileRegion) -> list[Affine]:
         if mem not in self.sources:
             return [self.form(form, region) for form in index]
-        kept = [self.form(form, region) for form in index]
+        own = [self.form(form, region) for form in index]
         extra = [self.plan(axis, region).within() for axis in self.shared_axes(mem, region)]
-        return extra + kept
+        return extra + own
 
     # ---- masks ----
 

@@ -72,14 +72,14 @@ class ExpressionActions(LiteralActions, TypeActions):
 
     def brace_literal(self, start: int, end: int, *entries: nodes.Entry | None) -> nodes.Expression:
         """A record when its keys are names (a computed key stands in parentheses), else a dict."""
-        found: tuple[nodes.Entry, ...] = present(entries)
+        entries_: tuple[nodes.Entry, ...] = present(entries)
         span = self.span(start, end)
         named = [
             nodes.FieldValue(name=entry.key.name, value=entry.value, span=entry.span)
-            for entry in found
+            for entry in entries_
             if isinstance(entry.key, nodes.Name) and self.text[entry.span.start - self.offset] != "("
         ]
-        if found and len(named) == len(found):
+        if entries_ and len(named) == len(entries_):
             return nodes.RecordLiteral(fields=tuple(named), span=span)
         if named:
             self.fault_at(
@@ -88,7 +88,7 @@ class ExpressionActions(LiteralActions, TypeActions):
                 named[0],
                 "a record's keys are names, a dict's are literals or `(e)`",
             )
-        return nodes.DictLiteral(entries=found, span=span)
+        return nodes.DictLiteral(entries=entries_, span=span)
 
     def struct_literal(
         self, start: int, end: int, struct: nodes.Expression, *fields: nodes.FieldValue | nodes.Expression | None

@@ -27,14 +27,14 @@ class LiteralActions(Actions):
 
     def number(self, start: int, end: int, token: Token) -> nodes.Expression:
         text, span = token.text, self.span(start, end)
-        if found := _PREFIXED.match(text):
-            base, digits = next((base, found[base]) for base in "xbo" if found[base])
+        if match := _PREFIXED.match(text):
+            base, digits = next((base, match[base]) for base in "xbo" if match[base])
             value = int(digits.replace("_", "") or "0", {"x": 16, "b": 2, "o": 8}[base]) if len(digits) < _MAX_DIGITS else 1 << 64
-            return self._integer(start, end, value, found["suffix"])
-        found = _DECIMAL.match(text)
-        assert found is not None, "the lexer lets nothing else through"
-        number, suffix = found["number"].replace("_", ""), found["suffix"]
-        fractional = found["fraction"] or found["exponent"]
+            return self._integer(start, end, value, match["suffix"])
+        match = _DECIMAL.match(text)
+        assert match is not None, "the lexer lets nothing else through"
+        number, suffix = match["number"].replace("_", ""), match["suffix"]
+        fractional = match["fraction"] or match["exponent"]
         if text[:1] == "0" and suffix and suffix[0] in "xXbBoO" and not fractional and number == "0" and not self.is_unit(suffix):
             kind, digits = {"x": ("hexadecimal", "0 to 9 and a to f"), "b": ("binary", "0 and 1"), "o": ("octal", "0 to 7")}[
                 suffix[0].lower()
@@ -65,7 +65,7 @@ class LiteralActions(Actions):
             self.fault(
                 "0106",
                 f"unknown suffix `{suffix}` of the number `{text}`",
-                start + len(found["number"]),
+                start + len(match["number"]),
                 end,
                 f"suffixes known are {known}",
             )

@@ -41,11 +41,11 @@ class PatternActions(LiteralActions):
         )
 
     def group_pattern(self, start: int, end: int, *elements: nodes.Pattern | None) -> nodes.Pattern:
-        found = present(elements)
-        if len(found) == 1 and "," not in self.text[found[0].span.end - self.offset : end]:
-            only: nodes.Pattern = found[0]
+        elements_ = present(elements)
+        if len(elements_) == 1 and "," not in self.text[elements_[0].span.end - self.offset : end]:
+            only: nodes.Pattern = elements_[0]
             return only
-        return nodes.TuplePattern(elements=found, span=self.span(start, end))
+        return nodes.TuplePattern(elements=elements_, span=self.span(start, end))
 
     def struct_pattern(self, start: int, end: int, *parts: Token | nodes.FieldPattern | None) -> nodes.Pattern:
         path = tuple(part.text for part in parts if isinstance(part, Token))

@@ -71,7 +71,7 @@ class StatementActions(ExpressionActions, PatternActions):
 
     def _attached(self, statements: list[nodes.Statement]) -> tuple[nodes.Statement, ...]:
         """The statements, with annotations that stand on lines of their own handed to the statement behind them."""
-        found: list[nodes.Statement] = []
+        attached: list[nodes.Statement] = []
         pending: tuple[nodes.Annotation, ...] = ()
         for statement in statements:
             if isinstance(statement, AnnotationLine):
@@ -82,10 +82,10 @@ class StatementActions(ExpressionActions, PatternActions):
                 self._require_annotatable(pending, statement)
                 statement = self.with_annotations(statement, pending)
                 pending = ()
-            found.append(statement)
+            attached.append(statement)
         if pending:
             self._misplaced(pending[0], "nothing follows it")
-        return tuple(found)
+        return tuple(attached)
 
     def require_body(self, statement: nodes.Statement) -> None:
         """Only the functions of traits and `extern` ones leave their body out."""
@@ -212,21 +212,21 @@ class StatementActions(ExpressionActions, PatternActions):
 
     def _leading_annotations(self, statements: list[nodes.Statement]) -> tuple[list[nodes.Annotation], list[nodes.Statement]]:
         """The annotations first in a body that speak of the whole compute block, and the statements without them."""
-        found: list[nodes.Annotation] = []
+        leading: list[nodes.Annotation] = []
         rest: list[nodes.Statement] = []
         for number, statement in enumerate(statements):
             if isinstance(statement, AnnotationLine):
-                found += (a for a in statement.annotations if a.name in _OF_COMPUTE)
+                leading += (a for a in statement.annotations if a.name in _OF_COMPUTE)
                 others = tuple(a for a in statement.annotations if a.name not in _OF_COMPUTE)
                 rest += (AnnotationLine(others, statement.span),) if others else ()
                 continue
             if isinstance(statement, nodes.For) and statement.annotations:
-                found += (a for a in statement.annotations if a.name in _OF_COMPUTE)
-                kept = tuple(a for a in statement.annotations if a.name not in _OF_COMPUTE)
-                statement = nodes.For(clauses=statement.clauses, body=statement.body, annotations=kept, span=statement.span)
+                leading += (a for a in statement.annotations if a.name in _OF_COMPUTE)
+                own = tuple(a for a in statement.annotations if a.name not in _OF_COMPUTE)
+                statement = nodes.For(clauses=statement.clauses, body=statement.body, annotations=own, span=statement.span)
             rest += (statement, *statements[number + 1 :])
             break
-        return found, rest
+        return leading, rest
 
     def compute_brace(self, start: int, end: int, statements: list[nodes.Statement]) -> "ComputeBody":
         return ComputeBody(statements, True, self.span(start, end))

@@ -107,11 +107,11 @@ class TypeActions(Actions):
         return nodes.Dim(bound=int(text), span=self.span(start, end))
 
     def dim_group(self, start: int, end: int, *items: nodes.Node | None) -> nodes.Node:
-        found = present(items)
+        dims = present(items)
         return (
-            found[0]
-            if len(found) == 1
-            else nodes.TupleTypeSyntax(elements=tuple(self._as_type(item) for item in found), span=self.span(start, end))
+            dims[0]
+            if len(dims) == 1
+            else nodes.TupleTypeSyntax(elements=tuple(self._as_type(item) for item in dims), span=self.span(start, end))
         )
 
     def dim_function(self, start: int, end: int, *items: nodes.Node | None) -> nodes.TypeSyntax:
@@ -148,7 +148,7 @@ class TypeActions(Actions):
         return nodes.TypeParameter(name=name.text, bounds=bounds or (), span=self.span(start, end))
 
     def bounds(self, start: int, end: int, *types: nodes.TypeSyntax | Token) -> tuple[nodes.TypeSyntax, ...]:
-        return tuple(found for found in types if isinstance(found, nodes.TypeSyntax))
+        return tuple(bound for bound in types if isinstance(bound, nodes.TypeSyntax))
 
     def generics(self, start: int, end: int, *parameters: nodes.TypeParameter) -> tuple[nodes.TypeParameter, ...]:
         return parameters

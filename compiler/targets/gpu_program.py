@@ -16,7 +16,7 @@ from compiler.hir.core import Binary, Const, Index
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirModule
 from compiler.launch.cuda.tuned import words
-from compiler.launch.emulator import ThreadKernel, thread_kernel
+from compiler.launch.thread_kernels import ThreadKernel, thread_kernel
 from compiler.options import is_on
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launch, Launches
@@ -36,7 +36,7 @@ class GpuProgram:
         """Every compute block with its launches: those of a call, or those that every call can have."""
         facts = Facts(machine=self.target.machine)
         with self._timed("schedule"):
-            return [one.threads or thread_kernel(one.built, one.compute, facts) for one in self.shown.kernels]
+            return [shown.threads or thread_kernel(shown.built, shown.compute, facts) for shown in self.shown.kernels]
 
     @cached_property
     def module(self) -> HirModule:
@@ -60,10 +60,10 @@ class GpuProgram:
             return assemble(ptx)
 
     @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
+    def _timed(self, pass_name: str) -> Iterator[None]:
         started = perf_counter()
         yield
-        self.shown.times.add(what, perf_counter() - started)
+        self.shown.times.add(pass_name, perf_counter() - started)
 
     @property
     def schedule(self) -> str:
@@ -194,7 +194,7 @@ def _substituted(form: Affine, known: Mapping[str, str]) -> str:
     """The form as text, its names by what they stand for."""
     if len(form.names) == 1 and form == Affine.of(form.names[0]):
         return known.get(form.names[0], form.names[0])
-    return re.sub(r"[A-Za-z_][\w.]*", lambda found: _bracketed(known.get(found.group(), found.group())), str(form))
+    return re.sub(r"[A-Za-z_][\w.]*", lambda match: _bracketed(known.get(match.group(), match.group())), str(form))
 
 
 def _bracketed(text: str) -> str:

@@ -14,8 +14,9 @@ from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import FunctionType, Scalar, TensorType, Type
+from runtime.element_types import DTYPES
 from runtime.records import frozen
-from runtime.tensor import DTYPES, Tensor, numpy_dtype
+from runtime.tensor import Tensor, numpy_dtype
 
 FORM = "write `A=4096x4096:bf16` for a tensor, `A=4096:f32@4` for one that begins at a multiple of 4 bytes only, and `n=5` for a number"
 
@@ -153,8 +154,8 @@ def _zeros(name: str, text: str, extents: tuple[int, ...], dtype: np.dtype[Any],
 
 
 def _listed(names: Iterable[str]) -> str:
-    found = [f"`{name}`" for name in names]
-    return " and ".join([", ".join(found[:-1]), found[-1]]) if len(found) > 1 else "".join(found)
+    quoted = [f"`{name}`" for name in names]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else "".join(quoted)
 
 
 def _unreadable(text: str) -> ZyntaxError:

@@ -4,7 +4,7 @@ from compiler.backends.nvptx.disassemble import disassemble
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.hir.module import HirFunction, HirModule
 from compiler.hir.text import print_module
-from compiler.launch.emulator import ThreadKernel
+from compiler.launch.thread_kernels import ThreadKernel
 from compiler.passes.pipelines import NEST
 from compiler.schedule.gpu.choose import specialised_field
 from compiler.targets.cpu import before_machines

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from compiler.launch.emulator import ThreadKernel
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.recorded import LaunchedKernel
-from compiler.options import DriverOptions
+from compiler.launch.thread_kernels import ThreadKernel
+from compiler.options import CompileOptions
 from compiler.passes.pipelines import PassTimes
 from compiler.source import Sources
 from compiler.typed_ast import nodes
@@ -38,7 +38,7 @@ class ShownProgram:
     name: str
     kernels: Sequence[ShownKernel]
     sources: Sources
-    options: DriverOptions
+    options: CompileOptions
     times: PassTimes
 
 

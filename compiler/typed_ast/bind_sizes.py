@@ -1,7 +1,7 @@
 """Sizes at a call: arguments against the shapes of parameters, size names bound to extents, the result's shape from them."""
 
-from compiler.diagnostics import Diagnostic, Label
-from compiler.typed_ast.context import Checker, leaves
+from compiler.diagnostics import Label
+from compiler.typed_ast.checker import Checker, leaves
 from compiler.typed_ast.conversions import Fit, fit, is_silent
 from compiler.typed_ast.nodes import Argument, Expression, ListLiteral, Name
 from compiler.typed_ast.scope import Scope, UserFunction, name_place
@@ -59,14 +59,12 @@ def check_argument(
         return True
     if len(have) != len(want):
         checker.report(
-            Diagnostic(
-                "0301",
-                f"shapes do not fit: `{function.name}` takes {wanted}, found {found}",
-                argument.value.span,
-                f"it has {len(have)} axes, not {len(want)}" if len(have) != 1 else f"it has 1 axis, not {len(want)}",
-                (reason,),
-                notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
-            )
+            "0301",
+            f"shapes do not fit: `{function.name}` takes {wanted}, found {found}",
+            argument.value.span,
+            f"it has {len(have)} axes, not {len(want)}" if len(have) != 1 else f"it has 1 axis, not {len(want)}",
+            (reason,),
+            notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
         )
         return False
     for axis, (dim, form) in enumerate(zip(have, want, strict=True)):
@@ -106,13 +104,11 @@ def _bind(
             bound[name] = ShapeExpr((), difference.value // coefficient)
         elif difference.value is not None:
             checker.report(
-                Diagnostic(
-                    "0301",
-                    f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, and no {name} makes {form} of it",
-                    argument.value.span,
-                    f"this is {found}",
-                    (reason,),
-                )
+                "0301",
+                f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, and no {name} makes {form} of it",
+                argument.value.span,
+                f"this is {found}",
+                (reason,),
             )
             return False
         if name in bound:
@@ -127,26 +123,22 @@ def _bind(
         name = form.terms[0][0]
         first, words = origins[name]
         checker.report(
-            Diagnostic(
-                "0302",
-                f"size `{name}` is bound to two values",
-                argument.value.span,
-                f"{label}: {name} = {dim}",
-                (Label(first.value.span, words), Label(name_place(function.node), f"declared `{signature(checker, function)}`")),
-                hint=f"`{name}` is one number in each call of `{function.name}`",
-            )
+            "0302",
+            f"size `{name}` is bound to two values",
+            argument.value.span,
+            f"{label}: {name} = {dim}",
+            (Label(first.value.span, words), Label(name_place(function.node), f"declared `{signature(checker, function)}`")),
+            hint=f"`{name}` is one number in each call of `{function.name}`",
         )
         return False
     where = "".join(f", with {name} = {bound[name]}" for name, _ in form.terms)
     checker.report(
-        Diagnostic(
-            "0301",
-            f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, but `{function.name}` takes {form}{where}",
-            argument.value.span,
-            f"this is {found}",
-            (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
-            notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found, argument.value)}"),
-        )
+        "0301",
+        f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, but `{function.name}` takes {form}{where}",
+        argument.value.span,
+        f"this is {found}",
+        (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
+        notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found, argument.value)}"),
     )
     return False
 

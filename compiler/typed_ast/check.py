@@ -1,7 +1,7 @@
 """The checker: a program's names, types and shapes. Reports every error of a file, one for each cause, and returns the tree anew
 with its types filled in. It does not look into compute bodies: the rule that it is given does."""
 
-from compiler.diagnostics import Diagnostic, Diagnostics, Label
+from compiler.diagnostics import Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import (
     infer_await,
@@ -15,8 +15,10 @@ from compiler.typed_ast import (
     infer_values,
     later,
 )
-from compiler.typed_ast.context import Checker, ComputeOutcome, ComputeRule, FindModule, unknown_compute
+from compiler.typed_ast.checker import ZYNML_RULES, Checker, CheckerOf, ComputeOutcome, ComputeRule, FindModule, Frame, unknown_compute
+from compiler.typed_ast.declarations import declared_twice
 from compiler.typed_ast.library import Library
+from compiler.typed_ast.meaning import Meaning
 from compiler.typed_ast.nodes import (
     BindingPattern,
     Compute,
@@ -35,6 +37,7 @@ from compiler.typed_ast.nodes import (
     TypeAlias,
 )
 from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.rules import CORE
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.shadowed import shadowed
 from compiler.typed_ast.types import UNKNOWN
@@ -53,7 +56,8 @@ RULE_FILES = (
     infer_values,
     later,
 )
-"""Importing them fills the tables of rules."""
+"""Importing them fills the table of rules."""
+ZYNML = Meaning(CORE.extended(ZYNML_RULES), later.REFUSES)
 
 
 @frozen
@@ -69,7 +73,16 @@ def check(
 ) -> CheckedProgram:
     """Checks one file against a library. Never raises for what is wrong with the program. `find_module` says whether an imported
     module has a file; without it any import is believed."""
-    checker = Checker(library, compute_rule, Diagnostics(), infer_functions.generic_result, find_module=find_module, program=program)
+    checker: Checker = CheckerOf(
+        ZYNML,
+        Frame(top=True),
+        None,
+        library=library,
+        compute_rule=compute_rule,
+        check_function=infer_functions.generic_result,
+        find_module=find_module,
+        program=program,
+    )
     _declare_types(checker, program)
     checker.statements(program.statements, _top_scope(program, checker))
     match program.statements[-1:]:
@@ -78,37 +91,24 @@ def check(
     checker.analyse_blocks()
     typed = rebuild(program, checker.findings.types, checker.findings.kernels)
     for warning in unawaited(typed):
-        checker.report(warning)
+        checker.add(warning)
     if library.warns_of_shadowing:
         for warning in shadowed(program, library):
-            checker.report(warning)
+            checker.add(warning)
     return CheckedProgram(typed, checker.diagnostics)
 
 
 def _declare_types(checker: Checker, program: Program) -> None:
     """Tells of the program's type names before anything uses them."""
-    aliases: dict[str, TypeAlias] = {}
     for statement in program.statements:
         match statement:
-            case TypeAlias(name=name):
-                before = aliases.setdefault(name, statement)
-                if before is not statement:
-                    checker.report(
-                        Diagnostic(
-                            "0210",
-                            f"type `{name}` is defined twice",
-                            statement.span,
-                            "",
-                            (Label(before.span, "first defined here"),),
-                            hint="rename one of them",
-                        )
-                    )
+            case TypeAlias():
+                first = checker.declarations.declare(statement)
+                if first is not None:
+                    checker.add(declared_twice(statement, first))
             case Struct() | EnumDeclaration() | Trait() | Impl() | LaterDeclaration():
                 later.declare(checker, statement)
-    generic = {name for name, alias in aliases.items() if alias.type_parameters}
-    checker.resolver.aliases = {name: alias.target for name, alias in aliases.items() if name not in generic}
-    checker.resolver.later |= generic
-    for alias in aliases.values():
+    for alias in checker.declarations.aliases.values():
         if alias.type_parameters:
             checker.later("a type with type parameters", alias.span, "write one `type` for each use")
         else:
@@ -126,7 +126,7 @@ def _top_scope(program: Program, checker: Checker) -> Scope:
             places.setdefault(name, span)
 
     def unknown(name: str) -> Variable:
-        return Variable(name, UNKNOWN, places[name], VariableKind.MUTABLE, declared=True, frame=checker.frame)
+        return Variable(name, UNKNOWN, VariableKind.MUTABLE, places[name], declared=True, frame=checker.frame)
 
     checker.top_names = places
     top = Scope()

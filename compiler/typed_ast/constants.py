@@ -17,7 +17,7 @@ from compiler.typed_ast.nodes import (
     Unary,
     UnitNumber,
 )
-from compiler.typed_ast.scope import NO_CONSTANT, Scope, Variable
+from compiler.typed_ast.scope import Scope, Variable
 from compiler.typed_ast.walk import walk
 
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -35,7 +35,7 @@ def constant(node: Expression, scope: Scope | None = None) -> object:
             return _bytes(text, unit)
         case Name(name=name) if scope is not None:
             entry = scope.find(name)
-            if isinstance(entry, Variable) and entry.constant is not NO_CONSTANT:
+            if isinstance(entry, Variable):
                 return entry.constant
         case Unary(operator="-", operand=operand):
             number = constant(operand, scope)
@@ -48,6 +48,12 @@ def constant(node: Expression, scope: Scope | None = None) -> object:
         case Binary():
             return _arithmetic(node, scope)
     return None
+
+
+def whole_constant(node: Expression, scope: Scope | None = None) -> int | None:
+    """The constant, where it is a whole number."""
+    value = constant(node, scope)
+    return value if type(value) is int else None
 
 
 def duration(node: Expression) -> int | None:
@@ -76,20 +82,28 @@ def names_needing_values(compute: Compute) -> frozenset[str]:
 def _arithmetic(node: Binary, scope: Scope | None) -> int | None:
     if node.operator not in ("+", "-", "*", "/", "%"):
         return None
-    a, b = constant(node.left, scope), constant(node.right, scope)
-    if type(a) is not int or type(b) is not int or max(abs(a), abs(b)) > _LARGEST:
+    b = constant(node.right, scope)  # First the short side of a long chain.
+    a = constant(node.left, scope) if type(b) is int else None
+    if type(a) is not int or type(b) is not int or max(abs(a), abs(b)) > _LARGEST or (node.operator in "/%" and b == 0):
         return None
-    match node.operator:
+    return whole_result(node.operator, a, b)
+
+
+def whole_result(operator: str, a: int, b: int) -> int:
+    """Of `+ - * / %`, as they are of ints without an end; b isn't 0 where it divides."""
+    match operator:
         case "+":
             return a + b
         case "-":
             return a - b
         case "*":
             return a * b
-    if b == 0:
-        return None
-    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return quotient if node.operator == "/" else a - b * quotient
+    return quotient(a, b) if operator == "/" else a - b * quotient(a, b)
+
+
+def quotient(a: int, b: int) -> int:
+    """a / b, cut toward zero; b isn't 0."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def _bytes(text: str, unit: str) -> int | None:
@@ -101,6 +115,3 @@ def _bytes(text: str, unit: str) -> int | None:
     except ValueError:
         return None
     return int(number * factor) if number * factor < 1 << 62 else None
-
-
-__all__ = ["NANOSECONDS", "constant", "duration", "names_needing_values", "walk"]

@@ -4,6 +4,7 @@ Shapes are the business of shapes.py; here two tensors fit when their elements d
 from enum import Enum
 
 from compiler.typed_ast.shapes import join_shapes
+from compiler.typed_ast.type_parts import inner_types, outline
 from compiler.typed_ast.types import (
     CHAR,
     ERROR,
@@ -16,10 +17,13 @@ from compiler.typed_ast.types import (
     FutureType,
     ListType,
     NeverType,
+    NoneType,
+    OptionType,
     Scalar,
     TensorType,
     TupleType,
     Type,
+    TypeVariable,
     UnknownType,
 )
 
@@ -126,19 +130,30 @@ def fit(found: Type, expected: Type, value: object = None) -> Fit:
             return _element_fit(found, expected.element) if expected.shape.rank in (None, 0) else Fit.NO
         case ListType(), TensorType():
             return _list_fit(list_leaf(found), expected.element)
-        case ListType(element=a), ListType(element=b):
-            return _element_fit(a, b)
-        case TupleType(elements=a), TupleType(elements=b):
-            if len(a) != len(b):
-                return Fit.NO
-            return max((fit(x, y) for x, y in zip(a, b, strict=True)), key=list(Fit).index, default=Fit.YES)
-        case FutureType(value=a), FutureType(value=b):
-            return fit(a, b)
         case FunctionType(parameters=a), FunctionType(parameters=b):
             return Fit.YES if len(a) == len(b) else Fit.NO
-    if {found, expected} == {CHAR, STRING}:
+        case Scalar(weak=True), TypeVariable(bound="Number"):
+            return Fit.YES if found.dtype.is_int else Fit.NO
+        case NoneType(), OptionType():
+            return Fit.YES
+        case _, OptionType(value=inner) if not isinstance(found, OptionType):
+            return fit(found, inner, value)
+    if {found, expected} == {CHAR, STRING} or found.may_be(expected):
         return Fit.YES
+    inside = inner_types(found)
+    if inside and outline(found) == outline(expected):
+        return max((fit(a, b) for a, b in zip(inside, inner_types(expected), strict=True)), key=list(Fit).index)
     return Fit.NO
+
+
+def fits(found: Type, expected: Type) -> bool:
+    """Whether a value of one type stands as it is, or widened without loss, where the other is expected."""
+    return fit(found, expected) is Fit.YES
+
+
+def place_of(expected: Type | None) -> Type | None:
+    """What a literal becomes where `T?` is expected: a `T`."""
+    return place_of(expected.value) if isinstance(expected, OptionType) else expected
 
 
 def _element_fit(found: Type, expected: Type) -> Fit:

@@ -1,8 +1,8 @@
 """`await`: of one future its value, of `all` every value, of `any` which is there first and its value; within a time or else."""
 
-from compiler.diagnostics import Diagnostic, Label
+from compiler.diagnostics import Label
+from compiler.typed_ast.checker import Checker, infers
 from compiler.typed_ast.constants import duration
-from compiler.typed_ast.context import Checker, infers
 from compiler.typed_ast.conversions import clash, is_silent, join
 from compiler.typed_ast.nodes import Await, Awaited, Expression
 from compiler.typed_ast.scope import Scope
@@ -10,11 +10,11 @@ from compiler.typed_ast.types import ERROR, I64, UNKNOWN, FutureType, ListType, 
 
 
 @infers(Await)
-def awaited(checker: Checker, node: Await, scope: Scope, expected: Type | None) -> Type:
+def awaited(checker: Checker, node: Await, scope: Scope, expected: Type | None, used: bool) -> Type:
     found = [checker.infer(future, scope) for future in node.futures]
     if node.timeout is not None and duration(node.timeout) is None:
         message = "the limit of `timeout` is a duration"
-        checker.report(Diagnostic("0203", message, node.timeout.span, hint="write a number and a unit, one of ns us ms s m h d: `500ms`"))
+        checker.report("0203", message, node.timeout.span, hint="write a number and a unit, one of ns us ms s m h d: `500ms`")
     if node.which is Awaited.ONE:
         value = _value(checker, found[0], node.futures[0], node.which)
     else:
@@ -33,7 +33,7 @@ def _value(checker: Checker, found: Type, node: Expression, which: Awaited) -> T
         word, hint = f"`await {which.value}`", "name futures only"
     elif _holds_futures(found):
         hint = "`await all(...)` waits for every one, `await any(...)` for the first"
-    return checker.report(Diagnostic("0203", f"{word} takes a future, not {found}", node.span, f"this is {found}", hint=hint))
+    return checker.report("0203", f"{word} takes a future, not {found}", node.span, f"this is {found}", hint=hint)
 
 
 def _holds_futures(found: Type) -> bool:
@@ -50,7 +50,7 @@ def _values(checker: Checker, node: Await, found: list[Type]) -> Type:
     word = f"await {node.which.value}"
     if not found:
         message = f"`{word}()` names no future"
-        return checker.report(Diagnostic("0204", message, node.span, hint=f"give it a list, or several: `{word}(f, g)`"))
+        return checker.report("0204", message, node.span, hint=f"give it a list, or several: `{word}(f, g)`")
     if len(found) > 1:
         parts = [_value(checker, each, future, node.which) for each, future in zip(found, node.futures, strict=True)]
         return _outcome(node.which, TupleType(tuple(parts)))
@@ -67,7 +67,7 @@ def _values(checker: Checker, node: Await, found: list[Type]) -> Type:
         return ERROR if only == ERROR else UNKNOWN
     hint = "`await f` waits for one future" if isinstance(only, FutureType) else None
     message = f"`{word}` takes a list of futures, or several, not {only}"
-    return checker.report(Diagnostic("0203", message, node.futures[0].span, f"this is {only}", hint=hint))
+    return checker.report("0203", message, node.futures[0].span, f"this is {only}", hint=hint)
 
 
 def _outcome(which: Awaited, values: ListType | TupleType) -> Type:
@@ -90,12 +90,10 @@ def _or_else(checker: Checker, node: Await, otherwise: Expression, value: Type, 
     instead = checker.infer(otherwise, scope, value)
     if clash(value, instead):
         return checker.report(
-            Diagnostic(
-                "0203",
-                f"`else` gives what the future gives: expected {value}, found {instead}",
-                otherwise.span,
-                f"this is {instead}",
-                (Label(node.futures[0].span, f"the value is {value}"),),
-            )
+            "0203",
+            f"`else` gives what the future gives: expected {value}, found {instead}",
+            otherwise.span,
+            f"this is {instead}",
+            (Label(node.futures[0].span, f"the value is {value}"),),
         )
     return join(value, instead)

@@ -4,7 +4,7 @@ infer_functions.py."""
 from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.bind_sizes import ragged_rows
-from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
+from compiler.typed_ast.checker import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import is_silent, list_leaf
 from compiler.typed_ast.elsewhere import METHODS
 from compiler.typed_ast.infer_functions import call_user_function
@@ -34,7 +34,7 @@ from compiler.typed_ast.types import (
 
 
 @infers(Call)
-def call(checker: Checker, node: Call, scope: Scope, expected: Type | None) -> Type:
+def call(checker: Checker, node: Call, scope: Scope, expected: Type | None, used: bool) -> Type:
     if node.type_arguments:
         infer_arguments(checker, node, scope)
         return checker.later("a call with type arguments", node.span, "leave them out: types are found from the arguments")
@@ -50,7 +50,7 @@ def call(checker: Checker, node: Call, scope: Scope, expected: Type | None) -> T
             if segments[0] == "extern":
                 hint = did_you_mean(name, checker.library.functions)
                 message = f"there is no runtime function `{name}`"
-                return checker.report(Diagnostic("0201", message, node.function.span, "not found", hint=hint))
+                return checker.report("0201", message, node.function.span, "not found", hint=hint)
             return unknown_path(checker, node.function, scope)
         case Field():
             return _call_method(checker, node, node.function, scope)
@@ -81,18 +81,14 @@ def _call_value(checker: Checker, node: Call, function: Type, scope: Scope) -> T
         infer_arguments(checker, node, scope)
         if is_silent(function):
             return function if function == ERROR else UNKNOWN
-        return checker.report(
-            Diagnostic("0203", f"only a function can be called, and this is {function}", node.function.span, f"this is {function}")
-        )
+        return checker.report("0203", f"only a function can be called, and this is {function}", node.function.span, f"this is {function}")
     if len(node.arguments) != len(function.parameters):
         infer_arguments(checker, node, scope)
         wants, given = len(function.parameters), len(node.arguments)
         plural = "argument" if wants == 1 else "arguments"
         are = "is" if given == 1 else "are"
         return checker.report(
-            Diagnostic(
-                "0204", f"the function takes {wants} {plural}, but {given} {are} given", node.span, notes=(f"its type is `{function}`",)
-            )
+            "0204", f"the function takes {wants} {plural}, but {given} {are} given", node.span, notes=(f"its type is `{function}`",)
         )
     for argument, wanted in zip(node.arguments, function.parameters, strict=True):
         checker.value(argument.value, scope, wanted)
@@ -108,7 +104,7 @@ def _report_ragged(checker: Checker, short: ListLiteral, first: ListLiteral) -> 
     message = f"rows differ in length: this one has {given} element{'' if given == 1 else 's'}, and the first has {wanted}"
     others = (Label(first.span, "the first row"),)
     lacks = f"{'add' if given < wanted else 'remove'} {abs(wanted - given)} element{'' if abs(wanted - given) == 1 else 's'} here"
-    return checker.report(Diagnostic("0301", message, short.span, "", others, hint=lacks))
+    return checker.report("0301", message, short.span, "", others, hint=lacks)
 
 
 # ---- the library -----------------------------------------------------------------------------------------------------
@@ -121,7 +117,7 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
     matched = match_arguments(slots, node, Callee(function.name, function.signature))
     found = {id(a): checker.infer(a.value, scope) for a in node.arguments}
     if isinstance(matched, Diagnostic):
-        return checker.report(matched)
+        return checker.add(matched)
     if function.name in _OF_NESTED_LISTS and node.arguments and (rows := ragged_rows(node.arguments[0].value)) is not None:
         return _report_ragged(checker, *rows)
     if ERROR in found.values() or not _are_there(checker, function, receiver, node, found):
@@ -152,7 +148,7 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
     except TypeFault as fault:
         where = matched.get(fault.parameter or "")
         span = place(where[0]) if where else node.span
-        return checker.report(Diagnostic(fault.code, fault.message, span, fault.label, hint=fault.hint))
+        return checker.report(fault.code, fault.message, span, fault.label, hint=fault.hint)
 
 
 def _are_there(checker: Checker, function: LibraryFunction, receiver: Type | None, node: Call, found: dict[int, Type]) -> bool:
@@ -163,7 +159,7 @@ def _are_there(checker: Checker, function: LibraryFunction, receiver: Type | Non
     for argument in pending:
         kind = found[id(argument)]
         message = f"`{function.name}` takes values, not {kind}"
-        checker.report(Diagnostic("0203", message, argument.value.span, f"this is {kind}", hint=AWAIT_HINT))
+        checker.report("0203", message, argument.value.span, f"this is {kind}", hint=AWAIT_HINT)
     return not pending
 
 
@@ -193,14 +189,12 @@ def _accepts(checker: Checker, function: LibraryFunction, name: str, words: str,
     if isinstance(found, Scalar) and found.dtype.is_float and "int" in wanted:
         hint = "write `... as i64`"
     checker.report(
-        Diagnostic(
-            "0203",
-            f"`{name}` of `{function.name}` is {words}, not {found}",
-            argument.value.span,
-            f"this is {found}",
-            notes=(f"its signature is `{function.signature}`",),
-            hint=hint,
-        )
+        "0203",
+        f"`{name}` of `{function.name}` is {words}, not {found}",
+        argument.value.span,
+        f"this is {found}",
+        notes=(f"its signature is `{function.signature}`",),
+        hint=hint,
     )
     return False
 
@@ -246,10 +240,10 @@ def _call_method(checker: Checker, node: Call, target: Field, scope: Scope) -> T
             return receiver if receiver == ERROR else UNKNOWN
         if isinstance(receiver, UnitType):
             message = f"`()` has no method `{target.name}`: the value before the point is nothing"
-            return checker.report(Diagnostic("0202", message, target.span))
+            return checker.report("0202", message, target.span)
         hint = AWAIT_HINT if isinstance(receiver, FutureType) else None
         message = f"{receiver} has no method `{target.name}`"
-        return checker.report(Diagnostic("0202", message, target.span, f"the value is {receiver}", hint=hint))
+        return checker.report("0202", message, target.span, f"the value is {receiver}", hint=hint)
     function = checker.library.methods.get((kind, target.name))
     if function is not None:
         if function.mutates:
@@ -272,7 +266,7 @@ def _module_function(checker: Checker, target: Field, scope: Scope) -> LibraryFu
 
 def _no_method(checker: Checker, target: Field, receiver: Type, kind: str, scope: Scope) -> Type:
     name = target.name
-    if name in checker.later_methods:
+    if name in checker.declarations.method_names:
         return ERROR
     if isinstance(receiver, TensorType) and receiver.shape.rank is None and any(method == name for _, method in checker.library.methods):
         return UNKNOWN
@@ -286,9 +280,7 @@ def _no_method(checker: Checker, target: Field, receiver: Type, kind: str, scope
     if hint is None and methods:
         shown = sorted(methods)
         hint = "it has " + ", ".join(f"`{m}`" for m in shown[:12]) + (", ..." if len(shown) > 12 else "")
-    return checker.report(
-        Diagnostic("0202", f"{_article(receiver)} has no method `{name}`", target.span, f"the value is {receiver}", hint=hint)
-    )
+    return checker.report("0202", f"{_article(receiver)} has no method `{name}`", target.span, f"the value is {receiver}", hint=hint)
 
 
 def _article(receiver: Type) -> str:

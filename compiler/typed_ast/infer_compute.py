@@ -5,8 +5,8 @@ import attrs
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast.annotations import kernel_metadata
+from compiler.typed_ast.checker import Checker, infers
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.context import Checker, infers
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.infer_statements import require_mutable
 from compiler.typed_ast.nodes import Compute, Name
@@ -17,36 +17,34 @@ from compiler.typed_ast.walk import walk
 
 
 @infers(Compute)
-def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None) -> Type:
+def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None, used: bool) -> Type:
     good = True
     seen: dict[str, Span] = {}
     for given in node.inputs:
         found = checker.infer(given.value, scope)
         good &= found != ERROR
         if isinstance(found, FutureType):
-            checker.report(_no_value_yet(given.name, found, given.value.span))
+            checker.add(_no_value_yet(given.name, found, given.value.span))
             good = False
         if found == UNIT:
-            checker.report(Diagnostic("0203", f"input `{given.name}` has no value: this is ()", given.value.span))
+            checker.report("0203", f"input `{given.name}` has no value: this is ()", given.value.span)
             good = False
         if given.mutable:
             require_mutable(checker, given.value, scope, "this changes")
         if given.name in seen:
             checker.report(
-                Diagnostic(
-                    "0210",
-                    f"input `{given.name}` is given twice",
-                    given.span,
-                    "",
-                    (Label(seen[given.name], "first given here"),),
-                    hint="name one of them: `other = ...`",
-                )
+                "0210",
+                f"input `{given.name}` is given twice",
+                given.span,
+                "",
+                (Label(seen[given.name], "first given here"),),
+                hint="name one of them: `other = ...`",
             )
             good = False
         seen.setdefault(given.name, given.span)
     metadata, faults = kernel_metadata(node, lambda value: constant(value, scope))
     for fault in faults:
-        checker.report(fault)
+        checker.add(fault)
     checker.findings.kernels[id(node)] = metadata
     good &= _captures_values(checker, node, scope)
     if faults or not good:
@@ -64,7 +62,7 @@ def _captures_values(checker: Checker, node: Compute, scope: Scope) -> bool:
     futures = [name for name in free_names(node) if isinstance(types.get(name), FutureType)]
     for name in futures:
         place = next((part.span for part in walk(node.body) if isinstance(part, Name) and part.name == name), node.span)
-        checker.report(_no_value_yet(name, types[name], place))
+        checker.add(_no_value_yet(name, types[name], place))
     return not futures
 
 

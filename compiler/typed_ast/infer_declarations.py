@@ -1,9 +1,9 @@
 """Declarations that need a check of their own: `param`, `config`, `import`, `test`, `render`."""
 
-from compiler.diagnostics import Diagnostic, Label
+from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
+from compiler.typed_ast.checker import Checker, checks
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.context import Checker, checks
 from compiler.typed_ast.conversions import Fit, fit, strong
 from compiler.typed_ast.elsewhere import MODULES
 from compiler.typed_ast.kernel import FLOATS
@@ -44,7 +44,7 @@ def test_block(checker: Checker, node: Test, scope: Scope) -> Type:
 def render(checker: Checker, node: Render, scope: Scope) -> Type:
     found = checker.infer(node.value, scope)
     if found == UNIT:
-        checker.report(Diagnostic("0203", "there is nothing to render: the value is ()", node.value.span))
+        checker.report("0203", "there is nothing to render: the value is ()", node.value.span)
     for option in node.options:
         checker.infer(option.value, scope)
     return UNIT
@@ -58,11 +58,9 @@ def config(checker: Checker, node: Config, scope: Scope) -> Type:
         checker.infer(entry.value, scope)
         if entry.name not in CONFIG_KEYS:
             hint = did_you_mean(entry.name, CONFIG_KEYS) or "keys are " + ", ".join(f"`{k}`" for k in CONFIG_KEYS)
-            checker.report(Diagnostic("0202", f"`config` has no key `{entry.name}`", span, hint=hint))
+            checker.report("0202", f"`config` has no key `{entry.name}`", span, hint=hint)
         elif entry.name in seen:
-            checker.report(
-                Diagnostic("0210", f"key `{entry.name}` is given twice", span, "", (Label(seen[entry.name], "first given here"),))
-            )
+            checker.report("0210", f"key `{entry.name}` is given twice", span, "", (Label(seen[entry.name], "first given here"),))
         seen.setdefault(entry.name, span)
         _config_value(checker, entry)
     return UNIT
@@ -72,14 +70,14 @@ def _config_value(checker: Checker, entry: FieldValue) -> None:
     value, found = constant(entry.value), checker.type_of(entry.value)
     if entry.name == "seed":
         if fit(found, I64) is Fit.NO or isinstance(value, float):
-            checker.report(Diagnostic("0203", f"`seed` is an int, not {found}", entry.value.span, f"this is {found}"))
+            checker.report("0203", f"`seed` is an int, not {found}", entry.value.span, f"this is {found}")
     elif entry.name == "floats":
         if value not in FLOATS:
             said = " or ".join(f'"{word}"' for word in FLOATS)
-            checker.report(Diagnostic("0203", f"`floats` is {said}, written out", entry.value.span))
+            checker.report("0203", f"`floats` is {said}, written out", entry.value.span)
     elif entry.name in CONFIG_KEYS:
         if fit(found, STRING) is Fit.NO:
-            checker.report(Diagnostic("0203", f"`{entry.name}` is a String, not {found}", entry.value.span, f"this is {found}"))
+            checker.report("0203", f"`{entry.name}` is a String, not {found}", entry.value.span, f"this is {found}")
         elif entry.name != "precision" and isinstance(value, str):
             checker.resolver.device(value, entry.value.span)
         elif isinstance(value, str) and value != "f32":
@@ -97,9 +95,7 @@ def configured_floats(program: Program) -> str | None:
 def program_parameter(checker: Checker, node: ProgramParameter, scope: Scope) -> Type:
     before = scope.entries.get(node.name)
     if isinstance(before, Variable) and before.kind is VariableKind.PROGRAM_PARAMETER:
-        checker.report(
-            Diagnostic("0210", f"`param {node.name}` is defined twice", node.span, "", (Label(before.span, "first defined here"),))
-        )
+        checker.report("0210", f"`param {node.name}` is defined twice", node.span, "", (Label(before.span, "first defined here"),))
     found: Type
     if node.annotation is not None:
         found = checker.resolver.resolve(node.annotation)
@@ -108,7 +104,7 @@ def program_parameter(checker: Checker, node: ProgramParameter, scope: Scope) ->
         found = strong(checker.infer(node.default, scope))
     if node.range is not None:
         _check_default(checker, node, scope)
-    scope.entries[node.name] = Variable(node.name, found, node.span, VariableKind.PROGRAM_PARAMETER, True, frame=checker.frame)
+    scope.entries[node.name] = Variable(node.name, found, VariableKind.PROGRAM_PARAMETER, node.span, declared=True, frame=checker.frame)
     return UNIT
 
 
@@ -124,13 +120,11 @@ def _check_default(checker: Checker, node: ProgramParameter, scope: Scope) -> No
         return
     if value < low or value > high or (value == high and not node.range.inclusive and isinstance(node.default, IntLiteral)):
         checker.report(
-            Diagnostic(
-                "0305",
-                f"the default {value} is outside the range of `{node.name}`",
-                node.default.span,
-                "",
-                (Label(node.range.span, "the range"),),
-            )
+            "0305",
+            f"the default {value} is outside the range of `{node.name}`",
+            node.default.span,
+            "",
+            (Label(node.range.span, "the range"),),
         )
 
 
@@ -145,7 +139,7 @@ def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
         hint = did_you_mean(module, checker.library.modules) or "a module is a program file beside this one"
         if node.module[0] in MODULES:
             hint = "leave the line out: the library's functions are always there"
-        found = checker.report(Diagnostic("0202", f"there is no module `{module}`", node.span, "not found", hint=hint))
+        found = checker.report("0202", f"there is no module `{module}`", node.span, "not found", hint=hint)
     if node.form is ImportForm.EVERYTHING:
         checker.open_names = checker.open_names or not known
         return UNIT
@@ -154,9 +148,9 @@ def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
             if node.form is ImportForm.NAMES:
                 _import_name(checker, node, module, name, scope)
             elif node.alias is not None:
-                scope.entries[name] = Variable(name, UNKNOWN, node.span, VariableKind.LET, frame=checker.frame)
+                scope.entries[name] = Variable(name, UNKNOWN, VariableKind.LET, node.span, frame=checker.frame)
         else:
-            scope.entries[name] = Variable(name, found, node.span, VariableKind.LET, frame=checker.frame)
+            scope.entries[name] = Variable(name, found, VariableKind.LET, node.span, frame=checker.frame)
     return UNIT
 
 
@@ -165,5 +159,5 @@ def _import_name(checker: Checker, node: Import, module: str, name: str, scope: 
     if name in functions or name in checker.library.constants or f"{module}::{name}" in functions or not checker.library.functions:
         return
     hint = did_you_mean(name, functions)
-    checker.report(Diagnostic("0202", f"module `{module}` has no `{name}`", node.span, hint=hint))
-    scope.entries[name] = Variable(name, ERROR, node.span, VariableKind.LET, frame=checker.frame)
+    checker.report("0202", f"module `{module}` has no `{name}`", node.span, hint=hint)
+    scope.entries[name] = Variable(name, ERROR, VariableKind.LET, node.span, frame=checker.frame)

@@ -7,7 +7,7 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
-from compiler.typed_ast.context import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, leaves
+from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, leaves
 from compiler.typed_ast.conversions import is_silent, join, strong
 from compiler.typed_ast.nodes import (
     Annotation,
@@ -59,7 +59,7 @@ def _check_body(checker: Checker, function: UserFunction, types: list[Type], fir
     resolver = checker.resolver
     if node.type_parameters:
         # Their declaration is reported; their uses are no further errors.
-        checker.resolver = attrs.evolve(resolver, later=resolver.later | {p.name for p in node.type_parameters})
+        checker.resolver = attrs.evolve(resolver, parameters=resolver.parameters | {p.name for p in node.type_parameters})
     try:
         return _check_body_here(checker, function, types, first)
     finally:
@@ -76,16 +76,16 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
     scope = function.scope.inner()
     for parameter, found in zip(node.parameters, types, strict=True):
         for name in sizes_in(found):
-            scope.entries.setdefault(name, Variable(name, WEAK_INT, parameter.span, VariableKind.SIZE, frame=frame))
+            scope.entries.setdefault(name, Variable(name, WEAK_INT, VariableKind.SIZE, parameter.span, frame=frame))
     for parameter, found in zip(node.parameters, types, strict=True):
         if first and parameter.annotation is not None:
             found = checker.resolver.resolve(parameter.annotation)
         if first and parameter.default is not None:
             reason = Label(parameter.annotation.span, "the type of the parameter") if parameter.annotation is not None else None
             checker.value(parameter.default, scope, found, reason)
-        kind = VariableKind.MUTABLE if parameter.mutable else VariableKind.PARAMETER
         declared = parameter.annotation is not None
-        scope.entries[parameter.name] = Variable(parameter.name, found, parameter.span, kind, declared, frame=frame)
+        variable = Variable(parameter.name, found, VariableKind.MUTABLE, parameter.span, declared=declared, frame=frame)
+        scope.entries[parameter.name] = variable
     if node.body is None:
         checker.frame = outer
         return result or UNKNOWN
@@ -122,7 +122,7 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
         _check_annotation(checker, annotation)
     if node.is_extern and node.name not in checker.library.functions:
         hint = did_you_mean(node.name, checker.library.functions)
-        checker.report(Diagnostic("0201", f"there is no runtime function `{node.name}`", name_place(node), "not found", hint=hint))
+        checker.report("0201", f"there is no runtime function `{node.name}`", name_place(node), "not found", hint=hint)
     checker.require_distinct(node.parameters)
 
 
@@ -148,21 +148,19 @@ def _check_annotation(checker: Checker, annotation: Annotation) -> None:
     elif name not in _ACCEPTED:
         known = [*_ACCEPTED, *_LATER]
         hint_text = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
-        checker.report(Diagnostic("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint_text))
+        checker.report("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint_text)
 
 
 def _require_result(checker: Checker, node: Function, body: Block, scope: Scope, result: Type, found: Type) -> None:
     reason = Label(checker.frame.declared, "the result is declared here")
     for end in open_ends(checker, body):
         checker.report(
-            Diagnostic(
-                "0209",
-                f"`{node.name}` returns {result}, but a path ends without a value",
-                end,
-                "this path ends here",
-                (reason,),
-                hint="end the path with a value or a `return`",
-            )
+            "0209",
+            f"`{node.name}` returns {result}, but a path ends without a value",
+            end,
+            "this path ends here",
+            (reason,),
+            hint="end the path with a value or a `return`",
         )
     for leaf in leaves(body):
         leaf_type = checker.type_of(leaf)
@@ -206,7 +204,7 @@ def call_user_function(checker: Checker, call: Call, function: UserFunction, sco
         wanted = {id(a): by_name[name] for name, given in matched.items() for a in given}
     found = {id(a): checker.infer(a.value, scope, wanted.get(id(a))) for a in call.arguments}
     if isinstance(matched, Diagnostic):
-        return checker.report(matched)
+        return checker.add(matched)
     bound: Bound = {}
     origins: dict[str, tuple[Argument, str]] = {}
     fits = True

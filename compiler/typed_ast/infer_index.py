@@ -1,10 +1,13 @@
 """Types of indexing, slicing and field access."""
 
-from compiler.diagnostics import Diagnostic
+from attrs import evolve
+
+from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import is_silent
+from compiler.typed_ast.meaning import TypeRules
 from compiler.typed_ast.nodes import EllipsisIndex, Expression, Field, Index, Name, Range, Slice
+from compiler.typed_ast.rules import CORE
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.shapes import describe, dims_of, shape_of, slice_extent
 from compiler.typed_ast.suggest import did_you_mean
@@ -24,9 +27,7 @@ from compiler.typed_ast.types import (
 )
 
 
-@infers(Index)
-def index(checker: Checker, node: Index, scope: Scope, expected: Type | None) -> Type:
-    value = checker.infer(node.value, scope)
+def index(checker: Checker, node: Index, value: Type, scope: Scope) -> Type:
     if is_silent(value):
         for item in node.indices:
             parts = (item.low, item.high, item.step) if isinstance(item, Slice) else (item,)
@@ -49,7 +50,7 @@ def index(checker: Checker, node: Index, scope: Scope, expected: Type | None) ->
         case TupleType(elements=elements):
             return _tuple(checker, node, elements, scope)
     hint = AWAIT_HINT if isinstance(value, FutureType) else None
-    return checker.report(Diagnostic("0203", f"{value} has no elements to index", node.value.span, f"this is {value}", hint=hint))
+    return checker.report("0203", f"{value} has no elements to index", node.value.span, f"this is {value}", hint=hint)
 
 
 def _index_kind(checker: Checker, item: Expression, scope: Scope) -> str:
@@ -71,16 +72,14 @@ def _index_kind(checker: Checker, item: Expression, scope: Scope) -> str:
     if isinstance(found, (TensorType, ListType, TupleType, RangeType)):
         return "unknown"
     hint = "write `... as i64`" if isinstance(found, Scalar) and found != BOOL else None
-    checker.report(Diagnostic("0407", f"an index is an int, not {found}", item.span, f"this is {found}", hint=hint))
+    checker.report("0407", f"an index is an int, not {found}", item.span, f"this is {found}", hint=hint)
     return "error"
 
 
 def _sequence(checker: Checker, node: Index, value: Type, element: Type, kinds: list[str]) -> Type:
     if len(kinds) != 1:
         hint = "a list of lists is indexed one after the other: `a[i][j]`" if isinstance(element, ListType) else None
-        return checker.report(
-            Diagnostic("0304", f"{value} takes 1 index, but {len(kinds)} are given", node.span, f"the value is {value}", hint=hint)
-        )
+        return checker.report("0304", f"{value} takes 1 index, but {len(kinds)} are given", node.span, f"the value is {value}", hint=hint)
     return value if kinds[0] == "slice" else UNKNOWN if kinds[0] == "unknown" else element
 
 
@@ -89,9 +88,7 @@ def _tuple(checker: Checker, node: Index, elements: tuple[Type, ...], scope: Sco
     if type(position) is not int:
         return UNKNOWN
     if not -len(elements) <= position < len(elements):
-        return checker.report(
-            Diagnostic("0305", f"index {position} is outside the tuple, which has {len(elements)} elements", node.indices[0].span)
-        )
+        return checker.report("0305", f"index {position} is outside the tuple, which has {len(elements)} elements", node.indices[0].span)
     return elements[position]
 
 
@@ -129,12 +126,10 @@ def _too_many(checker: Checker, node: Index, value: TensorType, given: int) -> T
     dims = dims_of(value.shape)
     assert dims is not None
     return checker.report(
-        Diagnostic(
-            "0304",
-            f"{given} indices for a tensor of {len(dims)} {'axis' if len(dims) == 1 else 'axes'}",
-            node.span,
-            f"the tensor is {describe(dims)}",
-        )
+        "0304",
+        f"{given} indices for a tensor of {len(dims)} {'axis' if len(dims) == 1 else 'axes'}",
+        node.span,
+        f"the tensor is {describe(dims)}",
     )
 
 
@@ -145,13 +140,11 @@ def _inside(checker: Checker, item: Expression, dim: ShapeExpr | None, axis: int
         return True
     span = f"{-extent} to {extent - 1}" if extent else "none, since the axis is empty"
     checker.report(
-        Diagnostic(
-            "0305",
-            f"index {position} is outside axis {axis}, which has {extent} {'element' if extent == 1 else 'elements'}",
-            item.span,
-            f"the tensor is {describe(dims_of(value.shape))}",
-            hint=f"valid indices: {span}",
-        )
+        "0305",
+        f"index {position} is outside axis {axis}, which has {extent} {'element' if extent == 1 else 'elements'}",
+        item.span,
+        f"the tensor is {describe(dims_of(value.shape))}",
+        hint=f"valid indices: {span}",
     )
     return False
 
@@ -185,36 +178,28 @@ def without_leading_axis(value: TensorType) -> Type:
     return value.element if len(dims) == 1 else TensorType(value.element, shape_of(dims[1:]), value.device)
 
 
-@infers(Field)
-def field_access(checker: Checker, node: Field, scope: Scope, expected: Type | None) -> Type:
-    if isinstance(node.value, Name) and scope.find(node.value.name) is None and node.value.name in checker.library.modules:
-        return UNKNOWN
-    value = checker.infer(node.value, scope)
+def unknown_field(checker: Checker, node: Field, value: Type) -> Type:
+    """Values have no fields but those of tuples; says how what is meant is called as a method."""
     if is_silent(value):
-        return value if value == ERROR else UNKNOWN
+        return UNKNOWN
     if isinstance(value, TupleType) and node.name.isdigit():
-        position = int(node.name)
-        if position < len(value.elements):
-            return value.elements[position]
+        if int(node.name) < len(value.elements):
+            return value.elements[int(node.name)]  # `.01` is `.1`
         return checker.report(
-            Diagnostic(
-                "0202",
-                f"the tuple has no element {position}: it has {len(value.elements)}",
-                node.span,
-                f"the value is {value}",
-                hint=f"elements are `.0` to `.{len(value.elements) - 1}`",
-            )
+            "0202",
+            f"the tuple has no element {int(node.name)}: it has {len(value.elements)}",
+            node.span,
+            f"the value is {value}",
+            hint=f"elements are `.0` to `.{len(value.elements) - 1}`",
         )
     kind = kind_of(value)
     if kind is not None and (kind, node.name) in checker.library.methods:
         return checker.report(
-            Diagnostic(
-                "0202",
-                f"`{node.name}` is a method of {value}, not a field",
-                node.span,
-                f"the value is {value}" if not isinstance(node.value, Name) else "",
-                hint=f"call it: `.{node.name}()`",
-            )
+            "0202",
+            f"`{node.name}` is a method of {value}, not a field",
+            node.span,
+            f"the value is {value}" if not isinstance(node.value, Name) else "",
+            hint=f"call it: `.{node.name}()`",
         )
     names = [method for owner, method in checker.library.methods if owner == kind]
     hint = did_you_mean(node.name, names)
@@ -222,7 +207,7 @@ def field_access(checker: Checker, node: Field, scope: Scope, expected: Type | N
         hint = "`.transpose()` swaps the axes"
     elif node.name in ("length", "count") and "len" in names:
         hint = "call it: `.len()`"
-    return checker.report(Diagnostic("0202", f"{value} has no field `{node.name}`", node.span, f"the value is {value}", hint=hint))
+    return checker.report("0202", f"{value} has no field `{node.name}`", node.span, f"the value is {value}", hint=hint)
 
 
 def kind_of(value: Type) -> str | None:
@@ -241,3 +226,9 @@ def kind_of(value: Type) -> str | None:
         case TupleType():
             return "tuple"
     return None
+
+
+ZYNML_RULES.kinds |= {
+    Type: TypeRules(index=index, unknown_field=unknown_field),
+    TupleType: evolve(CORE.kinds[TupleType], index=index, unknown_field=unknown_field),
+}

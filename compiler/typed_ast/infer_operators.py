@@ -1,10 +1,10 @@
 """Types of unary and binary operators: arithmetic and comparison of scalars, tensors with broadcasting, text, lists, logic."""
 
-from compiler.diagnostics import Diagnostic, Label
+from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
-from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
+from compiler.typed_ast.checker import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, promote, promote_scalars
-from compiler.typed_ast.nodes import Binary, Propagate, Unary
+from compiler.typed_ast.nodes import Binary, Unary
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.shapes import ShapeClash, broadcast, describe, dims_of, matmul, shape_of
 from compiler.typed_ast.types import (
@@ -25,6 +25,7 @@ from compiler.typed_ast.types import (
     Type,
     UnitType,
 )
+from compiler.typed_ast.weak_ints import DIVIDES_BY_ZERO, lost_remainder, remainder_fault, weak_int
 
 _ARITHMETIC = ("+", "-", "*", "/", "%", "**")
 _COMPARISON = ("==", "!=", "<", "<=", ">", ">=")
@@ -32,7 +33,7 @@ MAX_CHAIN = 2000
 
 
 @infers(Unary)
-def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None) -> Type:
+def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None, used: bool) -> Type:
     if node.operator == "not":
         checker.require_bool(node.operand, scope, "the operand of `not`")
         return BOOL
@@ -46,11 +47,11 @@ def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None) ->
         return found
     hint = AWAIT_HINT if isinstance(found, FutureType) else None
     message = f"operator `{node.operator}` is not defined for {found}"
-    return checker.report(Diagnostic("0208", message, node.span, f"this is {found}", hint=hint))
+    return checker.report("0208", message, node.span, f"this is {found}", hint=hint)
 
 
 @infers(Binary)
-def binary(checker: Checker, node: Binary, scope: Scope, expected: Type | None) -> Type:
+def binary(checker: Checker, node: Binary, scope: Scope, expected: Type | None, used: bool) -> Type:
     if node.operator == "??":
         return checker.later("`??`", _place(node), "test the value with `if`")
     if node.operator in ("and", "or"):
@@ -112,6 +113,10 @@ def _scalars(left: Type, right: Type) -> Scalar | None:
 def _arithmetic(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
     match left, right:
         case Scalar(dtype=a), Scalar(dtype=b) if DType.BOOL not in (a, b):
+            if (a.is_float or b.is_float) and (lost := lost_remainder(node.left) or lost_remainder(node.right)) is not None:
+                return checker.add(remainder_fault(lost))
+            if node.operator in ("/", "%") and a.is_int and b.is_int and weak_int(node.right) == 0:
+                return checker.report("0705", DIVIDES_BY_ZERO, node.span)
             return promote_scalars(left, right) or UNKNOWN
         case ((StringType() | CharType()), (StringType() | CharType())) if node.operator == "+":
             return STRING
@@ -139,7 +144,7 @@ def _compare(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
 def _membership(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
     if isinstance(right, (Scalar, UnitType, FunctionType)):
         return checker.report(
-            Diagnostic("0208", f"operator `in` is not defined for {left} and {right}", _place(node), "", _operands(node, left, right))
+            "0208", f"operator `in` is not defined for {left} and {right}", _place(node), "", _operands(node, left, right)
         )
     if isinstance(right, StringType) and not is_silent(left) and left not in (STRING, CHAR):
         return _undefined(checker, node, left, right)
@@ -161,14 +166,12 @@ def _undefined(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
     elif BOOL in (left, right) and isinstance(left, Scalar) and isinstance(right, Scalar):
         hint = "`b as i64` makes 0 or 1 of a bool"
     return checker.report(
-        Diagnostic(
-            "0208",
-            f"operator `{node.operator}` is not defined for {left} and {right}",
-            _place(node),
-            "",
-            _operands(node, left, right),
-            hint=hint,
-        )
+        "0208",
+        f"operator `{node.operator}` is not defined for {left} and {right}",
+        _place(node),
+        "",
+        _operands(node, left, right),
+        hint=hint,
     )
 
 
@@ -230,15 +233,13 @@ def shapes_differ(checker: Checker, node: Binary, left: Type, right: Type, where
         detail = f"axis {i} on the left is {a[where.left_axis]}, axis {j} on the right is {b[where.right_axis]}"
         hint = "counted from the last, axes are equal, or one of them is 1"
     return checker.report(
-        Diagnostic(
-            "0301",
-            f"shapes do not fit `{node.operator}`: {detail}",
-            _place(node),
-            "",
-            _operands(node, left, right),
-            notes=(f"left  {shown[0]}", f"right {shown[1]}"),
-            hint=hint,
-        )
+        "0301",
+        f"shapes do not fit `{node.operator}`: {detail}",
+        _place(node),
+        "",
+        _operands(node, left, right),
+        notes=(f"left  {shown[0]}", f"right {shown[1]}"),
+        hint=hint,
     )
 
 
@@ -253,8 +254,3 @@ def _matmul(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
     if dims == ():
         return element
     return TensorType(element, shape_of(dims), left.device if left.device == right.device else None)
-
-
-@infers(Propagate)
-def propagate(checker: Checker, node: Propagate, scope: Scope, expected: Type | None) -> Type:
-    return checker.later("`?` after a value", node.span, "return a tuple `(ok, value)` and test it with `if`")

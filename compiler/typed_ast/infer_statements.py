@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from compiler.diagnostics import Diagnostic, Label, Severity
+from compiler.diagnostics import Label, Severity
 from compiler.source import NOWHERE, Span
+from compiler.typed_ast.checker import Checker, checks, leaves
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.context import Checker, checks, leaves
 from compiler.typed_ast.conversions import clash, is_silent, join, strong
+from compiler.typed_ast.endless_loops import is_endless
 from compiler.typed_ast.infer_functions import refined
 from compiler.typed_ast.infer_operators import operate
 from compiler.typed_ast.infer_values import undefined
@@ -15,7 +16,6 @@ from compiler.typed_ast.nodes import (
     Assign,
     Binary,
     BindingPattern,
-    BoolLiteral,
     Break,
     Compute,
     Continue,
@@ -23,11 +23,9 @@ from compiler.typed_ast.nodes import (
     ExpressionStatement,
     Field,
     For,
-    Function,
     Index,
     Let,
     Name,
-    Node,
     Pattern,
     Return,
     SharedVariable,
@@ -37,7 +35,7 @@ from compiler.typed_ast.nodes import (
     WildcardPattern,
     Yield,
 )
-from compiler.typed_ast.scope import NO_CONSTANT, Scope, UserFunction, Variable, VariableKind
+from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ANY_TENSOR,
@@ -66,13 +64,11 @@ def warn_unused(checker: Checker, node: Compute) -> None:
     """A block whose value nobody uses does nothing, unless it updates an input."""
     if not any(given.mutable for given in node.inputs):
         checker.report(
-            Diagnostic(
-                "0604",
-                "the value of this `compute` block is not used",
-                Span(node.span.path, node.span.start, node.span.start + len("compute")),
-                hint="give it a name: `let y = compute(...)`",
-                severity=Severity.WARNING,
-            )
+            "0604",
+            "the value of this `compute` block is not used",
+            Span(node.span.path, node.span.start, node.span.start + len("compute")),
+            hint="give it a name: `let y = compute(...)`",
+            severity=Severity.WARNING,
         )
 
 
@@ -91,9 +87,11 @@ def let(checker: Checker, node: Let, scope: Scope) -> Type:
             found = checker.value(node.value, scope, declared, reason)
         else:
             found = checker.infer(node.value, scope)
+        if found == UNIT:
+            found = checker.report("0203", "this gives no value", node.value.span)
     found_type = found if declared is None else refined(declared, found)
     known = constant(node.value, scope) if node.value is not None and not node.mutable else None
-    _bind_pattern(checker, node, node.pattern, found_type, declared is not None, NO_CONSTANT if known is None else known, scope)
+    _bind_pattern(checker, node, node.pattern, found_type, declared is not None, known, scope)
     return NEVER if found == NEVER else UNIT
 
 
@@ -114,7 +112,7 @@ def _bind_pattern(checker: Checker, node: Let, pattern: Pattern, found: Type, de
             span = pattern.span if pattern.span != NOWHERE else node.span
             if node.mutable and not declared and isinstance(found, TensorType) and name in checker.changed_elsewhere:
                 found = ANY_TENSOR
-            variable = Variable(name, strong(found), span, kind, declared, frame=checker.frame, assigned=node.value is not None)
+            variable = Variable(name, strong(found), kind, span, declared=declared, frame=checker.frame, assigned=node.value is not None)
             if not node.mutable:
                 variable.constant = known
             scope.entries[name] = variable
@@ -123,26 +121,22 @@ def _bind_pattern(checker: Checker, node: Let, pattern: Pattern, found: Type, de
             if isinstance(found, TupleType):
                 if len(found.elements) != len(elements):
                     checker.report(
-                        Diagnostic(
-                            "0203",
-                            f"{len(elements)} names for a tuple of {len(found.elements)}",
-                            pattern.span,
-                            "",
-                            (Label(node.value.span, f"this is {found}"),) if node.value is not None else (),
-                            hint="`_` skips an element",
-                        )
+                        "0203",
+                        f"{len(elements)} names for a tuple of {len(found.elements)}",
+                        pattern.span,
+                        "",
+                        (Label(node.value.span, f"this is {found}"),) if node.value is not None else (),
+                        hint="`_` skips an element",
                     )
                     parts = [ERROR] * len(elements)
                 else:
                     parts = found.elements
             elif not is_silent(found) and not isinstance(found, (ListType, TensorType)):
                 checker.report(
-                    Diagnostic(
-                        "0203", f"only a tuple can be taken apart, and this is {found}", node.value.span if node.value else pattern.span
-                    )
+                    "0203", f"only a tuple can be taken apart, and this is {found}", node.value.span if node.value else pattern.span
                 )
                 parts = [ERROR] * len(elements)
-            values = known if isinstance(known, tuple) and len(known) == len(elements) else [NO_CONSTANT] * len(elements)
+            values = known if isinstance(known, tuple) and len(known) == len(elements) else [None] * len(elements)
             for element, part, value in zip(elements, parts, values, strict=True):
                 _bind_pattern(checker, node, element, part, declared, value, scope)
         case WildcardPattern():
@@ -168,9 +162,7 @@ def assign(checker: Checker, node: Assign, scope: Scope) -> Type:
                 checker.require(found, wanted, node.value, scope)
             return UNIT
     checker.infer(node.value, scope)
-    checker.report(
-        Diagnostic("0203", "only a variable, an element or a field can be assigned", node.target.span, hint="compare values with `==`")
-    )
+    checker.report("0203", "only a variable, an element or a field can be assigned", node.target.span, hint="compare values with `==`")
     return UNIT
 
 
@@ -196,13 +188,11 @@ def _assign_tuple(checker: Checker, node: Assign, target: TupleLiteral, scope: S
     if isinstance(found, TupleType):
         if len(found.elements) != len(target.elements):
             checker.report(
-                Diagnostic(
-                    "0203",
-                    f"{len(target.elements)} targets for a tuple of {len(found.elements)}",
-                    target.span,
-                    "",
-                    (Label(node.value.span, f"this is {found}"),),
-                )
+                "0203",
+                f"{len(target.elements)} targets for a tuple of {len(found.elements)}",
+                target.span,
+                "",
+                (Label(node.value.span, f"this is {found}"),),
             )
             return UNIT
         parts = found.elements
@@ -245,15 +235,15 @@ def _writable(checker: Checker, target: Name, scope: Scope) -> Variable | None:
             _report_fixed(checker, target.name, target.span, entry, "cannot be assigned")
         return None
     if isinstance(entry, UserFunction):
-        checker.report(Diagnostic("0205", f"`{target.name}` is a function and cannot be assigned", target.span))
+        checker.report("0205", f"`{target.name}` is a function and cannot be assigned", target.span)
         return None
     if target.name in checker.library.functions or target.name in checker.library.constants or scope.find_ended(target.name) is None:
         known = [n for n, e in scope.visible() if isinstance(e, Variable)]
         near = did_you_mean(target.name, known)
         hint = near or f"declare it first: `var {target.name} = ...`"
-        checker.report(Diagnostic("0201", f"`{target.name}` is not defined", target.span, "not found", hint=hint))
+        checker.report("0201", f"`{target.name}` is not defined", target.span, "not found", hint=hint)
         if near is None:  # Said once; the lines below mean this one.
-            scope.entries[target.name] = Variable(target.name, ERROR, target.span, VariableKind.MUTABLE, frame=checker.frame)
+            scope.entries[target.name] = Variable(target.name, ERROR, VariableKind.MUTABLE, target.span, frame=checker.frame)
         return None
     undefined(checker, target.name, target.span, scope)
     return None
@@ -269,9 +259,7 @@ _FIXED = {
 
 def _report_fixed(checker: Checker, name: str, span: Span, entry: Variable, what: str) -> None:
     words, hint = _FIXED[entry.kind]
-    checker.report(
-        Diagnostic("0205", f"`{name}` {what}: it is {words}", span, "", (Label(entry.span, "declared here"),), hint=hint.format(name))
-    )
+    checker.report("0205", f"`{name}` {what}: it is {words}", span, "", (Label(entry.span, "declared here"),), hint=hint.format(name))
 
 
 def require_mutable(checker: Checker, target: Expression, scope: Scope, what: str) -> None:
@@ -343,8 +331,7 @@ def for_loop(checker: Checker, node: For, scope: Scope) -> Type:
 def while_loop(checker: Checker, node: While, scope: Scope) -> Type:
     checker.require_bool(node.condition, scope, "the condition of `while`")
     _loop_body(checker, node, scope)
-    endless = isinstance(node.condition, BoolLiteral) and node.condition.value and not _has_break(node.body)
-    return NEVER if endless else UNIT
+    return NEVER if is_endless(node) else UNIT
 
 
 def _loop_body(checker: Checker, node: For | While, scope: Scope) -> None:
@@ -364,28 +351,11 @@ def _mutable_types(scope: Scope) -> list[Type]:
     return [e.type for _, e in scope.visible() if isinstance(e, Variable) and e.mutable and not isinstance(e.type, Scalar)]
 
 
-def _has_break(node: Node) -> bool:
-    """True when a `break` in here leaves the loop whose body this is."""
-    import attrs
-
-    match node:
-        case Break():
-            return True
-        case For() | While() | Function():
-            return False
-    for attribute in attrs.fields(type(node)):
-        value = getattr(node, attribute.name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, Node) and _has_break(item):
-                return True
-    return False
-
-
 @checks(Break, Continue)
 def jump(checker: Checker, node: Break | Continue, scope: Scope) -> Type:
     if checker.frame.loops == 0:
         word = "break" if isinstance(node, Break) else "continue"
-        checker.report(Diagnostic("0101", f"`{word}` stands outside of a loop", node.span))
+        checker.report("0101", f"`{word}` stands outside of a loop", node.span)
     return NEVER
 
 
@@ -393,17 +363,15 @@ def jump(checker: Checker, node: Break | Continue, scope: Scope) -> Type:
 def return_statement(checker: Checker, node: Return, scope: Scope) -> Type:
     frame = checker.frame
     if frame.top:
-        checker.report(Diagnostic("0101", "`return` stands outside of a function", node.span))
+        checker.report("0101", "`return` stands outside of a function", node.span)
     if node.value is None:
         if frame.result is not None and frame.result not in (UNIT, UNKNOWN, ERROR) and frame.function is not None:
             checker.report(
-                Diagnostic(
-                    "0209",
-                    f"`{frame.function.name}` returns {frame.result}, but this `return` has no value",
-                    node.span,
-                    "",
-                    (Label(frame.declared, "the result is declared here"),),
-                )
+                "0209",
+                f"`{frame.function.name}` returns {frame.result}, but this `return` has no value",
+                node.span,
+                "",
+                (Label(frame.declared, "the result is declared here"),),
             )
         frame.returns.append(UNIT)
         return NEVER
@@ -420,16 +388,12 @@ def return_statement(checker: Checker, node: Return, scope: Scope) -> Type:
 
 @checks(Yield)
 def stray_yield(checker: Checker, node: Yield, scope: Scope) -> Type:
-    checker.report(
-        Diagnostic("0408", "`yield` stands outside of a compute block", node.span, hint="a function gives its value with `return`")
-    )
+    checker.report("0408", "`yield` stands outside of a compute block", node.span, hint="a function gives its value with `return`")
     return UNIT
 
 
 @checks(SharedVariable)
 def stray_shared(checker: Checker, node: SharedVariable, scope: Scope) -> Type:
-    checker.report(
-        Diagnostic("0413", "`shared var` stands outside of a compute block", node.span, hint="declare an ordinary variable with `var`")
-    )
-    scope.entries[node.name] = Variable(node.name, ERROR, node.span, VariableKind.MUTABLE, frame=checker.frame)
+    checker.report("0413", "`shared var` stands outside of a compute block", node.span, hint="declare an ordinary variable with `var`")
+    scope.entries[node.name] = Variable(node.name, ERROR, VariableKind.MUTABLE, node.span, frame=checker.frame)
     return UNIT

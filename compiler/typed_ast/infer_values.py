@@ -1,8 +1,8 @@
 """Types of values and of control flow that yields values: literals, names, containers, branches, lambdas, casts."""
 
-from compiler.diagnostics import Diagnostic, Label
+from compiler.diagnostics import Label
 from compiler.source import Span
-from compiler.typed_ast.context import AWAIT_HINT, Checker, Frame, infers
+from compiler.typed_ast.checker import AWAIT_HINT, Checker, Frame, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
 from compiler.typed_ast.elsewhere import MODULES, NAMES, without_module
 from compiler.typed_ast.kernel_words import is_kernel_word
@@ -28,7 +28,6 @@ from compiler.typed_ast.nodes import (
     Range,
     Slice,
     StringLiteral,
-    TupleLiteral,
 )
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.signatures import parameter_types
@@ -47,7 +46,6 @@ from compiler.typed_ast.types import (
     ListType,
     Scalar,
     TensorType,
-    TupleType,
     Type,
 )
 
@@ -55,12 +53,12 @@ DTYPE_SUFFIXES = "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64"
 
 
 @infers(IntLiteral)
-def int_literal(checker: Checker, node: IntLiteral, scope: Scope, expected: Type | None) -> Type:
+def int_literal(checker: Checker, node: IntLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
     return _number(checker, node.suffix, False, node.span)
 
 
 @infers(FloatLiteral)
-def float_literal(checker: Checker, node: FloatLiteral, scope: Scope, expected: Type | None) -> Type:
+def float_literal(checker: Checker, node: FloatLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
     return _number(checker, node.suffix, True, node.span)
 
 
@@ -68,33 +66,33 @@ def _number(checker: Checker, suffix: str | None, is_float: bool, span: Span) ->
     found = literal_type(suffix, is_float)
     if found == ERROR:
         hint = did_you_mean(suffix or "", DTYPE_SUFFIXES.split()) or f"suffixes are {DTYPE_SUFFIXES}"
-        checker.report(Diagnostic("0106", f"`{suffix}` is no suffix of a number", span, hint=hint))
+        checker.report("0106", f"`{suffix}` is no suffix of a number", span, hint=hint)
     return found
 
 
 @infers(BoolLiteral)
-def bool_literal(checker: Checker, node: BoolLiteral, scope: Scope, expected: Type | None) -> Type:
+def bool_literal(checker: Checker, node: BoolLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
     return BOOL
 
 
 @infers(StringLiteral)
-def string_literal(checker: Checker, node: StringLiteral, scope: Scope, expected: Type | None) -> Type:
+def string_literal(checker: Checker, node: StringLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
     return STRING
 
 
 @infers(FString)
-def f_string(checker: Checker, node: FString, scope: Scope, expected: Type | None) -> Type:
+def f_string(checker: Checker, node: FString, scope: Scope, expected: Type | None, used: bool) -> Type:
     for part in node.parts:
         if part.value is not None:
             found = checker.infer(part.value, scope)
             if isinstance(found, FutureType):
                 message = f"an f-string shows values, not {found}"
-                checker.report(Diagnostic("0203", message, part.value.span, f"this is {found}", hint=AWAIT_HINT))
+                checker.report("0203", message, part.value.span, f"this is {found}", hint=AWAIT_HINT)
     return STRING
 
 
 @infers(ListLiteral)
-def list_literal(checker: Checker, node: ListLiteral, scope: Scope, expected: Type | None) -> Type:
+def list_literal(checker: Checker, node: ListLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
     inner = expected.element if isinstance(expected, ListType) else None
     element: Type = UNKNOWN
     for i, item in enumerate(node.elements):
@@ -104,44 +102,30 @@ def list_literal(checker: Checker, node: ListLiteral, scope: Scope, expected: Ty
         elif clash(element, found):
             first = node.elements[0]
             return checker.report(
-                Diagnostic(
-                    "0203",
-                    f"the elements of a list have one type: expected {element}, found {found}",
-                    item.span,
-                    f"this is {found}",
-                    (Label(first.span, f"the first is {checker.type_of(first)}"),),
-                    hint="a tuple `(a, b)` holds values of several types",
-                )
+                "0203",
+                f"the elements of a list have one type: expected {element}, found {found}",
+                item.span,
+                f"this is {found}",
+                (Label(first.span, f"the first is {checker.type_of(first)}"),),
+                hint="a tuple `(a, b)` holds values of several types",
             )
         else:
             element = join(element, found)
     return ListType(element)
 
 
-@infers(TupleLiteral)
-def tuple_literal(checker: Checker, node: TupleLiteral, scope: Scope, expected: Type | None) -> Type:
-    if not node.elements:
-        return UNIT
-    wanted: tuple[Type | None, ...] = (None,) * len(node.elements)
-    if isinstance(expected, TupleType) and len(expected.elements) == len(node.elements):
-        wanted = expected.elements
-    return TupleType(tuple(checker.infer(e, scope, w) for e, w in zip(node.elements, wanted, strict=True)))
-
-
 @infers(Range)
-def range_value(checker: Checker, node: Range, scope: Scope, expected: Type | None) -> Type:
+def range_value(checker: Checker, node: Range, scope: Scope, expected: Type | None, used: bool) -> Type:
     for bound in (node.low, node.high, node.step):
         if bound is not None:
             found = checker.infer(bound, scope)
             if not _may_be_int(found):
                 checker.report(
-                    Diagnostic(
-                        "0203",
-                        f"the bounds and step of a range are ints, not {found}",
-                        bound.span,
-                        f"this is {found}",
-                        hint="write `... as i64`" if isinstance(found, Scalar) else None,
-                    )
+                    "0203",
+                    f"the bounds and step of a range are ints, not {found}",
+                    bound.span,
+                    f"this is {found}",
+                    hint="write `... as i64`" if isinstance(found, Scalar) else None,
                 )
     return RANGE
 
@@ -153,7 +137,7 @@ def _may_be_int(found: Type) -> bool:
 
 
 @infers(Name)
-def name(checker: Checker, node: Name, scope: Scope, expected: Type | None) -> Type:
+def name(checker: Checker, node: Name, scope: Scope, expected: Type | None, used: bool) -> Type:
     entry = scope.find(node.name)
     match entry:
         case Variable():
@@ -190,19 +174,17 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
     if word in _OPTION_WORDS:
         hint = "return a tuple `(ok, value)`" if word in ("Ok", "Err") else "return a tuple `(found, value)`"
         return checker.later(f"`{word}`", span, hint)
-    if word in checker.resolver.later:
+    if checker.resolver.is_later(word):
         return ERROR
     ended = scope.find_ended(word)
     if ended is not None:
         return checker.report(
-            Diagnostic(
-                "0201",
-                f"`{word}` is not defined here",
-                span,
-                "not found",
-                (Label(ended.span, "this one lives in a block that has ended"),),
-                hint=f"declare `{word}` before the block",
-            )
+            "0201",
+            f"`{word}` is not defined here",
+            span,
+            "not found",
+            (Label(ended.span, "this one lives in a block that has ended"),),
+            hint=f"declare `{word}` before the block",
         )
     if checker.open_names:
         return UNKNOWN
@@ -211,11 +193,11 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
     further_down = checker.top_names.get(word)
     if further_down is not None:
         others = (Label(further_down, "declared here, further down"),)
-        return checker.report(Diagnostic("0201", f"`{word}` is not defined yet", span, "not found", others, hint="declare it first"))
+        return checker.report("0201", f"`{word}` is not defined yet", span, "not found", others, hint="declare it first")
     known = [n for n, _ in scope.visible()] + [n for n in checker.library.functions if n.isidentifier()] + list(checker.library.constants)
     of_module = f"leave `{word}.` out: the library's functions are always there" if word in MODULES else None
     meant = NAMES.get(word) or of_module or did_you_mean(word, known)
-    return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=meant))
+    return checker.report("0201", f"`{word}` is not defined", span, "not found", hint=meant)
 
 
 def member_of_unknown_module(checker: Checker, node: Field, scope: Scope) -> Type | None:
@@ -226,7 +208,7 @@ def member_of_unknown_module(checker: Checker, node: Field, scope: Scope) -> Typ
     if scope.find(module.name) is not None or module.name in checker.library.constants or module.name in checker.top_names:
         return None
     hint = without_module(module.name, node.name, checker.library.functions)
-    return checker.report(Diagnostic("0201", f"`{module.name}` is not defined", module.span, "not found", hint=hint))
+    return checker.report("0201", f"`{module.name}` is not defined", module.span, "not found", hint=hint)
 
 
 def _kernel_word(checker: Checker, word: str, span: Span) -> Type:
@@ -234,17 +216,15 @@ def _kernel_word(checker: Checker, word: str, span: Span) -> Type:
     if not checker.frame.top:
         return UNKNOWN
     return checker.report(
-        Diagnostic(
-            "0413",
-            f"`{word}` stands outside of a compute block",
-            span,
-            hint="it is there in blocks of the kinds `custom` and `fused`, and in functions that they call",
-        )
+        "0413",
+        f"`{word}` stands outside of a compute block",
+        span,
+        hint="it is there in blocks of the kinds `custom` and `fused`, and in functions that they call",
     )
 
 
 @infers(Path)
-def path(checker: Checker, node: Path, scope: Scope, expected: Type | None) -> Type:
+def path(checker: Checker, node: Path, scope: Scope, expected: Type | None, used: bool) -> Type:
     full = "::".join(node.segments)
     if full in checker.library.functions:
         return UNKNOWN
@@ -259,17 +239,17 @@ def unknown_path(checker: Checker, node: Path, scope: Scope) -> Type:
     head, tail = node.segments[0], "::".join(node.segments[1:])
     if head in ("HashMap", "HashSet", "Option", "Result", "dict", "set"):
         return checker.later(f"`{head}`", node.span, "use a list or a tuple")
-    if head in checker.resolver.later:
+    if checker.resolver.is_later(head):
         return ERROR
     if isinstance(scope.find(head), Variable) or checker.open_names:
         return UNKNOWN
     members = [n.split("::", 1)[1] for n in checker.library.functions if n.startswith(head + "::")]
     if members:
         hint = did_you_mean(tail, members) or f"it has {_listing(members)}"
-        return checker.report(Diagnostic("0202", f"`{head}` has no function `{tail}`", node.span, "not found", hint=hint))
+        return checker.report("0202", f"`{head}` has no function `{tail}`", node.span, "not found", hint=hint)
     heads = {n.split("::", 1)[0] for n in checker.library.functions if "::" in n}
     near = NAMES.get(head) or did_you_mean(head, heads)
-    return checker.report(Diagnostic("0201", f"`{head}` is not defined", node.span, "not found", hint=near))
+    return checker.report("0201", f"`{head}` is not defined", node.span, "not found", hint=near)
 
 
 def _listing(names: list[str], limit: int = 12) -> str:
@@ -278,22 +258,22 @@ def _listing(names: list[str], limit: int = 12) -> str:
 
 
 @infers(OperatorValue)
-def operator_value(checker: Checker, node: OperatorValue, scope: Scope, expected: Type | None) -> Type:
+def operator_value(checker: Checker, node: OperatorValue, scope: Scope, expected: Type | None, used: bool) -> Type:
     return UNKNOWN
 
 
 @infers(Slice, EllipsisIndex)
-def stray_slice(checker: Checker, node: Expression, scope: Scope, expected: Type | None) -> Type:
+def stray_slice(checker: Checker, node: Expression, scope: Scope, expected: Type | None, used: bool) -> Type:
     return UNKNOWN
 
 
 @infers(Block)
-def block_value(checker: Checker, node: Block, scope: Scope, expected: Type | None) -> Type:
+def block_value(checker: Checker, node: Block, scope: Scope, expected: Type | None, used: bool) -> Type:
     return checker.block(node, scope, expected)
 
 
 @infers(If)
-def if_value(checker: Checker, node: If, scope: Scope, expected: Type | None) -> Type:
+def if_value(checker: Checker, node: If, scope: Scope, expected: Type | None, used: bool) -> Type:
     checker.require_bool(node.condition, scope, "the condition of `if`")
     then = checker.block(node.then, scope, expected)
     if node.otherwise is None:
@@ -302,25 +282,23 @@ def if_value(checker: Checker, node: If, scope: Scope, expected: Type | None) ->
 
 
 @infers(Conditional)
-def conditional(checker: Checker, node: Conditional, scope: Scope, expected: Type | None) -> Type:
+def conditional(checker: Checker, node: Conditional, scope: Scope, expected: Type | None, used: bool) -> Type:
     checker.require_bool(node.condition, scope, "the condition")
     then = checker.infer(node.then, scope, expected)
     otherwise = checker.infer(node.otherwise, scope, expected)
     if expected is None and clash(then, otherwise):
         return checker.report(
-            Diagnostic(
-                "0203",
-                f"both values of a conditional have one type: expected {then}, found {otherwise}",
-                node.otherwise.span,
-                f"this is {otherwise}",
-                (Label(node.then.span, f"this is {then}"),),
-            )
+            "0203",
+            f"both values of a conditional have one type: expected {then}, found {otherwise}",
+            node.otherwise.span,
+            f"this is {otherwise}",
+            (Label(node.then.span, f"this is {then}"),),
         )
     return join(then, otherwise)
 
 
 @infers(Lambda)
-def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | None) -> Type:
+def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | None, used: bool) -> Type:
     known: tuple[Type, ...] = ()
     if isinstance(expected, FunctionType) and len(expected.parameters) == len(node.parameters):
         known = expected.parameters
@@ -333,10 +311,9 @@ def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | 
         if parameter.annotation is not None:
             found = checker.resolver.resolve(parameter.annotation)
         types.append(found)
-        kind = VariableKind.MUTABLE if parameter.mutable else VariableKind.PARAMETER
-        inner.entries[parameter.name] = Variable(
-            parameter.name, found, parameter.span, kind, declared=parameter.annotation is not None, frame=checker.frame
-        )
+        declared = parameter.annotation is not None
+        variable = Variable(parameter.name, found, VariableKind.MUTABLE, parameter.span, declared=declared, frame=checker.frame)
+        inner.entries[parameter.name] = variable
     result = checker.infer(node.body, inner)
     for returned in checker.frame.returns:
         result = join(result, returned)
@@ -345,19 +322,19 @@ def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | 
 
 
 @infers(Cast)
-def cast(checker: Checker, node: Cast, scope: Scope, expected: Type | None) -> Type:
+def cast(checker: Checker, node: Cast, scope: Scope, expected: Type | None, used: bool) -> Type:
     target = checker.resolver.resolve(node.target)
     found = checker.infer(node.value, scope)
     if isinstance(found, FutureType) and not isinstance(target, FutureType):
         message = f"only the value of a future becomes {target}, and this is {found}"
-        return checker.report(Diagnostic("0203", message, node.value.span, f"this is {found}", hint=AWAIT_HINT))
+        return checker.report("0203", message, node.value.span, f"this is {found}", hint=AWAIT_HINT)
     if isinstance(found, TensorType) and isinstance(target, Scalar):
         return TensorType(target, found.shape, found.device)
     return target
 
 
 @infers(Comprehension)
-def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected: Type | None) -> Type:
+def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected: Type | None, used: bool) -> Type:
     if node.key is not None:
         return checker.later("a map", node.span, "use a list of tuples")
     inner = scope.inner()

@@ -1,21 +1,19 @@
 """Constructs that the grammar knows and nothing executes yet: each is ZYN0109 at its place, says what works instead, and silences
 whatever depends on it."""
 
+from compiler.typed_ast.checker import Checker, checks, infers
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.context import Checker, checks, infers
+from compiler.typed_ast.meaning import Refusal
 from compiler.typed_ast.nodes import (
-    Declaration,
     DictLiteral,
     EnumDeclaration,
-    Expression,
-    Function,
     Impl,
     LaterDeclaration,
     LaterExpression,
     LaterStatement,
     Match,
-    Name,
     Node,
+    Propagate,
     RecordLiteral,
     Statement,
     Struct,
@@ -27,16 +25,17 @@ from compiler.typed_ast.nodes import (
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, Type
 
-_WORDS: dict[type[Node], tuple[str, str]] = {
-    Struct: ("`struct`", "use a tuple, and functions that take its parts"),
-    EnumDeclaration: ("`enum`", "use ints or strings for the cases, and `if`"),
-    Trait: ("`trait`", "use functions: parameters without a type take any value"),
-    Impl: ("`impl`", "use functions that take the value as a parameter"),
-    Match: ("`match`", "use `if`, `elif` and `else`"),
-    Try: ("`try`", "test values with `if` before they are used"),
-    Throw: ("`throw`", '`assert(condition, "text")` stops the program with a message'),
-    DictLiteral: ("a map", "use a list of tuples"),
-    RecordLiteral: ("a record", "use a tuple"),
+REFUSES: dict[type[Node], Refusal] = {
+    Struct: Refusal("`struct`", "use a tuple, and functions that take its parts"),
+    EnumDeclaration: Refusal("`enum`", "use ints or strings for the cases, and `if`"),
+    Trait: Refusal("`trait`", "use functions: parameters without a type take any value"),
+    Impl: Refusal("`impl`", "use functions that take the value as a parameter"),
+    RecordLiteral: Refusal("a record", "use a tuple"),
+    Propagate: Refusal("`?` after a value", "return a tuple `(ok, value)` and test it with `if`"),
+    Match: Refusal("`match`", "use `if`, `elif` and `else`"),
+    Try: Refusal("`try`", "test values with `if` before they are used"),
+    Throw: Refusal("`throw`", '`assert(condition, "text")` stops the program with a message'),
+    DictLiteral: Refusal("a map", "use a list of tuples"),
 }
 _HINTS = {
     "stream": "use a loop over a list or a range",
@@ -55,52 +54,23 @@ _HINTS = {
 }
 
 
-@infers(Match, Try, DictLiteral, RecordLiteral)
-def later_value(checker: Checker, node: Expression, scope: Scope, expected: Type | None) -> Type:
-    if isinstance(node, RecordLiteral) and isinstance(node.struct, Name) and node.struct.name in checker.resolver.later:
-        return ERROR
-    what, hint = _WORDS[type(node)]
-    return checker.later(what, node.span, hint)
-
-
 @infers(LaterExpression)
-def later_expression(checker: Checker, node: LaterExpression, scope: Scope, expected: Type | None) -> Type:
+def later_expression(checker: Checker, node: LaterExpression, scope: Scope, expected: Type | None, used: bool) -> Type:
     return _feature(checker, node, node.feature)
 
 
 @infers(UnitNumber)
-def unit_number(checker: Checker, node: UnitNumber, scope: Scope, expected: Type | None) -> Type:
+def unit_number(checker: Checker, node: UnitNumber, scope: Scope, expected: Type | None, used: bool) -> Type:
     known = constant(node)
     hint = f"write the plain number: `{known}`" if known is not None else "write a plain number"
     return checker.later(f"a number with the unit `{node.unit}`", node.span, hint)
 
 
-@checks(Struct, EnumDeclaration, Trait, Impl, Throw)
-def later_declaration(checker: Checker, node: Statement, scope: Scope) -> Type:
-    declare(checker, node)
-    what, hint = _WORDS[type(node)]
-    checker.later(what, node.span, hint)
-    return UNIT
-
-
 def declare(checker: Checker, node: Statement) -> None:
     """Makes known what such a declaration would bring, so that its uses are no further errors."""
-    match node:
-        case Struct(name=name):
-            checker.resolver.later |= {name}
-        case EnumDeclaration(name=name, variants=variants):
-            checker.resolver.later |= {name, *(variant.name for variant in variants)}
-        case Trait(name=name, members=members):
-            checker.resolver.later |= {name}
-            checker.later_methods |= _functions(members)
-        case Impl(members=members):
-            checker.later_methods |= _functions(members)
-        case LaterDeclaration(feature=feature) if "module" not in feature:
-            checker.open_names = checker.resolver.open_names = True
-
-
-def _functions(members: tuple[Declaration, ...]) -> set[str]:
-    return {member.name for member in members if isinstance(member, Function)}
+    checker.declarations.declare(node)
+    if isinstance(node, LaterDeclaration) and "module" not in node.feature:
+        checker.open_names = checker.resolver.open_names = True
 
 
 @checks(LaterStatement, LaterDeclaration)

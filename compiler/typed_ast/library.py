@@ -88,8 +88,8 @@ class Library:
     """All that a program may use without declaring it. Methods are found by the receiver's kind (`tensor`, `List`, `String`, `int`,
     `float`, `range`, `tuple`) and name."""
 
-    functions: dict[str, LibraryFunction] = Factory(dict)
-    methods: dict[tuple[str, str], LibraryFunction] = Factory(dict)
+    functions: Mapping[str, LibraryFunction] = Factory(dict)
+    methods: Mapping[tuple[str, str], LibraryFunction] = Factory(dict)
     constants: dict[str, tuple[Type, Any]] = Factory(dict)
     modules: set[str] = Factory(set)
     """Names that `import` accepts without a file: their functions are in `functions` already."""

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from compiler.diagnostics import Diagnostic
 from compiler.source import Span
-from compiler.typed_ast.context import AWAIT_HINT, Checker
+from compiler.typed_ast.checker import AWAIT_HINT, Checker
 from compiler.typed_ast.conversions import is_silent, join, strong
 from compiler.typed_ast.infer_index import without_leading_axis
 from compiler.typed_ast.nodes import Expression
@@ -36,23 +35,19 @@ def bind_loop_names(
                 parts = element.elements
             else:
                 checker.report(
-                    Diagnostic(
-                        "0203", f"{len(names)} names for a tuple of {len(element.elements)}", source.span, f"this hands out {element}"
-                    )
+                    "0203", f"{len(names)} names for a tuple of {len(element.elements)}", source.span, f"this hands out {element}"
                 )
         elif isinstance(element, Scalar):
             checker.report(
-                Diagnostic(
-                    "0203",
-                    f"{len(names)} names for one value: each step hands out {element}",
-                    source.span,
-                    hint=f"`enumerate(...)` hands out `({names[0]}, {names[1]})`" if len(names) == 2 else None,
-                )
+                "0203",
+                f"{len(names)} names for one value: each step hands out {element}",
+                source.span,
+                hint=f"`enumerate(...)` hands out `({names[0]}, {names[1]})`" if len(names) == 2 else None,
             )
     for i, (name, part) in enumerate(zip(names, parts, strict=True)):
         span = spans[i] if i < len(spans) else source.span
         if name != "_":
-            scope.entries[name] = Variable(name, part, span, VariableKind.LOOP, frame=checker.frame)
+            scope.entries[name] = Variable(name, part, VariableKind.LOOP, span, frame=checker.frame)
 
 
 def iterated(checker: Checker, source: Type, span: Span) -> Type:
@@ -71,9 +66,9 @@ def iterated(checker: Checker, source: Type, span: Span) -> Type:
             return strong(found)
         case TensorType():
             if source.shape.rank == 0:
-                return checker.report(Diagnostic("0203", "a tensor without axes has nothing to loop over", span, f"this is {source}"))
+                return checker.report("0203", "a tensor without axes has nothing to loop over", span, f"this is {source}")
             return without_leading_axis(source)
     if is_silent(source):
         return UNKNOWN
     hint = AWAIT_HINT if isinstance(source, FutureType) else "loop over a range: `for i in 0..n`" if isinstance(source, Scalar) else None
-    return checker.report(Diagnostic("0203", f"nothing to loop over: this is {source}", span, f"this is {source}", hint=hint))
+    return checker.report("0203", f"nothing to loop over: this is {source}", span, f"this is {source}", hint=hint)

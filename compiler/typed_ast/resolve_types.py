@@ -1,17 +1,17 @@
 """Types as written to types as values. Needs to know nothing of the program but the type names that it declares."""
 
 import re
-from collections.abc import Callable, Mapping
-
-from attrs import Factory
+from collections.abc import Callable
 
 from compiler.diagnostics import Diagnostic
 from compiler.source import Span
 from compiler.typed_ast.conversions import DTYPE_NAMES
+from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.nodes import (
     Binary,
     Dim,
     Expression,
+    Function,
     FunctionTypeSyntax,
     IntLiteral,
     Name,
@@ -20,6 +20,7 @@ from compiler.typed_ast.nodes import (
     RecordTypeSyntax,
     TensorTypeSyntax,
     TupleTypeSyntax,
+    TypeAlias,
     TypeSyntax,
     Unary,
 )
@@ -84,12 +85,12 @@ def not_supported(what: str, span: Span, hint: str) -> Diagnostic:
 
 @define(eq=False)
 class TypeResolver:
-    """`aliases` are the program's `type` declarations, `later` the names of its structs, enums and traits (reported where they
-    are declared). `size` gives the extent that a name in a dim stands for; by default every name is a symbolic size."""
+    """Names of structs, enums and traits, and of `parameters`, the type parameters in sight, are no types yet (reported where they are
+    declared). `size` gives the extent that a name in a dim stands for; by default every name is a symbolic size."""
 
     report: Callable[[Diagnostic], object]
-    aliases: Mapping[str, TypeSyntax] = Factory(dict)
-    later: frozenset[str] = frozenset()
+    declarations: Declarations[Function]
+    parameters: frozenset[str] = frozenset()
     open_names: bool = False
     """True when a declaration may bring types that are not known: an undefined one may be such."""
     _depth: int = 0
@@ -110,15 +111,21 @@ class TypeResolver:
                 return self._later("a record type", syntax.span, "use a tuple")
         return UNKNOWN
 
+    def is_later(self, name: str) -> bool:
+        """Whether a name stands for a declaration that nothing executes yet."""
+        alias = self.declarations.aliases.get(name)
+        return name in self.parameters or self.declarations.is_type_or_case(name) or (alias is not None and bool(alias.type_parameters))
+
     def _later(self, what: str, span: Span, hint: str) -> Type:
         self.report(not_supported(what, span, hint))
         return ERROR
 
     def _named(self, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
         name = syntax.name
-        if name in self.aliases:
-            return self._alias(name, syntax, size)
-        if name in self.later:
+        alias = self.declarations.aliases.get(name)
+        if alias is not None and not alias.type_parameters:
+            return self._alias(alias, syntax, size)
+        if self.is_later(name):
             return ERROR
         if name in ("List", "list"):
             if len(syntax.arguments) > 1:
@@ -143,17 +150,19 @@ class TypeResolver:
             return plain
         if self.open_names:
             return UNKNOWN
-        known = [*_PLAIN, *self.aliases, *self.later, "List", "list", "Future"]
+        declared = self.declarations
+        own = (*declared.aliases, *declared.structs, *declared.enums, *declared.cases, *declared.traits, *self.parameters)
+        known = [*_PLAIN, *own, "List", "list", "Future"]
         self.report(Diagnostic("0201", f"there is no type `{name}`", syntax.span, "not found", hint=did_you_mean(name, known)))
         return ERROR
 
-    def _alias(self, name: str, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
+    def _alias(self, alias: TypeAlias, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
         if self._depth >= _MAX_ALIAS_DEPTH:
-            self.report(Diagnostic("0203", f"type `{name}` is defined by itself", syntax.span))
+            self.report(Diagnostic("0203", f"type `{alias.name}` is defined by itself", syntax.span))
             return ERROR
         self._depth += 1
         try:
-            return self.resolve(self.aliases[name], size)
+            return self.resolve(alias.target, size)
         finally:
             self._depth -= 1
 

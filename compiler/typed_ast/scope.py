@@ -8,7 +8,7 @@ from attrs import Factory, field
 from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelMetadata
-from compiler.typed_ast.nodes import Function
+from compiler.typed_ast.nodes import Expression, Function, Node
 from compiler.typed_ast.types import Type
 from runtime.records import define
 
@@ -19,33 +19,46 @@ class VariableKind(Enum):
     LET = "let"
     MUTABLE = "mut"
     PARAMETER = "parameter"
+    CONSTANT_PARAMETER = "const parameter"
     LOOP = "loop variable"
     SIZE = "size"
+    CONSTANT = "const"
     PROGRAM_PARAMETER = "param"
+    STATE = "state"
+    """A variable that outlives the call."""
 
 
-NO_CONSTANT = object()
-"""Constant of a variable whose value is not known when the program is compiled."""
+CONSTANT_KINDS = (VariableKind.CONSTANT, VariableKind.PROGRAM_PARAMETER, VariableKind.CONSTANT_PARAMETER)
+"""Their values are known when the program is compiled, though perhaps not yet when it is checked."""
 
 
 @define(eq=False)
 class Variable:
-    """`declared`: its type is written, so values must fit it; else the type of a mutable variable widens. `constant`: its value,
-    where it cannot change and is known. `assigned` False: declared without a value, which one assignment may give.
-    `frame` is the function that declares it."""
+    """`constant`: its value, where it cannot change and is known. `declared`: its type is written, so values must fit it; else the type of
+    a mutable variable widens. `assigned` False: declared without a value, which one assignment may give. `frame` is the function that
+    declares it. `present`: it is an optional that is known to have a value. For indices: `value` is what a `let` of an int stands for,
+    with what that sees; `now` what a mutable variable is until it is first assigned to."""
 
     name: str
     type: Type
-    span: Span
-    kind: VariableKind
+    kind: VariableKind = VariableKind.LET
+    span: Span = NOWHERE
+    constant: object = None
     declared: bool = False
-    constant: object = NO_CONSTANT
     assigned: bool = True
     frame: object = None
+    present: bool = False
+    value: "tuple[Expression, Scope] | None" = field(default=None, repr=False)
+    now: int | None = None
 
     @property
     def mutable(self) -> bool:
-        return self.kind in (VariableKind.MUTABLE, VariableKind.PARAMETER) or not self.assigned
+        return self.kind in (VariableKind.MUTABLE, VariableKind.STATE) or not self.assigned
+
+    @property
+    def whole(self) -> int | None:
+        """The constant, where it is a whole number."""
+        return self.constant if type(self.constant) is int else None
 
 
 @define(eq=False)
@@ -94,6 +107,19 @@ class Scope:
             scope = scope.parent
         return None
 
+    def variable(self, name: str) -> Variable | None:
+        entry = self.find(name)
+        return entry if isinstance(entry, Variable) else None
+
+    def own(self, name: str) -> Variable | None:
+        """A variable of this very block."""
+        entry = self.entries.get(name)
+        return entry if isinstance(entry, Variable) else None
+
+    def add(self, variable: Variable) -> None:
+        if variable.name != "_":
+            self.entries[variable.name] = variable
+
     def find_ended(self, name: str) -> Variable | None:
         scope: Scope | None = self
         while scope is not None:
@@ -104,6 +130,10 @@ class Scope:
 
     def inner(self) -> "Scope":
         return Scope(self)
+
+    def as_now(self) -> "Scope":
+        """The scope without what is added to it later."""
+        return Scope(self.parent, dict(self.entries))
 
     def close(self) -> None:
         """Ends this block: its variables are remembered by the block around it."""
@@ -123,6 +153,13 @@ class Scope:
                     yield name, entry
             scope = scope.parent
 
+    def names(self) -> set[str]:
+        return {name for name, _ in self.visible()}
+
+    def all_own(self) -> Iterator[Variable]:
+        """The variables of this very block."""
+        return (entry for entry in self.entries.values() if isinstance(entry, Variable))
+
     def variables(self) -> dict[str, Type]:
         return {name: entry.type for name, entry in self.visible() if isinstance(entry, Variable)}
 
@@ -130,5 +167,6 @@ class Scope:
         return {name: entry.node for name, entry in self.visible() if isinstance(entry, UserFunction)}
 
 
-def name_place(function: Function) -> Span:
-    return function.span if function.name_span == NOWHERE else function.name_span
+def name_place(declaration: Node) -> Span:
+    span: Span = getattr(declaration, "name_span", NOWHERE)
+    return declaration.span if span == NOWHERE else span

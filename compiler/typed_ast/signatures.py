@@ -1,6 +1,6 @@
 """What the signature of a function of the program says: types of parameters and result, sizes, and its words in messages."""
 
-from compiler.typed_ast.context import Checker
+from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.nodes import TypeSyntax
 from compiler.typed_ast.scope import UserFunction
 from compiler.typed_ast.shapes import dims_of

@@ -12,6 +12,10 @@ from runtime.tuples import as_tuple
 class Type:
     """Base of all types. Two types are the same when they are equal."""
 
+    def may_be(self, other: "Type") -> bool:
+        """Whether one of the two says less than the other and so stands for it, as a size that isn't known yet does for any."""
+        return False
+
 
 class DType(Enum):
     """Scalar number types; the value is the name in a program."""
@@ -184,14 +188,67 @@ class FutureType(Type):
 
 
 @frozen
-class NamedType(Type):
-    """A struct, enum, trait or type parameter by name."""
+class DeclaredType(Type):
+    """A type of the program by its name, with what its type parameters stand for. What it is made of stands in its declaration."""
 
     name: str
     arguments: tuple[Type, ...] = field(default=(), converter=as_tuple)
 
     def __str__(self) -> str:
         return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
+
+
+@frozen
+class StructType(DeclaredType):
+    pass
+
+
+@frozen
+class EnumType(DeclaredType):
+    pass
+
+
+@frozen
+class TypeVariable(Type):
+    """A type parameter inside its declaration; one of a size stands for a number. `bound`: "Ordered" or "Number", as it is declared."""
+
+    name: str
+    bound: str | None = field(default=None, eq=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen
+class Size(Type):
+    """A number among type arguments; None: known when the program is compiled, but not here."""
+
+    value: int | None = None
+
+    def may_be(self, other: Type) -> bool:
+        return other == Size() or self == Size()
+
+    def __str__(self) -> str:
+        return "_" if self.value is None else str(self.value)
+
+
+@frozen
+class ArrayType(Type):
+    """`[T; N]`: elements in place. `size` is a Size or a TypeVariable."""
+
+    element: Type
+    size: Type
+
+    def __str__(self) -> str:
+        return f"[{self.element}; {self.size}]"
+
+
+@frozen
+class NoneType(Type):
+    """The type of `none`, which every optional takes."""
+
+    def __str__(self) -> str:
+        return "none"
 
 
 # ---- devices -----------------------------------------------------------------------------------------------------
@@ -384,6 +441,7 @@ NEVER = NeverType()
 STRING = StringType()
 CHAR = CharType()
 RANGE = RangeType()
+NONE = NoneType()
 BOOL = Scalar(DType.BOOL)
 I64 = Scalar(DType.I64)
 F64 = Scalar(DType.F64)

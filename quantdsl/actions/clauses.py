@@ -81,15 +81,15 @@ def _fit(pieces: "_Form", parts: Sequence[Part], at: int, values: list[FieldValu
 
 def _pieces(form: str) -> _Form:
     stack: list[_Form] = [[]]
-    for found in _PIECE.finditer(form):
-        match found.group():
+    for match in _PIECE.finditer(form):
+        match match.group():
             case "[":
                 stack.append([])
             case "]":
                 optional = stack.pop()
                 stack[-1].append(optional)
-            case word if found[1] is None:
+            case word if match[1] is None:
                 stack[-1].append(_Word(word))
             case _:
-                stack[-1].append(_Slot(found[1], tuple(found[2].split("|")) if found[2] else ()))
+                stack[-1].append(_Slot(match[1], tuple(match[2].split("|")) if match[2] else ()))
     return stack[0]

@@ -121,22 +121,22 @@ class QuantDeclarations(DeclarationActions, QuantExpressions):
     def _fitted(self, declaration: str, name: Token, raw: _Clauses) -> tuple[quant.Clause, ...]:
         """The clauses of a block, each fitted to its form, once each, and none that is required missing."""
         forms = CLAUSES[declaration]
-        found: dict[str, quant.Clause] = {}
+        clauses: dict[str, quant.Clause] = {}
         for clause in raw:
             word = clause.word.text
             if word not in forms:
                 known = f"clauses are {', '.join(f'`{form}`' for form in forms)}"
                 self._at("0201", f"`{declaration}` has no clause `{word}`", clause.word.span, did_you_mean(word, forms) or known)
                 continue
-            if word in found:
+            if word in clauses:
                 self._at("0210", f"`{word}` stands twice in `{declaration} {name.text}`", clause.word.span, "keep one of the two")
                 continue
-            found[word] = self._fitted_clause(declaration, clause)
+            clauses[word] = self._fitted_clause(declaration, clause)
         for word, form in forms.items():
-            if form.required and word not in found and not any(clause.word.text not in forms for clause in raw):
+            if form.required and word not in clauses and not any(clause.word.text not in forms for clause in raw):
                 message = f"`{declaration} {name.text}` has no `{word}`"
                 self.fault("0101", message, name.start, name.end, f"add a clause like `{form.example}`")
-        return tuple(found.values())
+        return tuple(clauses.values())
 
     def _fitted_clause(self, declaration: str, clause: "_RawClause") -> quant.Clause:
         word = clause.word.text

@@ -22,16 +22,16 @@ class QuantExpressions(StatementActions):
         return True
 
     def number(self, start: int, end: int, token: Token) -> nodes.Expression:
-        found = super().number(start, end, token)
-        if isinstance(found, nodes.FloatLiteral | nodes.UnitNumber):
+        literal = super().number(start, end, token)
+        if isinstance(literal, nodes.FloatLiteral | nodes.UnitNumber):
             exponent = _EXPONENT.search(token.text)
             if exponent is not None and (len(exponent[1]) > 4 or abs(int(exponent[1])) > _LARGEST_EXPONENT):
                 hint = f"exponents go from -{_LARGEST_EXPONENT} to {_LARGEST_EXPONENT}"
                 self.fault("0106", f"`{token.text}` is too large or too small", start, end, hint)
                 return nodes.IntLiteral(value=0, span=self.span(start, end))
-        if isinstance(found, nodes.FloatLiteral):
-            return evolve(found, text=token.text.removesuffix(found.suffix or "").replace("_", ""))
-        return found
+        if isinstance(literal, nodes.FloatLiteral):
+            return evolve(literal, text=token.text.removesuffix(literal.suffix or "").replace("_", ""))
+        return literal
 
     def money(self, start: int, end: int, token: Token) -> nodes.Expression:
         """`2_500_000 USD`: a number and its currency."""

@@ -88,7 +88,7 @@ class QuantStatements(QuantExpressions):
         match arguments:
             case ():
                 return None
-            case (nodes.Argument(name=None, value=nodes.Name() as found),):
-                return found
+            case (nodes.Argument(name=None, value=nodes.Name() as record),):
+                return record
         self._misused(name, f"expected one name for the record of `on {name.text}`", event)
         return None

@@ -4,14 +4,15 @@ from fractions import Fraction
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.conversions import fits
+from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import nearest
 from compiler.typed_ast.types import ERROR, I64, STRING, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check.checker import QuantChecker
-from quantdsl.check.constants import constant_int
-from quantdsl.check.fits import fits, shown
-from quantdsl.check.scope import CheckScope
+from quantdsl.check.fits import shown
 from runtime.records import frozen
 
 _CODE = ("function", "signal", "handler")
@@ -97,8 +98,8 @@ def _argument(checker: QuantChecker, annotation: nodes.Annotation, known: Annota
     if known.takes is None:
         return
     value = arguments[0].value
-    found = checker.infer(value, CheckScope(), known.takes)
-    number = constant_int(value, CheckScope())
+    found = checker.infer(value, Scope(), known.takes)
+    number = whole_constant(value, Scope())
     if not fits(found, known.takes):
         checker.report("0402", f"`@{annotation.name}` takes a `{shown(known.takes)}`, and this is a `{shown(found)}`", value.span)
     elif annotation.name in LATENCIES and found != ERROR and not _above_zero(value):

@@ -4,14 +4,14 @@ programs with a `main`, where ZynML's rules check them."""
 from compiler.lowering.dtypes import accumulator
 from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import kernel_metadata
+from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import BOOL, ERROR, UNIT, Scalar, TupleType, Type
 from compiler.typed_ast.walk import walk
+from compiler.typed_ast.yielded import Yielded
 from quantdsl.check.checker import QuantChecker, checks, infers
 from quantdsl.check.fits import shown
-from quantdsl.check.literals import settled
-from quantdsl.check.scope import CheckedVariable, CheckScope
-from quantdsl.check.yielded import Yielded
 
 _OPERATORS = {
     **dict.fromkeys(("+", "sum", "add"), "add"),
@@ -35,16 +35,16 @@ def operators_of(node: nodes.Compute) -> tuple[str, ...] | None:
 
 
 @infers(nodes.Compute)
-def compute(checker: QuantChecker, node: nodes.Compute, scope: CheckScope, expected: Type | None, used: bool) -> Type:
-    inner = CheckScope(scope)
+def compute(checker: QuantChecker, node: nodes.Compute, scope: Scope, expected: Type | None, used: bool) -> Type:
+    inner = Scope(scope)
     for given in node.inputs:
-        inner.add(CheckedVariable(given.name, checker.infer(given.value, scope), "let", given.span))
+        inner.add(Variable(given.name, checker.infer(given.value, scope), VariableKind.LET, given.span))
     operators = operators_of(node)
     _stays_inside(checker, node)
     if operators is None:
         return ERROR
     yielded = Yielded(operators, [])
-    with checker.within(yielded=yielded, sometimes=True):
+    with checker.within(yielded=yielded, sometimes=True, loops=0):
         checker.infer(node.body, inner, used=False)
     match yielded.types:
         case []:
@@ -60,7 +60,7 @@ def _stays_inside(checker: QuantChecker, node: nodes.Compute) -> None:
     for found in walk(node.body):
         match found:
             case nodes.Call(function=nodes.Name(name=name)):
-                callee = checker.world.functions.get(name)
+                callee = checker.declarations.functions.get(name)
                 effects = callee.effects or () if isinstance(callee, nodes.Function) else ("memory",) if callee is not None else ()
                 if effects:
                     hint = "compute what is needed before the block, and act on it behind"
@@ -71,9 +71,9 @@ def _stays_inside(checker: QuantChecker, node: nodes.Compute) -> None:
 
 
 @checks(nodes.Yield)
-def yield_(checker: QuantChecker, node: nodes.Yield, scope: CheckScope) -> Type:
-    yielded = checker.body.yielded
-    found = settled(checker.infer(node.value, scope))
+def yield_(checker: QuantChecker, node: nodes.Yield, scope: Scope) -> Type:
+    yielded = checker.frame.yielded
+    found = strong(checker.infer(node.value, scope))
     if yielded is None:
         return checker.report("0101", "`yield` stands in a compute block only", node.span)
     parts = found.elements if isinstance(found, TupleType) else (found,)

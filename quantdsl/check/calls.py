@@ -1,112 +1,76 @@
 """Calls: which function is meant, whether its arguments fit, and whether it may be called here."""
 
-from compiler.diagnostics import Label
+from compiler.diagnostics import Label, Severity
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.conversions import place_of
+from compiler.typed_ast.rules.cases import case_with_values, infer_arguments, wrapped, wrappers
+from compiler.typed_ast.rules.requirements import report_optional, require
+from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, UNIT, OptionType, ResultType, Type
+from compiler.typed_ast.type_arguments import is_open, substituted, unify_argument
+from compiler.typed_ast.types import ERROR, UNIT, ArrayType, OptionType, Type, TypeVariable
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import heap, library
-from quantdsl.check.checker import QuantChecker, infers
-from quantdsl.check.constants import constant_int
-from quantdsl.check.fits import report_optional, require, shown
-from quantdsl.check.generic import bounds_of, is_open, require_bounds, substituted, unify
-from quantdsl.check.literals import place_of, settled
-from quantdsl.check.patterns import cases_of
+from quantdsl.check.checker import QuantChecker, infers, note_change
+from quantdsl.check.fits import meet, shown
+from quantdsl.check.generic import bounds_of, require_bounds
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import CheckScope
-from quantdsl.check.world import Callable
+from quantdsl.check.world import Callee
 
-_WRAPPERS = ("some", "Ok", "Err")
 CHANGING = ("push", "pop", "clear", "insert", "remove")
 """Methods that change what they are called on."""
 
 
 @infers(nodes.Call)
-def call(checker: QuantChecker, node: nodes.Call, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+def call(checker: QuantChecker, node: nodes.Call, scope: Scope, expected: Type | None, used: bool) -> Type:
     match node.function:
-        case nodes.Name(name=name) if name in _WRAPPERS and name not in checker.world.functions:
-            return _wrapped(checker, node, name, scope, expected)
-        case nodes.Name(name=name) if (callee := checker.world.functions.get(name)) is not None and scope.find(name) is None:
+        case nodes.Name(name=name) if name in wrappers(checker) and name not in checker.declarations.functions:
+            return wrapped(checker, node, name, scope, expected)
+        case nodes.Name(name=name) if (callee := checker.declarations.functions.get(name)) is not None and scope.variable(name) is None:
             return _called(checker, node, callee, scope, None, expected)
-        case nodes.Name(name=name) if name in checker.world.cases:
-            return _variant(checker, node, name, scope, expected)
-        case nodes.Path(segments=(_, name)) if name in checker.world.cases:
-            return _variant(checker, node, name, scope, expected)
+        case nodes.Name(name=name) if name in checker.declarations.cases:
+            return case_with_values(checker, node, name, scope, expected)
+        case nodes.Path(segments=(_, name)) if name in checker.declarations.cases:
+            return case_with_values(checker, node, name, scope, expected)
         case nodes.Field(value=value, name=name):
             return _method(checker, node, value, name, scope, expected)
-        case nodes.Name(name=name) if heap.is_function(name) and scope.find(name) is None:
+        case nodes.Name(name=name) if heap.is_function(name) and scope.variable(name) is None:
             return heap.call(checker, node, name, scope)
         case nodes.Name(name=name):
-            _arguments_alone(checker, node, scope)
-            if scope.find(name) is not None:
+            infer_arguments(checker, node, scope)
+            if scope.variable(name) is not None:
                 return checker.report("0203", f"`{name}` is no function", node.function.span)
             return checker.report(
                 "0201",
                 f"undefined name `{name}`",
                 node.function.span,
-                hint=did_you_mean(name, {*checker.world.functions, *checker.world.cases, *library.names()}),
+                hint=did_you_mean(name, {*checker.declarations.functions, *checker.declarations.cases, *library.names()}),
             )
-    _arguments_alone(checker, node, scope)
+    infer_arguments(checker, node, scope)
     return checker.report("0203", "only a function can be called", node.function.span)
 
 
-def _arguments_alone(checker: QuantChecker, node: nodes.Call, scope: CheckScope) -> None:
-    for argument in node.arguments:
-        checker.infer(argument.value, scope)
-
-
-def _wrapped(checker: QuantChecker, node: nodes.Call, name: str, scope: CheckScope, expected: Type | None) -> Type:
-    """`some(v)`, `Ok(v)`, `Err(e)`: what they don't say comes from the place."""
-    if len(node.arguments) != 1 or node.arguments[0].name is not None:
-        _arguments_alone(checker, node, scope)
-        return checker.report("0204", f"`{name}` takes one value", node.span)
-    inner = None
-    if isinstance(expected, OptionType) and name == "some":
-        inner = expected.value
-    elif isinstance(expected, ResultType) and name != "some":
-        inner = expected.value if name == "Ok" else expected.error
-    found = settled(checker.infer(node.arguments[0].value, scope, inner))
-    if name == "some":
-        return OptionType(found)
-    other = (expected.error if name == "Ok" else expected.value) if isinstance(expected, ResultType) else ERROR
-    return ResultType(found, other) if name == "Ok" else ResultType(other, found)
-
-
-def _variant(checker: QuantChecker, node: nodes.Call, name: str, scope: CheckScope, expected: Type | None) -> Type:
-    """A case with values: `Enter(Buy, 2lots)`."""
-    enum, variant = checker.world.cases[name][0]
-    if isinstance(expected, qt.EnumType):
-        enum, variant = next(((e, v) for e, v in checker.world.cases[name] if e.name == expected.name), (enum, variant))
-    parts = (cases_of(checker, qt.EnumType(enum.name)) or {})[name]
-    if len(parts) != len(node.arguments) or variant.fields:
-        _arguments_alone(checker, node, scope)
-        checker.report("0204", f"`{name}` has {len(parts)} parts, and {len(node.arguments)} are given", node.span)
-        return qt.EnumType(enum.name)
-    for (_, place), argument in zip(parts, node.arguments, strict=True):
-        require(checker, checker.infer(argument.value, scope, place), place, argument.span, f"the value of `{name}`")
-    return qt.EnumType(enum.name)
-
-
-def _method(checker: QuantChecker, node: nodes.Call, value: nodes.Expression, name: str, scope: CheckScope, expected: Type | None) -> Type:
+def _method(checker: QuantChecker, node: nodes.Call, value: nodes.Expression, name: str, scope: Scope, expected: Type | None) -> Type:
     subject = checker.infer(value, scope)
-    callee = checker.world.functions.get(name)
+    callee = checker.declarations.functions.get(name)
     if subject == ERROR:
-        _arguments_alone(checker, node, scope)
+        infer_arguments(checker, node, scope)
         return ERROR
     if heap.is_heap(subject):
         if name in CHANGING and not _can_change(value, scope):
             _not_changing(checker, name, value)
         return heap.method(checker, node, subject, name, scope)
     if callee is None or not callee.parameters or callee.parameters[0].name != "self":
-        _arguments_alone(checker, node, scope)
-        known = [n for n, f in checker.world.functions.items() if f.parameters and f.parameters[0].name == "self"]
+        infer_arguments(checker, node, scope)
+        known = [n for n, f in checker.declarations.functions.items() if f.parameters and f.parameters[0].name == "self"]
         return checker.report("0202", f"a `{shown(subject)}` has no method `{name}`", node.function.span, hint=did_you_mean(name, known))
-    if name in CHANGING and isinstance(subject, qt.Container):
+    if name in CHANGING and isinstance(subject, ArrayType | qt.Container):
         if not _can_change(value, scope):
             _not_changing(checker, name, value)
-        checker.note_change(value, node.span, scope)
+        note_change(checker, value, node.span, scope)
     return _called(checker, node, callee, scope, (subject, value.span), expected)
 
 
@@ -115,34 +79,35 @@ def _not_changing(checker: QuantChecker, name: str, value: nodes.Expression) -> 
     checker.report("0205", f"`{name}` would change what can't change", value.span, hint=hint)
 
 
-def _can_change(node: nodes.Expression, scope: CheckScope) -> bool:
+def _can_change(node: nodes.Expression, scope: Scope) -> bool:
     """Whether an expression is a variable, or a part of one, that may be assigned to."""
     while isinstance(node, nodes.Field | nodes.Index):
         node = node.value
-    variable = scope.find(node.name) if isinstance(node, nodes.Name) else None
+    variable = scope.variable(node.name) if isinstance(node, nodes.Name) else None
     return variable is not None and variable.mutable
 
 
 def _called(
-    checker: QuantChecker, node: nodes.Call, callee: Callable, scope: CheckScope, subject: tuple[Type, Span] | None, expected: Type | None
+    checker: QuantChecker, node: nodes.Call, callee: Callee, scope: Scope, subject: tuple[Type, Span] | None, expected: Type | None
 ) -> Type:
     if not _may_call(checker, callee, node):
-        _arguments_alone(checker, node, scope)
+        infer_arguments(checker, node, scope)
         return ERROR
     remembers = isinstance(callee, quant.Signal) or "memory" in (callee.effects or ())
-    if remembers and checker.body.sometimes:
+    if remembers and checker.frame.sometimes:
         hint = "its memory only sees the values of those times: call it before, and use its value here"
-        checker.warn("0606", f"the signal `{callee.name}` isn't reached exactly once each time", node.span, hint)
+        message = f"the signal `{callee.name}` isn't reached exactly once each time"
+        checker.report("0606", message, node.span, hint=hint, severity=Severity.WARNING)
     bound: dict[str, Type] = {}
     names = {parameter.name for parameter in callee.type_parameters}
     asked = bounds_of(callee.type_parameters)
     placed = _placed(checker, callee, node, subject)
     if placed is None:
-        _arguments_alone(checker, node, scope)
+        infer_arguments(checker, node, scope)
         return ERROR
     failed = False
     for parameter, argument in placed:
-        with checker.within(parameters=checker.body.parameters | names):
+        with checker.within(parameters=checker.frame.parameters | names):
             place = resolve(checker, parameter.annotation, scope) if parameter.annotation is not None else ERROR
         if argument is None:
             assert subject is not None
@@ -150,17 +115,17 @@ def _called(
         else:
             known = substituted(place, bound, names)
             found, span = checker.infer(argument.value, scope, None if is_open(known, names) else known), argument.span
-        if remembers and isinstance(place, qt.TypeVariable) and isinstance(found, OptionType):
+        if remembers and isinstance(place, TypeVariable) and isinstance(found, OptionType):
             report_optional(checker, found, span)
             failed = True
             continue
         before = set(bound)
-        unify(place, found, bound, names)
+        unify_argument(place, found, bound, names, meet)
         if not require_bounds(checker, callee.name, asked, {name: one for name, one in bound.items() if name not in before}, span):
             failed = True
             continue
         wanted = substituted(place, bound, names)
-        if not (isinstance(wanted, qt.TypeVariable) and wanted.name in names - set(bound)):
+        if not (isinstance(wanted, TypeVariable) and wanted.name in names - set(bound)):
             failed |= not require(checker, found, wanted, span, f"the parameter `{parameter.name}`")
         if argument is not None and isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
             failed |= not _is_constant(checker, callee, parameter, argument, scope)
@@ -169,10 +134,10 @@ def _called(
     return _result(checker, node, callee, scope, bound, names, expected)
 
 
-def _may_call(checker: QuantChecker, callee: Callable, node: nodes.Call) -> bool:
+def _may_call(checker: QuantChecker, callee: Callee, node: nodes.Call) -> bool:
     """Orders leave from handlers, and the market is there in strategies only."""
-    effects = checker.world.effects(callee)
-    body = checker.body
+    effects = checker.own.world.effects(callee)
+    body = checker.frame
     if ("order" in effects or "cancel" in effects) and not (body.in_strategy and body.what in ("handler", "function")):
         where = {"test": "a test", "signal": "a signal", "function": "a function outside of strategies"}.get(body.what, "a constant")
         hint = "orders are sent, changed and cancelled in a strategy's handlers, and in functions that stand in the strategy"
@@ -185,7 +150,7 @@ def _may_call(checker: QuantChecker, callee: Callable, node: nodes.Call) -> bool
 
 
 def _placed(
-    checker: QuantChecker, callee: Callable, node: nodes.Call, subject: tuple[Type, Span] | None
+    checker: QuantChecker, callee: Callee, node: nodes.Call, subject: tuple[Type, Span] | None
 ) -> list[tuple[nodes.Parameter, nodes.Argument | None]] | None:
     """Each parameter with its argument (None: the subject of a method); parameters that keep their default are left out."""
     parameters = list(callee.parameters)
@@ -220,16 +185,16 @@ def _many(count: int) -> str:
     return "no argument" if count == 0 else "1 argument" if count == 1 else f"{count} arguments"
 
 
-def _refused(checker: QuantChecker, callee: Callable, message: str, span: Span, hint: str | None = None) -> None:
+def _refused(checker: QuantChecker, callee: Callee, message: str, span: Span, hint: str | None = None) -> None:
     others = (Label(callee.name_span, "declared here"),) if callee.name_span.path and not callee.name_span.path.startswith("<") else ()
     parameters = ", ".join(parameter.name for parameter in callee.parameters if parameter.name != "self")
     checker.report("0204", message, span, hint=hint or f"its parameters are ({parameters})", others=others)
 
 
-def _is_constant(checker: QuantChecker, callee: Callable, parameter: nodes.Parameter, argument: nodes.Argument, scope: CheckScope) -> bool:
-    value = constant_int(argument.value, scope)
-    constants = [scope.find(name.name) for name in _names(argument.value)]
-    if value is None and not (constants and all(v is not None and v.kind in ("const", "param", "const parameter") for v in constants)):
+def _is_constant(checker: QuantChecker, callee: Callee, parameter: nodes.Parameter, argument: nodes.Argument, scope: Scope) -> bool:
+    value = whole_constant(argument.value, scope)
+    constants = [scope.variable(name.name) for name in _names(argument.value)]
+    if value is None and not (constants and all(v is not None and v.kind in CONSTANT_KINDS for v in constants)):
         hint = "use a number, a `const`, a `param` or a `const` parameter"
         checker.report("0204", f"the parameter `{parameter.name}` of `{callee.name}` wants a constant", argument.span, hint=hint)
         return False
@@ -252,15 +217,15 @@ def _names(node: nodes.Expression) -> list[nodes.Name]:
 def _result(
     checker: QuantChecker,
     node: nodes.Call,
-    callee: Callable,
-    scope: CheckScope,
+    callee: Callee,
+    scope: Scope,
     bound: dict[str, Type],
     names: set[str],
     expected: Type | None,
 ) -> Type:
     if callee.result is None:
         return UNIT
-    with checker.within(parameters=checker.body.parameters | names):
+    with checker.within(parameters=checker.frame.parameters | names):
         found = substituted(resolve(checker, callee.result, scope), bound, names)
     inner = place_of(found)
     if isinstance(inner, qt.Exact) and inner.of is None:

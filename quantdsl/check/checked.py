@@ -7,7 +7,7 @@ from attrs import Factory
 from compiler.diagnostics import Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from quantdsl.check.world import Callable, World
+from quantdsl.check.world import Callee, World
 from runtime.records import frozen
 
 
@@ -19,6 +19,6 @@ class CheckedQuantProgram:
 
     program: nodes.Program
     world: World
-    library: Mapping[str, Callable]
+    library: Mapping[str, Callee]
     diagnostics: Diagnostics
     changes: Mapping[Span, str] = Factory(dict)

@@ -2,25 +2,27 @@
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import ERROR, NEVER, UNIT, Type
+from compiler.typed_ast.declarations import declared_twice
+from compiler.typed_ast.rules.nesting import check_nesting
+from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.scope import Scope, Variable, VariableKind
+from compiler.typed_ast.types import ERROR, NEVER, UNIT, Size, Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import library
 from quantdsl.check.annotations import check_annotations
 from quantdsl.check.checker import QuantChecker
-from quantdsl.check.fits import require, shown
+from quantdsl.check.fits import shown
 from quantdsl.check.generic import BOUNDS, bounds_of
-from quantdsl.check.nesting import check_nesting
 from quantdsl.check.parameters import check_parameter
 from quantdsl.check.resolve import resolve
 from quantdsl.check.rules import check_risk, check_strategy_rules
-from quantdsl.check.scope import CheckedVariable, CheckScope
 from quantdsl.check.shadowing import warn_of_declaration, warn_of_variable
-from quantdsl.check.statements import declare_state
+from quantdsl.check.statements import declare_state, require_assigned
+from quantdsl.check.world import Market
 
 RECORDS = {name: name.capitalize() for name in ("trade", "quote", "bar", "ack", "fill", "cancelled", "reject", "gap", "halt")}
-IN_STRATEGIES: dict[str, Type] = {"position": qt.StructType("Position"), "rejects": qt.REJECT_COUNTS}
 _SETTINGS = (qt.DURATION, qt.TicksType(), qt.QtyType())
 
 
@@ -33,7 +35,7 @@ def check_declarations(checker: QuantChecker, program: nodes.Program) -> None:
             case nodes.Constant() | nodes.ProgramParameter():
                 what = "constant" if isinstance(statement, nodes.Constant) else "parameter"
                 warn_of_declaration(checker, what, statement.name, statement.span, program)
-    with checker.within(market=_only_market(checker)):
+    with checker.within(market=checker.own.world.only_market):
         for statement in program.statements:
             if isinstance(statement, nodes.Constant):
                 checker.statement(statement, top)
@@ -47,48 +49,42 @@ def check_declarations(checker: QuantChecker, program: nodes.Program) -> None:
 
 def check_library(checker: QuantChecker, instrument: str | None, currency: str | None) -> None:
     """What a program uses of the library, with `I` and `C` as these."""
-    outside = library.of_tensors(checker.world.library)
+    outside = library.of_tensors(checker.own.world.library)
     with checker.within(market=(instrument, currency), in_strategy=True):
-        for name, declaration in checker.world.library.items():
+        for name, declaration in checker.own.world.library.items():
             if name in outside:
                 continue
             if isinstance(declaration, nodes.Function):
-                function(checker, declaration, CheckScope(), in_strategy=True)
+                function(checker, declaration, Scope(), in_strategy=True)
             else:
-                _signal(checker, declaration, CheckScope())
+                _signal(checker, declaration, Scope())
 
 
 def _tensors_stay_outside(checker: QuantChecker, program: nodes.Program) -> None:
     """Functions of the library that work on tensors aren't called in compiled code."""
-    outside = library.of_tensors(checker.world.library)
+    outside = library.of_tensors(checker.own.world.library)
     for node in walk(program) if outside else ():
         match node:
-            case nodes.Call(function=nodes.Name(name=name) as function) if name in outside and name not in checker.world.own:
+            case nodes.Call(function=nodes.Name(name=name) as function) if name in outside and name not in checker.declarations.own:
                 message = f"`{name}` works on tensors, which is valid, but not supported yet in compiled code"
                 checker.report("0109", message, function.span, hint="call it in a program that is run by its `main`")
 
 
-def _a_market(checker: QuantChecker) -> tuple[str | None, str | None]:
+def _a_market(checker: QuantChecker) -> Market:
     """Any: what the library means doesn't depend on which, and it is looked at again for the market of a strategy."""
-    currency = next(iter(checker.world.currencies), None)
-    instrument = next(iter(checker.world.instruments.values()), None)
+    currency = next(iter(checker.own.world.currencies), None)
+    instrument = next(iter(checker.own.world.instruments.values()), None)
     return (instrument.name, instrument.currency.name) if instrument is not None else (None, currency)
 
 
-def _only_market(checker: QuantChecker) -> tuple[str | None, str | None]:
-    """What `Price` and `Money` are of outside of strategies: of the only instrument and currency, if there is just one."""
-    instruments, currencies = list(checker.world.instruments), list(checker.world.currencies)
-    return instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
-
-
-def _declaration(checker: QuantChecker, node: nodes.Statement, top: CheckScope) -> None:
+def _declaration(checker: QuantChecker, node: nodes.Statement, top: Scope) -> None:
     check_annotations(checker, node)
     _bounds(checker, getattr(node, "type_parameters", ()))
     match node:
         case nodes.Import():
             fault = library.refused(node)
             if fault is not None:
-                checker.diagnostics.add(fault)
+                checker.add(fault)
         case nodes.Function():
             function(checker, node, top, in_strategy=False)
         case quant.Signal():
@@ -100,6 +96,7 @@ def _declaration(checker: QuantChecker, node: nodes.Statement, top: CheckScope) 
         case nodes.Test(body=body):
             with checker.within(what="test", result=UNIT):
                 checker.infer(body, top, used=False)
+                require_assigned(checker, body)
         case nodes.Struct(type_parameters=parameters):
             check_nesting(checker, node)
             with checker.within(parameters=_names(parameters)):
@@ -133,7 +130,7 @@ def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:
 # ---- functions and signals ---------------------------------------------------------------------------------------------------------
 
 
-def function(checker: QuantChecker, node: nodes.Function, scope: CheckScope, in_strategy: bool) -> None:
+def function(checker: QuantChecker, node: nodes.Function, scope: Scope, in_strategy: bool) -> None:
     generic = {"parameters": _names(node.type_parameters), "bounds": bounds_of(node.type_parameters)}
     with checker.within(what="function", in_strategy=in_strategy, **generic):
         inner = _with_parameters(checker, node.parameters, scope, node.body is not None)
@@ -145,6 +142,7 @@ def function(checker: QuantChecker, node: nodes.Function, scope: CheckScope, in_
             return
         with checker.within(result=result):
             found = checker.infer(node.body, inner, result if result != UNIT else None, used=result != UNIT)
+            require_assigned(checker, node.body)
         if result in (UNIT, ERROR) or found in (NEVER, ERROR):
             return
         if found == UNIT:
@@ -155,8 +153,9 @@ def function(checker: QuantChecker, node: nodes.Function, scope: CheckScope, in_
         require(checker, found, result, last.span, "the result")
 
 
-def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, ...], scope: CheckScope, body: bool) -> CheckScope:
-    inner = CheckScope(scope)
+def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, ...], scope: Scope, body: bool) -> Scope:
+    checker.require_distinct(parameters)
+    inner = Scope(scope)
     for parameter in parameters:
         if parameter.annotation is None:
             message = f"the parameter `{parameter.name}` has no type"
@@ -167,22 +166,21 @@ def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, .
             require(
                 checker, checker.infer(parameter.default, scope, found), found, parameter.default.span, f"the parameter `{parameter.name}`"
             )
-        kind = (
-            "const parameter" if isinstance(parameter.annotation, nodes.ConstantTypeSyntax) else "var" if parameter.mutable else "parameter"
-        )
-        if parameter.name in inner.variables:
-            checker.report("0210", f"the parameter `{parameter.name}` is declared twice", parameter.span, hint="rename one of them")
-        inner.add(CheckedVariable(parameter.name, found, kind, parameter.span))
+        kind = VariableKind.MUTABLE if parameter.mutable else VariableKind.PARAMETER
+        if isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
+            kind = VariableKind.CONSTANT_PARAMETER
+        inner.add(Variable(parameter.name, found, kind, parameter.span))
         warn_of_variable(checker, parameter.name, parameter.span)
     return inner
 
 
-def _signal(checker: QuantChecker, node: quant.Signal, top: CheckScope) -> None:
+def _signal(checker: QuantChecker, node: quant.Signal, top: Scope) -> None:
     with checker.within(what="signal", parameters=_names(node.type_parameters), bounds=bounds_of(node.type_parameters)):
         inner = _with_parameters(checker, node.parameters, top, True)
         result = resolve(checker, node.result, inner)
         with checker.within(result=result):
             checker.infer(node.body, inner, used=False)
+        require_assigned(checker, node.body)
         _directly(checker, node)
         if not any(_emits(statement) for statement in node.body.statements):
             checker.report("0209", f"the signal `{node.name}` may end without an `emit`", node.name_span, hint="end its body with `emit e`")
@@ -218,22 +216,22 @@ def _emits(node: nodes.Node) -> bool:
 # ---- strategies ------------------------------------------------------------------------------------------------------------------------
 
 
-def _strategy(checker: QuantChecker, node: quant.Strategy, top: CheckScope) -> None:
+def _strategy(checker: QuantChecker, node: quant.Strategy, top: Scope) -> None:
     instrument = check_strategy_rules(checker, node)
-    currency = checker.world.instruments[instrument].currency.name if instrument in checker.world.instruments else None
-    with checker.within(what="strategy", market=(instrument, currency), in_strategy=True):
-        scope = CheckScope(top)
-        for name, found in IN_STRATEGIES.items():
-            scope.add(CheckedVariable(name, found, "let"))
-        own = CheckScope(scope)
+    currency = checker.own.world.instruments[instrument].currency.name if instrument in checker.own.world.instruments else None
+    market = (instrument, currency)
+    with checker.within(what="strategy", market=market, in_strategy=True):
+        scope = Scope(top)
+        scope.add(Variable("position", checker.own.world.struct_of("Position", market)))
+        scope.add(Variable("rejects", qt.REJECT_COUNTS))
+        own = Scope(scope)
         functions = [statement for statement in node.body.statements if isinstance(statement, nodes.Function)]
         own_functions: dict[str, nodes.Function] = {}
         for f in functions:
             if own_functions.setdefault(f.name, f) is not f:
-                first = Label(own_functions[f.name].name_span, "first defined here")
-                checker.report("0210", f"`{f.name}` is defined twice", f.name_span, others=(first,), hint="rename one of them")
-        hidden = {name: checker.world.functions[name] for name in own_functions if name in checker.world.functions}
-        checker.world.functions.update(own_functions)
+                checker.add(declared_twice(f, own_functions[f.name]))
+        hidden = {name: checker.declarations.functions[name] for name in own_functions if name in checker.declarations.functions}
+        checker.declarations.functions.update(own_functions)
         for statement in node.body.statements:
             match statement:
                 case quant.State():
@@ -248,7 +246,7 @@ def _strategy(checker: QuantChecker, node: quant.Strategy, top: CheckScope) -> N
                 case nodes.Function():
                     warn_of_declaration(checker, "function", statement.name, statement.name_span, node.body)
                 case nodes.Struct() | nodes.EnumDeclaration() | nodes.TypeAlias():
-                    checker.report("0109", "a type inside a strategy is valid, but not supported yet", statement.span, hint="move it out")
+                    checker.later("a type inside a strategy", statement.span, "move it out")
         for statement in node.body.statements:
             check_annotations(checker, statement)
             if isinstance(statement, nodes.Function):
@@ -256,12 +254,12 @@ def _strategy(checker: QuantChecker, node: quant.Strategy, top: CheckScope) -> N
             elif isinstance(statement, quant.Handler):
                 _handler(checker, statement, own)
         for name in own_functions:
-            del checker.world.functions[name]
-        checker.world.functions.update(hidden)
+            del checker.declarations.functions[name]
+        checker.declarations.functions.update(hidden)
 
 
-def _handler(checker: QuantChecker, node: quant.Handler, scope: CheckScope) -> None:
-    inner = CheckScope(scope)
+def _handler(checker: QuantChecker, node: quant.Handler, scope: Scope) -> None:
+    inner = Scope(scope)
     for setting in node.settings:
         found = checker.infer(setting.value, scope)
         if found not in _SETTINGS and not isinstance(found, qt.TicksType | qt.QtyType) and found != ERROR:
@@ -272,8 +270,11 @@ def _handler(checker: QuantChecker, node: quant.Handler, scope: CheckScope) -> N
                 "0203", f"a timer is set to a duration, and this is a `{shown(found)}`", setting.span, hint="write `on timer(100ms)`"
             )
     if node.record is not None:
-        record: Type = qt.Container("book", (), qt.Size()) if node.event == "book" else qt.StructType(RECORDS[node.event])
-        inner.add(CheckedVariable(node.record, record, "let", node.record_span))
+        record: Type = qt.Container("book", (), Size())
+        if node.event != "book":
+            record = checker.own.world.struct_of(RECORDS[node.event], checker.frame.market)
+        inner.add(Variable(node.record, record, VariableKind.LET, node.record_span))
         warn_of_variable(checker, node.record, node.record_span)
     with checker.within(what="handler", result=UNIT):
         checker.infer(node.body, inner, used=False)
+    require_assigned(checker, node.body)

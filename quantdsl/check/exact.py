@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-from compiler.typed_ast import nodes
 from runtime.records import frozen
 
 MAX_SCALE = 18
@@ -41,21 +40,6 @@ class CheckedInstrument:
         """The smallest scale of a currency that holds every product of a price and a quantity exactly."""
         step = self.tick * self.lot * self.multiplier
         return next((scale for scale in range(MAX_SCALE + 1) if (step * 10**scale).denominator == 1), None)
-
-
-def decimal(node: nodes.Expression) -> Fraction | None:
-    """The exact value of a literal number, with or without a minus; None for anything else."""
-    match node:
-        case nodes.IntLiteral(value=value):
-            return Fraction(value)
-        case nodes.FloatLiteral(text=text) if text:
-            return Fraction(text)
-        case nodes.UnitNumber(text=text):
-            return Fraction(text)
-        case nodes.Unary(operator="-", operand=operand):
-            found = decimal(operand)
-            return None if found is None else -found
-    return None
 
 
 def shown(value: Fraction) -> str:

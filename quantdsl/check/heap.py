@@ -2,12 +2,13 @@
 refuses them where it is written, as programs with a `main` run them."""
 
 from compiler.typed_ast import nodes
+from compiler.typed_ast.conversions import place_of
+from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, F64, I64, STRING, UNIT, ListType, TensorType, Type
 from quantdsl.check.checker import QuantChecker
-from quantdsl.check.fits import require, shown
-from quantdsl.check.literals import place_of
-from quantdsl.check.scope import CheckScope
+from quantdsl.check.fits import shown
 
 _SHAPED = ("zeros", "ones", "full", "rand", "randn")
 TENSORS = frozenset(
@@ -30,7 +31,7 @@ def is_heap(found: Type) -> bool:
     return found == STRING or isinstance(found, ListType | TensorType)
 
 
-def call(checker: QuantChecker, node: nodes.Call, name: str, scope: CheckScope) -> Type:
+def call(checker: QuantChecker, node: nodes.Call, name: str, scope: Scope) -> Type:
     """A call of one of these functions."""
     given = [checker.infer(argument.value, scope) for argument in node.arguments]
     if name in TENSORS:
@@ -45,7 +46,7 @@ def call(checker: QuantChecker, node: nodes.Call, name: str, scope: CheckScope) 
     return I64
 
 
-def method(checker: QuantChecker, node: nodes.Call, subject: Type, name: str, scope: CheckScope) -> Type:
+def method(checker: QuantChecker, node: nodes.Call, subject: Type, name: str, scope: Scope) -> Type:
     """`xs.push(x)`, `xs.pop()`, `xs.len()`; methods of tensors give what isn't followed here."""
     element = subject.element if isinstance(subject, ListType) else None
     given = [checker.infer(argument.value, scope, element) for argument in node.arguments]
@@ -67,7 +68,7 @@ def method(checker: QuantChecker, node: nodes.Call, subject: Type, name: str, sc
     return UNIT
 
 
-def list_literal(checker: QuantChecker, node: nodes.ListLiteral, scope: CheckScope, expected: Type | None) -> Type | None:
+def list_literal(checker: QuantChecker, node: nodes.ListLiteral, scope: Scope, expected: Type | None) -> Type | None:
     """`[a, b]` where a list is wanted; None where none is."""
     place = place_of(expected)
     if not isinstance(place, ListType):

@@ -4,36 +4,31 @@ from fractions import Fraction
 
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.conversions import place_of
+from compiler.typed_ast.literal_numbers import decimal, is_literal
+from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import BOOL, F64, STRING, WEAK_FLOAT, WEAK_INT, DType, OptionType, Scalar, Type
+from compiler.typed_ast.types import BOOL, ERROR, STRING, WEAK_FLOAT, WEAK_INT, DType, Scalar, Type
+from compiler.typed_ast.weak_ints import lost_remainder, remainder_fault, weak_int
 from quantdsl import types as qt
 from quantdsl.check.checker import QuantChecker, infers
-from quantdsl.check.exact import I64, decimal, neighbours, shown
-from quantdsl.check.scope import CheckScope
+from quantdsl.check.exact import I64, neighbours, shown
 
 DURATIONS = {"ns": 1, "us": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _COUNTS = {"ticks": qt.TicksType(), "lots": qt.QtyType()}
 _RATIOS = ("bps", "pct")
 
 
-def is_literal(node: nodes.Expression) -> bool:
-    """A number without a unit of its own, perhaps behind a minus: it takes the type of its place."""
-    match node:
-        case nodes.Unary(operator="-", operand=operand):
-            return is_literal(operand)
-        case nodes.IntLiteral(suffix=None) | nodes.FloatLiteral(suffix=None):
-            return True
-    return False
+def is_weak(node: nodes.Expression) -> bool:
+    """A number that takes the type of its place or neighbour: a literal, or arithmetic on int literals alone."""
+    return is_literal(node) or weak_int(node) is not None
 
 
-def place_of(expected: Type | None) -> Type | None:
-    """What a literal becomes where `T?` is expected: a `T`."""
-    return place_of(expected.value) if isinstance(expected, OptionType) else expected
 
 
 @infers(nodes.IntLiteral, nodes.FloatLiteral)
 def number(
-    checker: QuantChecker, node: nodes.IntLiteral | nodes.FloatLiteral, scope: CheckScope, expected: Type | None, used: bool
+    checker: QuantChecker, node: nodes.IntLiteral | nodes.FloatLiteral, scope: Scope, expected: Type | None, used: bool
 ) -> Type:
     return _number(checker, node, node.span, expected)
 
@@ -41,7 +36,7 @@ def number(
 def negative(checker: QuantChecker, node: nodes.Unary, expected: Type | None) -> Type:
     """A literal behind a minus, which is one number: -9223372036854775808 fits."""
     found = _number(checker, node, node.span, expected)
-    checker.types[id(node.operand)] = found
+    checker.findings.types[id(node.operand)] = found
     return found
 
 
@@ -59,12 +54,21 @@ def _number(checker: QuantChecker, node: nodes.Expression, span: Span, expected:
     if isinstance(literal, nodes.FloatLiteral):
         return place if isinstance(place, Scalar) and place.dtype.is_float else WEAK_FLOAT
     assert value is not None
+    return whole(checker, node, int(value), place)
+
+
+def whole(checker: QuantChecker, node: nodes.Expression, value: int, expected: Type | None) -> Type:
+    """The type of an int that is known exactly, in its place."""
+    place = place_of(expected)
     if isinstance(place, Scalar) and place.dtype.is_float:
-        return place
+        lost = lost_remainder(node)
+        if lost is None:
+            return place
+        checker.diagnostics.add(remainder_fault(lost))
+        return ERROR
     if isinstance(place, Scalar) and place.dtype.is_int:
-        return in_range(checker, int(value), place, span)
-    in_range(checker, int(value), WEAK_INT, span)
-    return WEAK_INT
+        return in_range(checker, value, place, node.span)
+    return in_range(checker, value, WEAK_INT, node.span)
 
 
 def in_range(checker: QuantChecker, value: int, place: Scalar, span: Span) -> Type:
@@ -73,11 +77,11 @@ def in_range(checker: QuantChecker, value: int, place: Scalar, span: Span) -> Ty
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if place.dtype.is_signed else (0, (1 << bits) - 1)
     if low <= value <= high:
         return place
-    return checker.report("0705", f"the constant {value} doesn't fit `{place}`", span, hint=f"`{place}` holds {low} to {high}")
+    return checker.report("0705", f"{value} does not fit {place}", span, hint=f"{place} holds {low} to {high}")
 
 
 @infers(nodes.UnitNumber)
-def unit_number(checker: QuantChecker, node: nodes.UnitNumber, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+def unit_number(checker: QuantChecker, node: nodes.UnitNumber, scope: Scope, expected: Type | None, used: bool) -> Type:
     value = Fraction(node.text)
     if node.unit in DURATIONS:
         return _whole(checker, value * DURATIONS[node.unit], qt.DURATION, "nanoseconds", node)
@@ -85,9 +89,9 @@ def unit_number(checker: QuantChecker, node: nodes.UnitNumber, scope: CheckScope
         return _whole(checker, value, _COUNTS[node.unit], node.unit, node)
     if node.unit in _RATIOS:
         return qt.RATIO
-    if node.unit in checker.world.currencies:
+    if node.unit in checker.own.world.currencies:
         return _on_grid(checker, value, qt.MoneyType(node.unit), node.span)
-    known = [*DURATIONS, *_COUNTS, *_RATIOS, *checker.world.currencies]
+    known = [*DURATIONS, *_COUNTS, *_RATIOS, *checker.own.world.currencies]
     hint = did_you_mean(node.unit, known) or f"suffixes known are {', '.join(f'`{unit}`' for unit in known)}"
     return checker.report("0106", f"unknown suffix `{node.unit}` of the number `{node.text}`", node.span, hint=hint)
 
@@ -104,7 +108,7 @@ def _on_grid(checker: QuantChecker, value: Fraction, place: qt.Exact, span: Span
     """An exact literal is a multiple of its instrument's tick or lot, or of its currency's unit."""
     if place.of is None:
         return place
-    world = checker.world
+    world = checker.own.world
     if isinstance(place, qt.MoneyType):
         step, what = world.currencies[place.of].unit if place.of in world.currencies else None, "unit"
     else:
@@ -123,25 +127,18 @@ def _on_grid(checker: QuantChecker, value: Fraction, place: qt.Exact, span: Span
 
 
 @infers(nodes.BoolLiteral)
-def boolean(checker: QuantChecker, node: nodes.BoolLiteral, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+def boolean(checker: QuantChecker, node: nodes.BoolLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
     return BOOL
 
 
 @infers(nodes.StringLiteral)
-def string(checker: QuantChecker, node: nodes.StringLiteral, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+def string(checker: QuantChecker, node: nodes.StringLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
     return STRING
 
 
 @infers(nodes.FString)
-def fstring(checker: QuantChecker, node: nodes.FString, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+def fstring(checker: QuantChecker, node: nodes.FString, scope: Scope, expected: Type | None, used: bool) -> Type:
     for part in node.parts:
         if part.value is not None:
             checker.infer(part.value, scope)
     return STRING
-
-
-def settled(found: Type) -> Type:
-    """The type that a variable gets from a value: a literal's own is `i64` or `f64`."""
-    if isinstance(found, Scalar) and found.weak:
-        return F64 if found.dtype.is_float else Scalar(found.dtype)
-    return found

@@ -2,15 +2,37 @@
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import BOOL, ERROR, F32, F64, STRING, WEAK_FLOAT, DType, OptionType, ResultType, Scalar, Type
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.conversions import fits
+from compiler.typed_ast.literal_numbers import is_literal
+from compiler.typed_ast.rules.optionals import default
+from compiler.typed_ast.rules.parts import parts_of
+from compiler.typed_ast.rules.requirements import report_optional, require
+from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.types import (
+    BOOL,
+    ERROR,
+    F64,
+    STRING,
+    ArrayType,
+    DType,
+    EnumType,
+    NoneType,
+    OptionType,
+    ResultType,
+    Scalar,
+    StructType,
+    TupleType,
+    Type,
+    TypeVariable,
+)
+from compiler.typed_ast.weak_ints import DIVIDES_BY_ZERO, weak_int
 from quantdsl import types as qt
 from quantdsl.check import heap
 from quantdsl.check.checker import QuantChecker, infers
-from quantdsl.check.constants import constant_int
-from quantdsl.check.fits import fits, report_float, report_optional, require, shown
+from quantdsl.check.fits import meet, report_float, shown
 from quantdsl.check.generic import meets
-from quantdsl.check.literals import in_range, is_literal, negative
-from quantdsl.check.scope import CheckScope
+from quantdsl.check.literals import in_range, is_weak, negative, whole
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _ADDING = ("+", "-", "+|", "-|", "+%", "-%")
@@ -22,9 +44,12 @@ _LEGAL = "`price + ticks`, `price - price`, `price * qty`, `qty * int`, `money +
 
 
 @infers(nodes.Unary)
-def unary(checker: QuantChecker, node: nodes.Unary, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+def unary(checker: QuantChecker, node: nodes.Unary, scope: Scope, expected: Type | None, used: bool) -> Type:
     if node.operator == "-" and is_literal(node):
         return negative(checker, node, expected)
+    value = weak_int(node)
+    if value is not None:
+        return whole(checker, node, value, expected)
     found = checker.infer(node.operand, scope, expected if node.operator == "-" else BOOL)
     if found == ERROR:
         return found
@@ -34,16 +59,21 @@ def unary(checker: QuantChecker, node: nodes.Unary, scope: CheckScope, expected:
         return BOOL if require(checker, found, BOOL, node.operand.span, "the operand of `not`") else ERROR
     if isinstance(found, _COUNTED) or found in (qt.DURATION, qt.RATIO) or (isinstance(found, Scalar) and found.dtype is not DType.BOOL):
         return found
-    if isinstance(found, qt.TypeVariable) and found.bound == "Number":
+    if isinstance(found, TypeVariable) and found.bound == "Number":
         return found
     return checker.report("0208", f"a `{shown(found)}` has no negative", node.span)
 
 
 @infers(nodes.Binary)
-def binary(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+def binary(checker: QuantChecker, node: nodes.Binary, scope: Scope, expected: Type | None, used: bool) -> Type:
     if node.operator == "??":
-        return _default(checker, node, scope, expected)
-    left, right = _operands(checker, node, scope, expected)
+        return default(checker, node, scope, expected)
+    value = weak_int(node)
+    if value is not None:
+        return whole(checker, node, value, expected)
+    left, right = _operands(checker, node, scope)
+    if node.operator in ("==", "!=") and _optionals(left, right):
+        return _equality(checker, node, left, right)
     for found, operand in ((left, node.left), (right, node.right)):
         if isinstance(found, OptionType):
             return report_optional(checker, found, operand.span)
@@ -60,46 +90,28 @@ def binary(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, expecte
     if node.operator in _COMPARISONS:
         return _comparison(checker, node, left, right)
     found = _arithmetic(checker, node, left, right)
-    return _constant(checker, node, scope, found, expected)
+    return _constant(checker, node, scope, found)
 
 
-def _operands(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, expected: Type | None) -> tuple[Type, Type]:
-    """A literal beside an exact value that it is compared with is one of that type."""
+def _operands(checker: QuantChecker, node: nodes.Binary, scope: Scope) -> tuple[Type, Type]:
+    """A literal takes its neighbour's type: of a number, and of an exact value that it is compared with."""
     comparing = node.operator in _COMPARISONS
-    inner = expected if isinstance(expected, Scalar) and not comparing else BOOL if node.operator in ("and", "or") else None
-    if is_literal(node.left) and not is_literal(node.right):
+    inner = BOOL if node.operator in ("and", "or") else None
+    if is_weak(node.left) and not is_weak(node.right):
         right = checker.infer(node.right, scope, inner)
         return checker.infer(node.left, scope, right if comparing or isinstance(right, Scalar) else inner), right
     left = checker.infer(node.left, scope, inner)
-    beside = left if is_literal(node.right) and (comparing or isinstance(left, Scalar)) else inner
-    with checker.within(turns=() if node.operator in ("and", "or") else checker.body.turns):
+    beside = left if is_weak(node.right) and (comparing or isinstance(left, Scalar)) else inner
+    with checker.within(turns=() if node.operator in ("and", "or") else checker.frame.turns):
         return left, checker.infer(node.right, scope, beside)
-
-
-def _default(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, expected: Type | None) -> Type:
-    left = checker.infer(node.left, scope)
-    if left == ERROR:
-        checker.infer(node.right, scope, expected)
-        return ERROR
-    if not isinstance(left, OptionType | ResultType):
-        checker.infer(node.right, scope, left)
-        return checker.report(
-            "0203", f"`??` gives a default for a value that may be none, and this `{shown(left)}` may not", node.left.span
-        )
-    with checker.within(turns=()):
-        right = checker.infer(node.right, scope, left.value)
-    if isinstance(right, OptionType) and fits(right, OptionType(left.value)):
-        return OptionType(left.value)
-    require(checker, right, left.value, node.right.span, "the value before `??`")
-    return left.value
 
 
 def _comparison(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type) -> Type:
     order = node.operator not in ("==", "!=")
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         if (left.dtype is DType.BOOL) != (right.dtype is DType.BOOL) or (order and left.dtype is DType.BOOL):
-            checker.report("0208", f"`{node.operator}` doesn't compare `{left}` and `{right}`", node.span)
-        elif not order and (left.dtype.is_float or right.dtype.is_float) and checker.body.what == "handler":
+            _undefined(checker, node, left, right)
+        elif not order and (left.dtype.is_float or right.dtype.is_float) and checker.frame.what == "handler":
             hint = "write `approx(a, b, rel)`, or compare with `<`"
             checker.report("0725", f"`{node.operator}` on floats", node.span, hint=hint)
         return BOOL
@@ -107,17 +119,49 @@ def _comparison(checker: QuantChecker, node: nodes.Binary, left: Type, right: Ty
         if not (fits(left, right) or fits(right, left)):
             _mixed(checker, node, left, right)
         return BOOL
+    if not order and isinstance(left, TupleType | StructType | ArrayType):
+        return _equality(checker, node, left, right)
     ordered = meets(left, "Ordered")
     if left == right and (
-        ordered or (not order and (isinstance(left, qt.EnumType | qt.TypeVariable) or left in (*qt.OPAQUE.values(), STRING)))
+        ordered or (not order and (isinstance(left, EnumType | TypeVariable) or left in (*qt.OPAQUE.values(), STRING)))
     ):
         return BOOL
-    if any(isinstance(one, qt.TypeVariable) and fits(other, one) for one, other in ((left, right), (right, left))) and ordered:
+    if any(isinstance(one, TypeVariable) and fits(other, one) for one, other in ((left, right), (right, left))) and ordered:
         return BOOL
-    unbounded = order and left == right and isinstance(left, qt.TypeVariable)
-    hint = f"types that `<` compares have a bound: `{left}: Ordered`" if unbounded else "both sides have one type"
-    checker.report("0203", f"`{node.operator}` compares `{shown(left)}` with `{shown(right)}`", node.span, hint=hint)
+    unbounded = order and left == right and isinstance(left, TypeVariable)
+    sided = None if left == right else "both sides have one type"
+    _undefined(checker, node, left, right, f"types that `<` compares have a bound: `{left}: Ordered`" if unbounded else sided)
     return BOOL
+
+
+def _optionals(left: Type, right: Type) -> bool:
+    """Two values that may be none, or one and `none` itself."""
+    kinds = (OptionType, NoneType)
+    return isinstance(left, kinds) and isinstance(right, kinds) and OptionType in (type(left), type(right))
+
+
+def _equality(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type) -> Type:
+    """Of values with parts: all parts are compared."""
+    if not ((fits(left, right) and _compared(checker, right)) or (fits(right, left) and _compared(checker, left))):
+        _undefined(checker, node, left, right)
+    elif checker.frame.what == "handler" and (_has_floats(checker, left) or _has_floats(checker, right)):
+        checker.report("0725", f"`{node.operator}` on floats", node.span, hint="compare the parts, floats with `approx(a, b, rel)`")
+    return BOOL
+
+
+def _compared(checker: QuantChecker, found: Type) -> bool:
+    """Whether `==` is defined for a type and all that it is made of."""
+    within = parts_of(checker, found)
+    if within is not None:
+        return all(_compared(checker, part) for part in within)
+    return isinstance(found, Scalar | qt.Exact | NoneType) or meets(found, "Ordered") or found in (*qt.OPAQUE.values(), STRING)
+
+
+def _has_floats(checker: QuantChecker, found: Type) -> bool:
+    within = parts_of(checker, found)
+    if within is not None:
+        return any(_has_floats(checker, part) for part in within)
+    return isinstance(found, Scalar) and found.dtype.is_float
 
 
 def _mixed(checker: QuantChecker, node: nodes.Binary, left: qt.Exact, right: qt.Exact) -> Type:
@@ -129,7 +173,7 @@ def _mixed(checker: QuantChecker, node: nodes.Binary, left: qt.Exact, right: qt.
 
 def _arithmetic(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type) -> Type:
     operator = node.operator
-    variable = next((one for one in (left, right) if isinstance(one, qt.TypeVariable)), None)
+    variable = next((one for one in (left, right) if isinstance(one, TypeVariable)), None)
     if variable is not None and operator in _NUMERIC and variable.bound == "Number" and fits(left, variable) and fits(right, variable):
         return variable
     if isinstance(left, Scalar) and isinstance(right, Scalar):
@@ -172,7 +216,7 @@ def _exact(checker: QuantChecker, node: nodes.Binary, left: qt.Exact, right: qt.
         elif kinds == (qt.PriceType, qt.TicksType) or (kinds == (qt.TicksType, qt.PriceType) and operator.startswith("+")):
             result = qt.PriceType(of)
     elif operator in _MULTIPLYING and set(kinds) in ({qt.PriceType, qt.QtyType}, {qt.TicksType, qt.QtyType}):
-        instrument = checker.world.instruments.get(of) if of else None
+        instrument = checker.own.world.instruments.get(of) if of else None
         result = qt.MoneyType(instrument.currency.name if instrument else None)
     elif operator in ("/", "%") and kinds[0] is kinds[1] and kinds[0] in _COUNTED:
         result = Scalar(DType.I64) if operator == "/" else kinds[0](of)
@@ -213,39 +257,35 @@ def _numbers(checker: QuantChecker, node: nodes.Binary, left: Scalar, right: Sca
     floats = left.dtype.is_float or right.dtype.is_float
     if floats and (node.operator in _BITS or (len(node.operator) == 2 and node.operator[1] in "|%")):
         return _undefined(checker, node, left, right)
-    if node.operator == "**":
+    if floats and node.operator == "**":
         return F64
-    if floats:
-        if left.weak and right.weak:
-            return WEAK_FLOAT
-        narrow = all(found.weak or found.dtype is DType.F32 for found in (left, right))
-        return F32 if narrow and DType.F32 in (left.dtype, right.dtype) else F64
     if node.operator in ("<<", ">>"):
         return left
-    first, second = (right, left) if right.weak else (left, right)
-    if fits(first, second):
-        return second
-    if fits(second, first):
-        return first
+    common = meet(left, right)
+    if common is not None:
+        return common
     hint = f"convert one: `... as {left}`"
     return checker.report("0207", f"`{left}` and `{right}` have no common type", node.span, hint=hint)
 
 
-def _undefined(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type) -> Type:
-    message = f"`{node.operator}` is not defined for `{shown(left)}` and `{shown(right)}`"
-    hint = f"defined are {_LEGAL}" if isinstance(left, qt.Exact) or isinstance(right, qt.Exact) else None
-    variable = next((one for one in (left, right) if isinstance(one, qt.TypeVariable)), None)
+def _undefined(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type, instead: str | None = None) -> Type:
+    hint = instead or (f"defined are {_LEGAL}" if isinstance(left, qt.Exact) or isinstance(right, qt.Exact) else None)
+    variable = next((one for one in (left, right) if isinstance(one, TypeVariable)), None)
     if variable is not None and node.operator in _NUMERIC:
         hint = f"what is calculated with has a bound: `{variable}: Number`"
         if variable.bound == "Number":
             hint = f"a `{variable}` goes with a `{variable}`, or with a whole number that is written out"
-    return checker.report("0203", message, node.span, hint=hint)
+    message = f"operator `{node.operator}` is not defined for {shown(left)} and {shown(right)}"
+    if hint is None and BOOL in (left, right) and isinstance(left, Scalar) and isinstance(right, Scalar):
+        hint = "`b as i64` makes 0 or 1 of a bool"
+    others = (Label(node.left.span, shown(left)), Label(node.right.span, shown(right)))
+    return checker.report("0208", message, node.operator_span if node.operator_span.path else node.span, hint=hint, others=others)
 
 
-def _constant(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, found: Type, expected: Type | None) -> Type:
+def _constant(checker: QuantChecker, node: nodes.Binary, scope: Scope, found: Type) -> Type:
     """Constants are computed exactly: what doesn't fit, or divides by zero, is an error now."""
-    if node.operator in ("/", "%") and constant_int(node.right, scope) == 0 and not (isinstance(found, Scalar) and found.dtype.is_float):
-        return checker.report("0705", "this divides by zero", node.span)
-    if isinstance(found, Scalar) and found.dtype.is_int and (value := constant_int(node, scope)) is not None:
+    if node.operator in ("/", "%") and whole_constant(node.right, scope) == 0 and not (isinstance(found, Scalar) and found.dtype.is_float):
+        return checker.report("0705", DIVIDES_BY_ZERO, node.span)
+    if isinstance(found, Scalar) and found.dtype.is_int and (value := whole_constant(node, scope)) is not None:
         return in_range(checker, value, found, node.span)
     return found

@@ -5,27 +5,29 @@ from fractions import Fraction
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.literal_numbers import decimal
+from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import I64, Type
 from quantdsl import types as qt
 from quantdsl.check.checker import QuantChecker
-from quantdsl.check.constants import constant_int
-from quantdsl.check.exact import decimal, shown
-from quantdsl.check.fits import require
-from quantdsl.check.literals import DURATIONS, settled
+from quantdsl.check.exact import shown
+from quantdsl.check.literals import DURATIONS
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import CheckedVariable, CheckScope
 
 GIVEN = "--set "
 """What the paths of given values begin with."""
 _FACTORS = {**{unit: Fraction(ns) for unit, ns in DURATIONS.items()}, "bps": Fraction(1, 10_000), "pct": Fraction(1, 100)}
 
 
-def check_parameter(checker: QuantChecker, node: nodes.ProgramParameter, scope: CheckScope) -> None:
+def check_parameter(checker: QuantChecker, node: nodes.ProgramParameter, scope: Scope) -> None:
     """The default, or what was given for it, is of the parameter's type and in its range."""
     place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
     found = checker.infer(node.default, scope, place)
     if place is None:
-        place = settled(found)
+        place = strong(found)
     else:
         require(checker, found, place, node.default.span, f"the parameter `{node.name}`")
     if isinstance(node.range, nodes.Range):
@@ -34,10 +36,10 @@ def check_parameter(checker: QuantChecker, node: nodes.ProgramParameter, scope: 
         _in_range(checker, node, node.range, place, scope)
     elif node.range is not None:
         checker.report("0203", "the values of a `param` are a range", node.range.span, hint="write it like `in 2..500`")
-    scope.add(CheckedVariable(node.name, place, "param", node.span))
+    scope.add(Variable(node.name, place, VariableKind.PROGRAM_PARAMETER, node.span))
 
 
-def _in_range(checker: QuantChecker, node: nodes.ProgramParameter, within: nodes.Range, place: Type, scope: CheckScope) -> None:
+def _in_range(checker: QuantChecker, node: nodes.ProgramParameter, within: nodes.Range, place: Type, scope: Scope) -> None:
     low, high, value = (_amount(checker, part, place, scope) for part in (within.low, within.high, node.default))
     if low is None or high is None or value is None or low <= value < high or (within.inclusive and value == high):
         return
@@ -55,17 +57,17 @@ def _in_range(checker: QuantChecker, node: nodes.ProgramParameter, within: nodes
     checker.report("0705", message, span, hint=hint, others=(Label(node.span, "declared here"),))
 
 
-def _amount(checker: QuantChecker, node: nodes.Expression, place: Type, scope: CheckScope) -> Fraction | None:
+def _amount(checker: QuantChecker, node: nodes.Expression, place: Type, scope: Scope) -> Fraction | None:
     """The value of a literal or a constant int: quantities in lots, times in ns, money and prices in the currency."""
     number = decimal(node)
     if number is None:
-        whole = constant_int(node, scope) if place == I64 else None
+        whole = whole_constant(node, scope) if place == I64 else None
         return None if whole is None else Fraction(whole)
     literal = _literal(node)
     if isinstance(literal, nodes.UnitNumber):
         return number * _FACTORS.get(literal.unit, Fraction(1))
     if isinstance(place, qt.QtyType):
-        instrument = checker.world.instruments.get(place.of or "")
+        instrument = checker.own.world.instruments.get(place.of or "")
         return number / instrument.lot if instrument is not None else None
     return number
 

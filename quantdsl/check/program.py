@@ -5,9 +5,9 @@ from attrs import evolve
 from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
-from quantdsl.check import blocks, calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
+from quantdsl.check import blocks, calls, expressions, kinds, literals, operators, statements  # noqa: F401  They register their rules.
 from quantdsl.check.checked import CheckedQuantProgram
-from quantdsl.check.checker import QuantChecker
+from quantdsl.check.checker import quant_checker
 from quantdsl.check.declarations import check_declarations, check_library
 from quantdsl.check.world import world_of
 from quantdsl.critical.proofs import prove
@@ -16,10 +16,12 @@ from quantdsl.critical.proofs import prove
 def check_program(program: nodes.Program) -> CheckedQuantProgram:
     """Checks one file. Never raises for what is wrong with the program."""
     diagnostics = Diagnostics()
-    checker = QuantChecker(world_of(program, diagnostics), diagnostics)
+    world = world_of(program, diagnostics)
+    checker = quant_checker(world, diagnostics)
     check_declarations(checker, program)
-    library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checker.world.library.items()}
-    checked = CheckedQuantProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics, checker.changes)
+    types = checker.findings.types
+    library = {name: rebuild(declaration, types, {}) for name, declaration in world.library.items()}
+    checked = CheckedQuantProgram(rebuild(program, types, {}), world, library, diagnostics, checker.own.changes)
     if all(found.code == "0109" for found in diagnostics.errors):  # what can't be compiled yet may be what a promise rules out
         diagnostics.extend(prove(checked))
     return checked
@@ -27,7 +29,7 @@ def check_program(program: nodes.Program) -> CheckedQuantProgram:
 
 def with_library_of(checked: CheckedQuantProgram, instrument: str) -> CheckedQuantProgram:
     """The program with the library's types as they are in a strategy on that instrument."""
-    checker = QuantChecker(checked.world, Diagnostics())
+    checker = quant_checker(checked.world, Diagnostics())
     check_library(checker, instrument, checked.world.instruments[instrument].currency.name)
-    library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checked.world.library.items()}
+    library = {name: rebuild(declaration, checker.findings.types, {}) for name, declaration in checked.world.library.items()}
     return evolve(checked, library=library)

@@ -3,12 +3,30 @@
 from collections.abc import Mapping
 
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, STRING, UNIT, DType, ListType, OptionType, ResultType, Scalar, TensorType, TupleType, Type
+from compiler.typed_ast.types import (
+    ERROR,
+    STRING,
+    UNIT,
+    ArrayType,
+    DType,
+    EnumType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    Size,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeVariable,
+)
 from quantdsl import types as qt
 from quantdsl.check.checker import QuantChecker
-from quantdsl.check.constants import constant_int
-from quantdsl.check.scope import CheckScope
+from quantdsl.check.world import market_bounds
 
 SCALARS = {dtype.value: Scalar(dtype) for dtype in DType if dtype not in (DType.F16, DType.BF16)}
 SCALARS |= {"int": Scalar(DType.I64), "float": Scalar(DType.F64)}
@@ -16,7 +34,7 @@ CONTAINERS = {"ring": 1, "table": 2, "book": 0}
 _PLAIN = {**SCALARS, **qt.OPAQUE, "str": STRING}
 
 
-def resolve(checker: QuantChecker, written: nodes.TypeSyntax, scope: CheckScope, bound: Mapping[str, Type] | None = None) -> Type:
+def resolve(checker: QuantChecker, written: nodes.TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None = None) -> Type:
     """The type that is written; type parameters become what `bound` says, or variables."""
     match written:
         case nodes.OptionTypeSyntax(value=value):
@@ -26,14 +44,14 @@ def resolve(checker: QuantChecker, written: nodes.TypeSyntax, scope: CheckScope,
         case nodes.TupleTypeSyntax(elements=elements):
             return TupleType(tuple(resolve(checker, e, scope, bound) for e in elements)) if elements else UNIT
         case nodes.ArrayTypeSyntax(element=element, size=size):
-            return qt.Container("array", (resolve(checker, element, scope, bound),), _size(checker, size, scope, bound))
+            return ArrayType(resolve(checker, element, scope, bound), _size(checker, size, scope, bound))
         case nodes.TensorTypeSyntax():
             return TensorType()
         case nodes.NamedTypeSyntax(name=name, arguments=arguments):
             return _named(checker, written, name, arguments, scope, bound)
         case nodes.SizeSyntax(value=value):
             return checker.report("0203", f"the number {value} stands where a type should", written.span)
-    return checker.report("0109", "this type is valid, but not supported yet", written.span, hint="write a struct instead")
+    return checker.later("this type", written.span, "write a struct instead")
 
 
 def _named(
@@ -41,18 +59,18 @@ def _named(
     written: nodes.NamedTypeSyntax,
     name: str,
     arguments: tuple[nodes.TypeSyntax, ...],
-    scope: CheckScope,
+    scope: Scope,
     bound: Mapping[str, Type] | None,
 ) -> Type:
-    world = checker.world
+    declared = checker.declarations
     if bound and name in bound:
         return bound[name]
-    if name in checker.body.parameters:
-        return qt.TypeVariable(name, checker.body.bounds.get(name))
+    if name in checker.frame.parameters:
+        return TypeVariable(name, checker.frame.bounds.get(name))
     if name in _PLAIN:
         return _without_arguments(checker, written, _PLAIN[name])
     if name in qt.OF_INSTRUMENT or name == "Money":
-        return _of_market(checker, written, name, arguments)
+        return _of_market(checker, written, name, arguments, bound or {})
     if name in ("list", "Result", *CONTAINERS):
         wanted = {"list": 1, "Result": 2}.get(name, CONTAINERS.get(name, 0) + 1)
         if len(arguments) != wanted:
@@ -62,20 +80,26 @@ def _named(
             return qt.Container(name, tuple(resolve(checker, a, scope, bound) for a in arguments[:-1]), size)
         found = [resolve(checker, a, scope, bound) for a in arguments]
         return ListType(found[0]) if name == "list" else ResultType(found[0], found[1])
-    if name in world.aliases:
-        if name in checker.body.aliases:
-            return checker.report("0210", f"the type `{name}` is defined by itself", world.aliases[name].span, hint="write what it is")
-        with checker.within(parameters=frozenset(), aliases=checker.body.aliases | {name}):
-            return resolve(checker, world.aliases[name].target, checker.top)
-    if name in world.enums:
-        return _without_arguments(checker, written, qt.EnumType(name))
-    if name in world.structs:
-        struct = world.structs[name]
+    if name in declared.aliases:
+        if name in checker.frame.aliases:
+            return checker.report("0210", f"the type `{name}` is defined by itself", declared.aliases[name].span, hint="write what it is")
+        with checker.within(parameters=frozenset(), aliases=checker.frame.aliases | {name}):
+            return resolve(checker, declared.aliases[name].target, checker.top)
+    if name in declared.enums:
+        return _without_arguments(checker, written, EnumType(name))
+    if name in declared.structs:
+        struct = declared.structs[name]
+        bounds = market_bounds(struct)
+        if bounds and not arguments:
+            return checker.own.world.struct_of(name, checker.frame.market)
         if len(arguments) != len(struct.type_parameters):
             wanted = len(struct.type_parameters)
             return checker.report("0204", f"`{name}` takes {wanted} type arguments, and {len(arguments)} are given", written.span)
-        return qt.StructType(name, tuple(resolve(checker, a, scope, bound) for a in arguments))
-    known = {*_PLAIN, *qt.OF_INSTRUMENT, "Money", "list", "Result", *CONTAINERS, *world.aliases, *world.enums, *world.structs}
+        if bounds:
+            of = (_market(checker, one, bound.lower()) for one, bound in zip(arguments, bounds, strict=True))
+            return StructType(name, tuple(of))
+        return StructType(name, tuple(resolve(checker, a, scope, bound) for a in arguments))
+    known = {*_PLAIN, *qt.OF_INSTRUMENT, "Money", "list", "Result", *CONTAINERS, *declared.aliases, *declared.enums, *declared.structs}
     return checker.report("0201", f"there is no type `{name}`", written.span, hint=did_you_mean(name, known))
 
 
@@ -85,35 +109,46 @@ def _without_arguments(checker: QuantChecker, written: nodes.NamedTypeSyntax, fo
     return found
 
 
-def _of_market(checker: QuantChecker, written: nodes.NamedTypeSyntax, name: str, arguments: tuple[nodes.TypeSyntax, ...]) -> Type:
+def _of_market(
+    checker: QuantChecker,
+    written: nodes.NamedTypeSyntax,
+    name: str,
+    arguments: tuple[nodes.TypeSyntax, ...],
+    bound: Mapping[str, Type],
+) -> Type:
     """`Price<ES>`; without an argument it is of the strategy's instrument, or of the only one that there is."""
-    instrument, currency = checker.body.market
-    declared = checker.world.currencies if name == "Money" else checker.world.instruments
-    of = currency if name == "Money" else instrument
     what = "currency" if name == "Money" else "instrument"
     make = qt.MoneyType if name == "Money" else qt.OF_INSTRUMENT[name]
+    of = checker.frame.market[1 if name == "Money" else 0]
     match arguments:
         case ():
             if of is None:
                 hint = f"write `{name}<...>` with the {what}"
                 return checker.report("0203", f"`{name}` says nothing of its {what}, and there is not just one", written.span, hint=hint)
             return make(of)
-        case (nodes.NamedTypeSyntax(name="I" | "C"),):
-            return make(of)
-        case (nodes.NamedTypeSyntax(name=argument, arguments=()),) if argument in declared:
-            return make(argument)
-        case (nodes.NamedTypeSyntax(name=argument),):
-            if argument in checker.world.own:
-                return (
-                    ERROR
-                    if what in type(checker.world.own[argument]).__name__.lower()
-                    else checker.report("0203", f"`{argument}` is no {what}", arguments[0].span)
-                )
-            return checker.report("0201", f"there is no {what} `{argument}`", arguments[0].span, hint=did_you_mean(argument, declared))
+        case (nodes.NamedTypeSyntax(name="I" | "C" as argument),):
+            market = bound.get(argument)
+            return make(market.name if isinstance(market, qt.MarketType) else of)
+        case (nodes.NamedTypeSyntax() as named,):
+            market = _market(checker, named, what)
+            return make(market.name) if isinstance(market, qt.MarketType) else market
     return checker.report("0204", f"`{name}` takes one {what}", written.span)
 
 
-def _size(checker: QuantChecker, written: nodes.Node, scope: CheckScope, bound: Mapping[str, Type] | None) -> Type:
+def _market(checker: QuantChecker, written: nodes.TypeSyntax, what: str) -> Type:
+    """The instrument or currency that an argument names."""
+    world = checker.own.world
+    declared = world.currencies if what == "currency" else world.instruments
+    name = written.name if isinstance(written, nodes.NamedTypeSyntax) else ""
+    if name in declared:
+        return qt.MarketType(name)
+    own = checker.declarations.own.get(name)
+    if own is None:
+        return checker.report("0201", f"there is no {what} `{name}`", written.span, hint=did_you_mean(name, declared))
+    return ERROR if what in type(own).__name__.lower() else checker.report("0203", f"`{name}` is no {what}", written.span)
+
+
+def _size(checker: QuantChecker, written: nodes.Node, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
     """A capacity: a number, a constant, or the name of a type parameter."""
     match written:
         case nodes.SizeSyntax(value=value):
@@ -121,11 +156,11 @@ def _size(checker: QuantChecker, written: nodes.Node, scope: CheckScope, bound: 
         case nodes.NamedTypeSyntax(name=name, arguments=()) | nodes.Name(name=name):
             if bound and name in bound:
                 return bound[name]
-            if name in checker.body.parameters:
-                return qt.TypeVariable(name)
-            variable = scope.find(name)
-            if variable is not None and variable.kind in ("const", "param", "const parameter"):
-                return qt.Size() if variable.constant is None else _capacity(checker, variable.constant, written)
+            if name in checker.frame.parameters:
+                return TypeVariable(name)
+            variable = scope.variable(name)
+            if variable is not None and variable.kind in CONSTANT_KINDS:
+                return Size() if variable.whole is None else _capacity(checker, variable.whole, written)
             if variable is None:
                 return checker.report("0201", f"undefined name `{name}`", written.span, hint=did_you_mean(name, scope.names()))
             return checker.report(
@@ -135,7 +170,7 @@ def _size(checker: QuantChecker, written: nodes.Node, scope: CheckScope, bound: 
                 hint="a capacity is a number, a `const` or a `const` parameter",
             )
         case nodes.Expression():
-            computed = constant_int(written, scope)
+            computed = whole_constant(written, scope)
             if computed is None:
                 return checker.report("0301", "this capacity is not constant", written.span, hint="write a number or a `const`")
             return _capacity(checker, computed, written)
@@ -145,4 +180,4 @@ def _size(checker: QuantChecker, written: nodes.Node, scope: CheckScope, bound: 
 def _capacity(checker: QuantChecker, value: int, written: nodes.Node) -> Type:
     if value < 1:
         return checker.report("0301", f"a capacity is at least 1, and this is {value}", written.span)
-    return qt.Size(value)
+    return Size(value)

@@ -2,26 +2,27 @@
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
+from compiler.typed_ast.literal_numbers import decimal
+from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check.checker import QuantChecker
-from quantdsl.check.exact import decimal
-from quantdsl.check.fits import require, shown
-from quantdsl.check.scope import CheckScope
+from quantdsl.check.fits import shown
 from quantdsl.check.world import clause
 
 _REFERENCES = ("mid", "last")
 
 
-def check_risk(checker: QuantChecker, node: quant.Risk, top: CheckScope) -> None:
+def check_risk(checker: QuantChecker, node: quant.Risk, top: Scope) -> None:
     """The values of a risk block: limits above zero, in the units of its instrument."""
-    instrument = checker.world.instruments.get(node.instrument)
+    instrument = checker.own.world.instruments.get(node.instrument)
     if instrument is None:
-        if not isinstance(checker.world.own.get(node.instrument), quant.Instrument):
-            hint = did_you_mean(node.instrument, checker.world.instruments)
+        if not isinstance(checker.declarations.own.get(node.instrument), quant.Instrument):
+            hint = did_you_mean(node.instrument, checker.own.world.instruments)
             checker.report("0201", f"there is no instrument `{node.instrument}`", node.instrument_span, hint=hint)
         return
     name = instrument.name
@@ -49,7 +50,7 @@ def check_risk(checker: QuantChecker, node: quant.Risk, top: CheckScope) -> None
                     _value(checker, value.value, wanted, top, found.name, value.name)
 
 
-def _value(checker: QuantChecker, value: nodes.Expression, wanted: tuple[Type, ...], top: CheckScope, rule: str, slot: str) -> None:
+def _value(checker: QuantChecker, value: nodes.Expression, wanted: tuple[Type, ...], top: Scope, rule: str, slot: str) -> None:
     if slot == "reference" and isinstance(value, nodes.Name) and value.name in _REFERENCES:
         return
     found = checker.infer(value, top, wanted[0])
@@ -68,10 +69,9 @@ def check_strategy_rules(checker: QuantChecker, node: quant.Strategy) -> str:
     """The strategy's instrument. Reports what is wrong with its head, its risk and its orders."""
     name = node.instruments[0].name
     if len(node.instruments) > 1:
-        message = "a strategy on several instruments is valid, but not supported yet"
-        checker.report("0109", message, node.instruments[1].span, hint="write a strategy for each")
-    if name not in checker.world.instruments and not isinstance(checker.world.own.get(name), quant.Instrument):
-        nearest = did_you_mean(name, checker.world.instruments)
+        checker.later("a strategy on several instruments", node.instruments[1].span, "write a strategy for each")
+    if name not in checker.own.world.instruments and not isinstance(checker.declarations.own.get(name), quant.Instrument):
+        nearest = did_you_mean(name, checker.own.world.instruments)
         checker.report("0201", f"there is no instrument `{name}`", node.instruments[0].span, hint=nearest)
     named = [statement for statement in node.body.statements if isinstance(statement, quant.RiskNamed)]
     for kind, word in ((quant.RiskNamed, "risk"), (quant.Accounting, "accounting")):
@@ -95,9 +95,9 @@ def check_strategy_rules(checker: QuantChecker, node: quant.Strategy) -> str:
 
 
 def _risk(checker: QuantChecker, named: quant.RiskNamed, instrument: str) -> quant.Risk | None:
-    risk = checker.world.risks.get(named.name)
+    risk = checker.own.world.risks.get(named.name)
     if risk is None:
-        hint = did_you_mean(named.name, checker.world.risks)
+        hint = did_you_mean(named.name, checker.own.world.risks)
         checker.report("0201", f"there is no risk block `{named.name}`", named.span, hint=hint)
     elif risk.instrument != instrument:
         others = (Label(risk.instrument_span, f"`{risk.name}` is for `{risk.instrument}`"),)
@@ -115,7 +115,7 @@ def _first_order(checker: QuantChecker, node: quant.Strategy) -> nodes.Call | No
     """The first call in a strategy that sends an order."""
     for found in walk(node.body):
         if isinstance(found, nodes.Call) and isinstance(found.function, nodes.Name):
-            callee = checker.world.functions.get(found.function.name)
-            if callee is not None and "order" in checker.world.effects(callee):
+            callee = checker.declarations.functions.get(found.function.name)
+            if callee is not None and "order" in checker.own.world.effects(callee):
                 return found
     return None

@@ -4,7 +4,7 @@ A state, constant, parameter or function of a program or strategy means somethin
 hides. A variable of one body is told of only where it hides a value (`position`): a function that it hides can't be called there by
 mistake, since a variable isn't called."""
 
-from compiler.diagnostics import Diagnostic, Label, Severity
+from compiler.diagnostics import Label, Severity
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
@@ -41,7 +41,7 @@ def warn_of_declaration(checker: QuantChecker, what: str, name: str, span: Span,
 
 def warn_of_variable(checker: QuantChecker, name: str, span: Span) -> None:
     """Warns where a variable of a body hides a value."""
-    if name in VALUES and checker.body.in_strategy and checker.body.what in ("handler", "function"):
+    if name in VALUES and checker.frame.in_strategy and checker.frame.what in ("handler", "function"):
         _warn(checker, "variable", name, span, str(library_name(name)), ())
 
 
@@ -49,4 +49,4 @@ def _warn(checker: QuantChecker, what: str, name: str, span: Span, where: str, o
     hint = "give it another name"
     message = f"the {what} `{name}` hides the library's `{name}`"
     notes = (f"the library's stands {where}",)
-    checker.diagnostics.add(Diagnostic("0608", message, span, "", others, notes, hint, Severity.WARNING))
+    checker.report("0608", message, span, "", others, notes=notes, hint=hint, severity=Severity.WARNING)

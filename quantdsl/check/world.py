@@ -4,87 +4,85 @@ from fractions import Fraction
 
 from attrs import Factory
 
-from compiler.diagnostics import Diagnostic, Diagnostics, Label
+from compiler.diagnostics import Diagnostic, Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.declarations import Declarations, declared_twice
+from compiler.typed_ast.literal_numbers import decimal
 from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import StructType
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check import library
-from quantdsl.check.exact import MAX_SCALE, CheckedCurrency, CheckedInstrument, decimal, shown
+from quantdsl.check.exact import MAX_SCALE, CheckedCurrency, CheckedInstrument, shown
 from quantdsl.check.prelude import prelude
+from quantdsl.types import MarketType
 from runtime.records import define
 
-Callable = nodes.Function | quant.Signal
-Case = tuple[nodes.EnumDeclaration, nodes.Variant]
+Callee = nodes.Function | quant.Signal
+Market = tuple[str | None, str | None]
+"""The names of the instrument and the currency that `I` and `C` stand for."""
 
 
 @define(eq=False)
 class World:
-    """What one program declares at its top, and what it uses of the standard library. `functions` has the library's under `std.name`, and
-    under their names where the program has nothing of that name."""
+    """What one program declares at its top, its markets, and what it uses of the standard library. `declared.functions` has the library's
+    under `std.name`, and under their names where the program has nothing of that name."""
 
+    declared: Declarations[Callee] = Factory(lambda: Declarations((nodes.Function, quant.Signal)))
     currencies: dict[str, CheckedCurrency] = Factory(dict)
     instruments: dict[str, CheckedInstrument] = Factory(dict)
-    risks: dict[str, quant.Risk] = Factory(dict)
-    strategies: list[quant.Strategy] = Factory(list)
-    functions: dict[str, Callable] = Factory(dict)
-    own: dict[str, nodes.Node] = Factory(dict)
-    structs: dict[str, nodes.Struct] = Factory(dict)
-    enums: dict[str, nodes.EnumDeclaration] = Factory(dict)
-    aliases: dict[str, nodes.TypeAlias] = Factory(dict)
-    cases: dict[str, list[Case]] = Factory(dict)
-    library: dict[str, Callable] = Factory(dict)
+    library: dict[str, Callee] = Factory(dict)
 
-    def effects(self, callee: Callable) -> frozenset[str]:
+    @property
+    def risks(self) -> dict[str, quant.Risk]:
+        return {name: declaration for name, declaration in self.declared.own.items() if isinstance(declaration, quant.Risk)}
+
+    @property
+    def only_market(self) -> Market:
+        """What `Price` and `Money` are of outside of strategies: of the only instrument and currency, if there is just one."""
+        instruments, currencies = list(self.instruments), list(self.currencies)
+        return instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
+
+    def struct_of(self, name: str, market: Market) -> StructType:
+        """A struct without written arguments: one of a market is of the one in sight."""
+        bounds = market_bounds(self.declared.structs[name])
+        return StructType(name, tuple(MarketType(market[MARKET_BOUNDS.index(bound)]) for bound in bounds))
+
+    def effects(self, callee: Callee) -> frozenset[str]:
         """What a call does beside computing, for functions that say so, and for those of the library: also what they call does."""
         if isinstance(callee, nodes.Function) and callee.effects is not None:
             return frozenset(callee.effects)
         if callee is not self.library.get(callee.name) or callee.body is None:
             return frozenset()
+        functions = self.declared.functions
         calls = [found.function for found in walk(callee.body) if isinstance(found, nodes.Call)]
-        called = [self.functions[name.name] for name in calls if isinstance(name, nodes.Name) and name.name in self.functions]
+        called = [functions[name.name] for name in calls if isinstance(name, nodes.Name) and name.name in functions]
         return frozenset(effect for one in called for effect in self.effects(one))
 
-    def declare(self, declaration: nodes.Statement, diagnostics: Diagnostics | None = None) -> None:
-        """Enter a declaration; without diagnostics one of the prelude, which a program may hide."""
-        name = getattr(declaration, "name", None)
-        if name is None or isinstance(declaration, nodes.Test):
-            return
-        if diagnostics is not None:
-            if name in self.own:
-                first = Label(self.own[name].span, "first defined here")
-                diagnostics.add(Diagnostic("0210", f"`{name}` is defined twice", declaration.span, "", (first,), hint="rename one of them"))
-                return
-            self.own[name] = declaration
-        match declaration:
-            case nodes.Function() | quant.Signal():
-                self.functions[name] = declaration
-            case nodes.Struct():
-                self.structs[name] = declaration
-            case nodes.EnumDeclaration(variants=variants):
-                self.enums[name] = declaration
-                for variant in variants:
-                    self.cases.setdefault(variant.name, []).append((declaration, variant))
-            case nodes.TypeAlias():
-                self.aliases[name] = declaration
-            case quant.Risk():
-                self.risks[name] = declaration
-            case quant.Strategy():
-                self.strategies.append(declaration)
+
+MARKET_BOUNDS = ("Instrument", "Currency")
+
+
+def market_bounds(struct: nodes.Struct) -> list[str]:
+    """For each type parameter of a struct that is of a market, whether it is an instrument or a currency."""
+    bounds = (bound for parameter in struct.type_parameters for bound in parameter.bounds)
+    return [bound.name for bound in bounds if isinstance(bound, nodes.NamedTypeSyntax) and bound.name in MARKET_BOUNDS]
 
 
 def world_of(program: nodes.Program, diagnostics: Diagnostics) -> World:
     """The program's declarations; what is wrong with its markets is reported."""
     world = World()
     for statement in prelude().statements:
-        world.declare(statement)
+        world.declared.declare(statement, own=False)
     world.library = library.used_by(program.statements)
     for name, declaration in world.library.items():
-        world.declare(declaration)
-        world.functions[library.INSIDE + name] = declaration
+        world.declared.declare(declaration, own=False)
+        world.declared.functions[library.INSIDE + name] = declaration
     for statement in program.statements:
-        world.declare(statement, diagnostics)
+        first = world.declared.declare(statement)
+        if first is not None:
+            diagnostics.add(declared_twice(statement, first))
     for statement in program.statements:
         if isinstance(statement, quant.Currency) and (currency := _currency(statement, diagnostics)):
             world.currencies.setdefault(statement.name, currency)
@@ -118,10 +116,10 @@ def _currency(declaration: quant.Currency, diagnostics: Diagnostics) -> CheckedC
 def _instrument(declaration: quant.Instrument, world: World, diagnostics: Diagnostics) -> CheckedInstrument | None:
     currency = world.currencies.get(declaration.currency)
     if currency is None:
-        if declaration.currency not in world.own:
+        if declaration.currency not in world.declared.own:
             hint = did_you_mean(declaration.currency, world.currencies) or f"declare it: `currency {declaration.currency} {{ scale 8 }}`"
             diagnostics.add(Diagnostic("0201", f"there is no currency `{declaration.currency}`", declaration.currency_span, hint=hint))
-        elif not isinstance(world.own[declaration.currency], quant.Currency):
+        elif not isinstance(world.declared.own[declaration.currency], quant.Currency):
             diagnostics.add(Diagnostic("0201", f"`{declaration.currency}` is no currency", declaration.currency_span))
         return None
     sizes: list[Fraction] = []

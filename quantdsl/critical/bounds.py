@@ -7,7 +7,7 @@ from attrs import Factory
 
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import DType, Scalar
+from compiler.typed_ast.types import ArrayType, DType, Scalar
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
@@ -74,7 +74,7 @@ class _Bounded:
     def finite(self, source: nodes.Expression) -> bool:
         """Whether a `for` over it ends after a constant number of turns."""
         if not isinstance(source, nodes.Range):
-            return isinstance(source.type, qt.Container)
+            return isinstance(source.type, ArrayType | qt.Container)
         return self.below(source.high) and self.above(source.low)
 
     def bounded(self, value: nodes.Expression) -> bool:
@@ -141,22 +141,22 @@ class _Bounded:
 
 def _bound_names(body: nodes.Node) -> dict[str, list[nodes.Expression | None]]:
     """The names that a body declares, each with all that it stands for: the value of a `let`, the range of a loop, None for all else."""
-    found: dict[str, list[nodes.Expression | None]] = {}
+    values: dict[str, list[nodes.Expression | None]] = {}
     done: set[int] = set()
     for node in walk(body):
         match node:
             case nodes.Let(mutable=False, pattern=nodes.BindingPattern(name=name) as pattern, value=value):
-                found.setdefault(name, []).append(value)
+                values.setdefault(name, []).append(value)
                 done.add(id(pattern))
             case nodes.For(clauses=clauses):
                 for clause in clauses:
                     ranged = len(clause.names) == 1 and isinstance(clause.source, nodes.Range)
                     for name in clause.names:
-                        found.setdefault(name, []).append(clause.source if ranged else None)
+                        values.setdefault(name, []).append(clause.source if ranged else None)
             case nodes.BindingPattern(name=name) if id(node) not in done:
-                found.setdefault(name, []).append(None)
+                values.setdefault(name, []).append(None)
             case quant.State(name=name):
-                found.setdefault(name, []).append(None)
+                values.setdefault(name, []).append(None)
             case _:
                 pass
-    return found
+    return values

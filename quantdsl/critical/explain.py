@@ -39,24 +39,24 @@ def explain(
     keys = {key for key, code in codes.items() if code.title in wanted and key[0] in ("", strategy or key[0])}
     if not keys:
         known = sorted({code.title.strip("`") for code in codes.values()})
-        hint = did_you_mean(name, known) or f"it has {', '.join(f'`{one}`' for one in known)}"
+        hint = did_you_mean(name, known) or f"it has {', '.join(f'`{function_}`' for function_ in known)}"
         raise ZyntaxError(Diagnostic("0201", f"`{source.path}` has no function `{name}`", hint=hint))
     owners = sorted({key[0] for key in keys} - {""})
     if len(owners) > 1:
-        message = f"`{name}` stands in {len(owners)} strategies: {', '.join(f'`{one}`' for one in owners)}"
+        message = f"`{name}` stands in {len(owners)} strategies: {', '.join(f'`{function_}`' for function_ in owners)}"
         raise ZyntaxError(Diagnostic("0204", message, hint=f"say which: --strategy {owners[0]}"))
     module = _module(checked, codes, keys, owners[0] if owners else strategy, source)
-    found = examine(checked, module, sources, level)
-    made = [one for one in found.functions.values() if one.code is not None and one.code.key in keys]
-    if not made:
+    examination = examine(checked, module, sources, level)
+    reported = [function_ for function_ in examination.functions.values() if function_.code is not None and function_.code.key in keys]
+    if not reported:
         message = f"`{name}` is never called, and has parameters that only a call makes known"
         raise ZyntaxError(Diagnostic("0201", message, hint="call it from a test or a handler"))
-    for one in made:
-        if one.function.linkage is Linkage.INTERNAL and _has_entry(one.function):
-            one.function.linkage = Linkage.EXPORTED  # so that its own code is there to be seen
+    for function_ in reported:
+        if function_.function.linkage is Linkage.INTERNAL and _has_entry(function_.function):
+            function_.function.linkage = Linkage.EXPORTED  # so that its own code is there to be seen
     compiled = compile_module(module, level)
     texts = _functions_of(compiled.llvm), _labels_of(compiled.asm)
-    return "\n".join(line for one in made for line in _report(one, codes, found, module, sources, *texts))
+    return "\n".join(line for function_ in reported for line in _report(function_, codes, examination, module, sources, *texts))
 
 
 def _module(
@@ -72,11 +72,11 @@ def _module(
         if any(function.span in spans for function in module.functions.values()):
             return module
     asked = {codes[key].declaration.span for key in keys}
-    made = begin(checked, exported=True)
-    plain = [s for s in checked.program.statements if isinstance(s, nodes.Function) and id(s) in made.exported and s.span in asked]
+    elaboration = begin(checked, exported=True)
+    plain = [s for s in checked.program.statements if isinstance(s, nodes.Function) and id(s) in elaboration.exported and s.span in asked]
     for statement in plain:
-        made.instance(statement)
-    return made.program.module if plain else elaborate(checked).module
+        elaboration.instance(statement)
+    return elaboration.program.module if plain else elaborate(checked).module
 
 
 def _has_entry(function: HirFunction) -> bool:
@@ -84,30 +84,30 @@ def _has_entry(function: HirFunction) -> bool:
 
 
 def _report(
-    one: Examined,
+    examined: Examined,
     codes: Mapping[Key, CodeUnit],
-    found: Examination,
+    examination: Examination,
     module: HirModule,
     sources: Sources,
     ir: Mapping[str, str],
     assembly: Mapping[str, str],
 ) -> Iterator[str]:
-    assert one.code is not None
-    symbol = entry_name(one.function)
-    declared = one.code.declaration
+    assert examined.code is not None
+    symbol = entry_name(examined.function)
+    declared = examined.code.declaration
     named = declared.event_span if isinstance(declared, quant.Handler) else declared.name_span
-    yield f"{one.code.title.strip('`')}    {_place(named, sources)}    compiled as {one.function.name}"
-    if one.code.declaration.annotations:
-        yield f"annotations  {' '.join(_written(a, sources) for a in one.code.declaration.annotations)}"
-    yield from _calls(one, found, module)
-    yield from _estimate(one, module, sources, _frame(assembly.get(symbol)))
-    yield from _checks(one, sources)
-    yield from _loops(one.function, sources)
+    yield f"{examined.code.title.strip('`')}    {_place(named, sources)}    compiled as {examined.function.name}"
+    if examined.code.declaration.annotations:
+        yield f"annotations  {' '.join(_written(a, sources) for a in examined.code.declaration.annotations)}"
+    yield from _calls(examined, examination, module)
+    yield from _estimate(examined, module, sources, _frame(assembly.get(symbol)))
+    yield from _checks(examined, sources)
+    yield from _loops(examined.function, sources)
     own = ir.get(symbol, "")
     widths = sorted({(int(count), of) for count, of in _VECTOR.findall(own)})
     yield f"vectors      {', '.join(f'{count} x {of}' for count, of in widths) if widths else 'none'}"
     yield ""
-    yield from ("HIR", shortened(print_function(one.function)))
+    yield from ("HIR", shortened(print_function(examined.function)))
     yield from ("LLVM IR", own or "all of it stands in the functions that call it\n")
     yield from ("assembly", assembly.get(symbol, "all of it stands in the functions that call it\n"))
 
@@ -125,7 +125,7 @@ def _place(span: Span | None, sources: Sources) -> str:
 
 
 def shortened(text: str) -> str:
-    """HIR with `struct<desk>` for each struct type, whose fields would fill pages."""
+    """HIR with `struct<engine_state>` for each struct type, whose fields would fill pages."""
     parts: list[str] = []
     depth, start = 0, 0
     for match in re.finditer(r"struct<([^;<>]*);|<|>", text):
@@ -140,7 +140,7 @@ def shortened(text: str) -> str:
     return "".join(parts) + text[start:]
 
 
-def _calls(one: Examined, found: Examination, module: HirModule) -> Iterator[str]:
+def _calls(examined: Examined, examination: Examination, module: HirModule) -> Iterator[str]:
     """Who calls whom, from here on, each function's own calls once."""
     yield "calls"
     seen: set[str] = set()
@@ -150,7 +150,7 @@ def _calls(one: Examined, found: Examination, module: HirModule) -> Iterator[str
             (op.function, isinstance(op, Attempt)) for top in module.functions[name].body.body for op in top.walk() if isinstance(op, Call)
         )
         for callee, caught in called:
-            target, known = module.functions[callee], found.functions.get(callee)
+            target, known = module.functions[callee], examination.functions.get(callee)
             title = known.code.title.strip("`") if known is not None and known.code is not None else callee
             of = {Linkage.IMPORTED: "  (the engine's)", Linkage.EXTERNAL: "  (outside)"}.get(target.linkage, "")
             again = "  (as above)" if callee in seen and not target.is_elsewhere else ""
@@ -159,7 +159,7 @@ def _calls(one: Examined, found: Examination, module: HirModule) -> Iterator[str
                 seen.add(callee)
                 yield from below(callee, depth + 1)
 
-    yield from dict.fromkeys(below(one.function.name, 0)) or ["  nothing"]
+    yield from dict.fromkeys(below(examined.function.name, 0)) or ["  nothing"]
 
 
 def _frame(assembly: str | None) -> int | None:
@@ -170,10 +170,10 @@ def _frame(assembly: str | None) -> int | None:
     return 8 * len(re.findall(r"\bpushq\b", assembly)) + (int(moved[1]) if moved is not None else 0)
 
 
-def _estimate(one: Examined, module: HirModule, sources: Sources, frame: int | None) -> Iterator[str]:
-    cost = one.cost or worst_case(module, one.function.name)
+def _estimate(examined: Examined, module: HirModule, sources: Sources, frame: int | None) -> Iterator[str]:
+    cost = examined.cost or worst_case(module, examined.function.name)
     if cost is None:
-        why = one.obstacle or obstacle(module, one.function.name)
+        why = examined.obstacle or obstacle(module, examined.function.name)
         assert why is not None
         yield f"estimate     none: {why.words}, {_place(why.span, sources)}"
         return
@@ -181,23 +181,23 @@ def _estimate(one: Examined, module: HirModule, sources: Sources, frame: int | N
     line = (
         f"estimate     {cost.instructions:,} instructions, {cost.cycles:,.0f} cycles, {nanoseconds:,.0f} ns at {GIGAHERTZ:g} GHz at worst"
     )
-    target = target_of(one.code) if one.code is not None else None
+    target = target_of(examined.code) if examined.code is not None else None
     yield line + (f"; its target is {target[0]:,.0f} ns" if target is not None else "")
-    if one.stack is not None:
-        yield f"stack        {one.stack:,} bytes of variables" + (f", {frame:,} in the code's own frame" if frame is not None else "")
-    for found in lines_of(cost, sources)[:LINES]:
-        if found.cycles >= 0.5:
-            source = sources.get(found.path)
-            text = source.line(found.number).strip() if source is not None and found.number else ""
-            where = f"{found.path}:{found.number}" if found.number else found.path
-            yield f"  {found.cycles:8,.0f} cycles  {where}  {text}"
+    if examined.stack is not None:
+        yield f"stack        {examined.stack:,} bytes of variables" + (f", {frame:,} in the code's own frame" if frame is not None else "")
+    for estimated in lines_of(cost, sources)[:LINES]:
+        if estimated.cycles >= 0.5:
+            source = sources.get(estimated.path)
+            text = source.line(estimated.number).strip() if source is not None and estimated.number else ""
+            where = f"{estimated.path}:{estimated.number}" if estimated.number else estimated.path
+            yield f"  {estimated.cycles:8,.0f} cycles  {where}  {text}"
 
 
-def _checks(one: Examined, sources: Sources) -> Iterator[str]:
-    kept = [proof for proof in one.checks if proof.kept]
-    away = [proof for proof in one.checks if not proof.kept]
-    yield f"checks       {len(kept)} kept, {len(away)} proved away, {len(one.given_up)} given up by @unsafe_unchecked"
-    for word, proofs in (("kept", kept), ("proved", away), ("given up", one.given_up)):
+def _checks(examined: Examined, sources: Sources) -> Iterator[str]:
+    remaining = [proof for proof in examined.checks if proof.kept]
+    away = [proof for proof in examined.checks if not proof.kept]
+    yield f"checks       {len(remaining)} kept, {len(away)} proved away, {len(examined.given_up)} given up by @unsafe_unchecked"
+    for word, proofs in (("kept", remaining), ("proved", away), ("given up", examined.given_up)):
         for proof in proofs:
             meaning = _MEANINGS.get(proof.instruction, proof.instruction)
             yield f"  {word:8}  {_place(proof.span, sources)}  {meaning}  {_text(proof.span, sources)}"
@@ -228,20 +228,20 @@ def _loops(function: HirFunction, sources: Sources) -> Iterator[str]:
 
 def _functions_of(ir: str) -> dict[str, str]:
     """The text of each function of a module."""
-    found = re.finditer(r"^define [^@\n]*@\"?([\w.$]+)\"?\(.*?^\}\n", ir, re.MULTILINE | re.DOTALL)
-    return {match[1]: match[0] for match in found}
+    matches = re.finditer(r"^define [^@\n]*@\"?([\w.$]+)\"?\(.*?^\}\n", ir, re.MULTILINE | re.DOTALL)
+    return {match[1]: match[0] for match in matches}
 
 
 def _labels_of(assembly: str) -> dict[str, str]:
     """The lines of each function, without directives for debuggers and unwinders."""
-    found: dict[str, list[str]] = {}
+    blocks: dict[str, list[str]] = {}
     current: list[str] = []
     for line in assembly.splitlines():
         label = re.match(r"([A-Za-z_][\w.$]*):", line)
         if label is not None and not line.startswith(".L"):
-            current = found.setdefault(label[1], [])
+            current = blocks.setdefault(label[1], [])
         if line.startswith(".Lfunc_end"):
             current = []
         elif not re.match(r"\s*\.(cfi|p2align|file|loc|size|type)", line) and not line.lstrip().startswith("#"):
             current.append(line)
-    return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
+    return {name: "\n".join(lines) + "\n" for name, lines in blocks.items()}

@@ -58,7 +58,7 @@ class CodeUnit:
 
     def annotation(self, *names: str) -> nodes.Annotation | None:
         """The first of these annotations that it has."""
-        return next((found for found in self.declaration.annotations if found.name in names), None)
+        return next((annotation for annotation in self.declaration.annotations if annotation.name in names), None)
 
 
 _EFFECTS = {
@@ -70,7 +70,7 @@ _EFFECTS = {
     "book": (ActKind.MARKET, "reads the market"),
 }
 _RECORDS = {"log_ring": "keeps a record", "count": "counts in a state"}
-"""Functions that write the desk's memory, which no annotation but `@gpu_compute` forbids."""
+"""Functions that write the engine's memory, which no annotation but `@gpu_compute` forbids."""
 _BEFORE = "give it what it needs as arguments, and act on its result"
 
 
@@ -96,7 +96,7 @@ def call_graph(checked: CheckedQuantProgram) -> dict[Key, CodeUnit]:
                             declare(strategy, inner.name, inner)
                         case quant.Handler(event=event):
                             declare(strategy, f"on {event}#{number}", inner)
-    externs = {name: f for name, f in checked.world.functions.items() if isinstance(f, nodes.Function) and f.is_extern}
+    externs = {name: f for name, f in checked.world.declared.functions.items() if isinstance(f, nodes.Function) and f.is_extern}
     constants = _constants(checked.program.statements)
     for (strategy, _), code in codes.items():
         own = next((s.body.statements for s in strategies if s.name == strategy), ())
@@ -109,18 +109,18 @@ def call_graph(checked: CheckedQuantProgram) -> dict[Key, CodeUnit]:
 
 def _constants(statements: tuple[nodes.Statement, ...]) -> dict[str, bool]:
     """Names of constants and parameters, and whether they are surely not negative."""
-    found: dict[str, bool] = {}
+    literal: dict[str, bool] = {}
     for statement in statements:
         match statement:
             case nodes.Constant(name=name, value=value):
-                found[name] = isinstance(value, nodes.IntLiteral)
+                literal[name] = isinstance(value, nodes.IntLiteral)
             case nodes.ProgramParameter(name=name, range=nodes.Range(low=low)):
-                found[name] = isinstance(low, nodes.IntLiteral)
+                literal[name] = isinstance(low, nodes.IntLiteral)
             case nodes.ProgramParameter(name=name):
-                found[name] = False
+                literal[name] = False
             case _:
                 pass
-    return found
+    return literal
 
 
 def _target(codes: Mapping[Key, CodeUnit], library: frozenset[str], strategy: str, name: str) -> Key | None:
@@ -136,15 +136,15 @@ def _read(
     body = code.declaration.body
     if body is None:
         return
-    told: set[int] = set()
+    reported: set[int] = set()
     for node in _outside_compute(body):
-        act = _act(node) if id(node) not in told else None
+        act = _act(node) if id(node) not in reported else None
         if act is not None:
             code.acts.append(act)
-            told.update(id(inner) for inner in walk(node))
+            reported.update(id(inner) for inner in walk(node))
         match node:
-            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if (found := target(name)) is not None:
-                code.calls.append(CallSite(found, node.span))
+            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if (callee := target(name)) is not None:
+                code.calls.append(CallSite(callee, node.span))
             case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if name in externs:
                 code.acts += _declared_effects(externs[name], node.span)
             case _:

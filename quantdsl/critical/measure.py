@@ -73,31 +73,32 @@ class Examination:
 def examine(checked: "CheckedQuantProgram", module: HirModule, sources: Sources, level: OptimizationLevel) -> Examination:
     """Change the HIR in place as annotations say, and measure it."""
     codes = {code.declaration.span: code for code in call_graph(checked).values()}
-    found = Examination()
+    examination = Examination()
     for function in module.functions.values():
         if function.is_elsewhere:
             continue
-        made = found.functions[function.name] = Examined(function, codes.get(function.span) if function.span is not None else None)
-        if made.code is not None:
-            _mark(function, made.code)
-            if made.code.annotation("fast_math") is not None:
+        code = codes.get(function.span) if function.span is not None else None
+        examined = examination.functions[function.name] = Examined(function, code)
+        if examined.code is not None:
+            _mark(function, examined.code)
+            if examined.code.annotation("fast_math") is not None:
                 _free_floats(function)
-        if made.code is not None and made.code.annotation("vectorizable") is not None:
-            found.diagnostics.extend(_not_vectorizable(made.code, function))
-        made.checks = prove_checks(function)
-        if made.code is not None and made.code.annotation("unsafe_unchecked") is not None and level is not OptimizationLevel.O0:
+        if examined.code is not None and examined.code.annotation("vectorizable") is not None:
+            examination.diagnostics.extend(_not_vectorizable(examined.code, function))
+        examined.checks = prove_checks(function)
+        if examined.code is not None and examined.code.annotation("unsafe_unchecked") is not None and level is not OptimizationLevel.O0:
             left = leave_checks_out(function)
-            made.given_up = [proof for proof in left if not proof.kept]
-            made.checks = [*(proof for proof in made.checks if not proof.kept), *(proof for proof in left if proof.kept)]
-    for made in found.functions.values():
-        if made.code is not None and made.code.annotation("critical_path", "target_latency", "target_latency_ns") is not None:
-            made.cost, made.stack = worst_case(module, made.function.name), stack_bytes(module, made.function.name)
-            if made.cost is not None:
-                made.lines = lines_of(made.cost, sources)
+            examined.given_up = [proof for proof in left if not proof.kept]
+            examined.checks = [*(proof for proof in examined.checks if not proof.kept), *(proof for proof in left if proof.kept)]
+    for examined in examination.functions.values():
+        if examined.code is not None and examined.code.annotation("critical_path", "target_latency", "target_latency_ns") is not None:
+            examined.cost, examined.stack = worst_case(module, examined.function.name), stack_bytes(module, examined.function.name)
+            if examined.cost is not None:
+                examined.lines = lines_of(examined.cost, sources)
             else:
-                made.obstacle = obstacle(module, made.function.name)
-            found.diagnostics.extend(_over_target(made, sources))
-    return found
+                examined.obstacle = obstacle(module, examined.function.name)
+            examination.diagnostics.extend(_over_target(examined, sources))
+    return examination
 
 
 def _mark(function: HirFunction, code: CodeUnit) -> None:
@@ -161,27 +162,27 @@ def _no_estimate(
     return Diagnostic("0716", message, annotation.span, f"its target is {nanoseconds:,.0f} ns", others, notes, hint)
 
 
-def _over_target(made: Examined, sources: Sources) -> Iterator[Diagnostic]:
-    assert made.code is not None
-    target = target_of(made.code)
+def _over_target(examined: Examined, sources: Sources) -> Iterator[Diagnostic]:
+    assert examined.code is not None
+    target = target_of(examined.code)
     if target is None:
         return
-    if made.nanoseconds is None or made.cost is None:
-        if target[1] and made.obstacle is not None:
-            words, span = made.obstacle.words, made.obstacle.span
+    if examined.nanoseconds is None or examined.cost is None:
+        if target[1] and examined.obstacle is not None:
+            words, span = examined.obstacle.words, examined.obstacle.span
             shown = span is not None and sources.get(span.path) is not None
             others = (Label(span, words),) if shown and span is not None else ()
             notes = () if shown else (f"{words}, in {span.path if span is not None else _NOWHERE.path}",)
             hint = "give the loop a bound, as in `0..min(n, 64)` or `while c max 64`, and call nothing that comes back to itself"
-            yield _no_estimate(target, f"{made.code.title} has a hard target and no estimate", others, notes, hint)
+            yield _no_estimate(target, f"{examined.code.title} has a hard target and no estimate", others, notes, hint)
         return
-    if made.nanoseconds <= target[0]:
+    if examined.nanoseconds <= target[0]:
         return
     nanoseconds, hard, annotation = target
-    costliest = [line for line in made.lines[:5] if line.cycles >= 1]
+    costliest = [line for line in examined.lines[:5] if line.cycles >= 1]
     yield Diagnostic(
         "0716",
-        f"{made.code.title} takes {made.cost.cycles:,.0f} cycles at worst, {made.nanoseconds:,.0f} ns at {GIGAHERTZ:g} GHz",
+        f"{examined.code.title} takes {examined.cost.cycles:,.0f} cycles at worst, {examined.nanoseconds:,.0f} ns at {GIGAHERTZ:g} GHz",
         annotation.span,
         f"its target is {nanoseconds:,.0f} ns",
         others=tuple(Label(line.span, f"{line.cycles:,.0f} cycles") for line in costliest if line.number),
@@ -194,9 +195,9 @@ def _over_target(made: Examined, sources: Sources) -> Iterator[Diagnostic]:
 def _not_vectorizable(code: CodeUnit, function: HirFunction) -> Iterator[Diagnostic]:
     promise = code.annotation("vectorizable")
     assert promise is not None
-    for found in carried(function):
-        places = [span for span in (found.first, found.second) if span is not None]
+    for dependence in carried(function):
+        places = [span for span in (dependence.first, dependence.second) if span is not None]
         others = (Label(promise.span, f"promised of {code.title} here"), *(Label(span, "written here") for span in places[1:]))
         hint = "sums, products and extremes of one variable may go on from turn to turn; all else must be the turn's own"
-        message = f"{code.title} can't run several turns at once: {found.words}"
+        message = f"{code.title} can't run several turns at once: {dependence.words}"
         yield Diagnostic("0405", message, places[0] if places else promise.span, others=others, hint=hint)

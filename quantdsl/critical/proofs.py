@@ -26,31 +26,31 @@ Way = tuple[tuple[CodeUnit, CallSite], ...]
 def prove(checked: CheckedQuantProgram) -> list[Diagnostic]:
     """All promises that the program breaks, each place once."""
     codes = call_graph(checked)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     seen: set[tuple[str, Span]] = set()
     for code in codes.values():
         for diagnostic in _broken(codes, code):
             assert diagnostic.span is not None
             if (diagnostic.code, diagnostic.span) not in seen:
                 seen.add((diagnostic.code, diagnostic.span))
-                found.append(diagnostic)
-    return found
+                diagnostics.append(diagnostic)
+    return diagnostics
 
 
 def _broken(codes: Mapping[Key, CodeUnit], code: CodeUnit) -> Iterator[Diagnostic]:
     """The promises of one function that it breaks, by itself or by what it calls."""
     if not code.declaration.annotations:
         return
-    for key, way in ways(codes, code.key).items():
-        told: set[Span] = set()
+    for key, path in ways(codes, code.key).items():
+        reported: set[Span] = set()
         for kind, number, annotations in RULES:
             promise = code.annotation(*annotations)
             if promise is None:
                 continue
             for act in codes[key].acts:
-                if act.kind is kind and act.span not in told:
-                    told.add(act.span)  # a `print` both allocates and calls the system: once is enough
-                    yield _forbidden(number, code, promise, way, codes[key], act)
+                if act.kind is kind and act.span not in reported:
+                    reported.add(act.span)  # a `print` both allocates and calls the system: once is enough
+                    yield _forbidden(number, code, promise, path, codes[key], act)
     promise = code.annotation("critical_path", "gpu_compute")
     if promise is not None:
         yield from _circles(codes, code, promise)
@@ -60,9 +60,9 @@ def _broken(codes: Mapping[Key, CodeUnit], code: CodeUnit) -> Iterator[Diagnosti
         yield Diagnostic("0713", f"{code.title} is `@inline_always` and calls itself", taken_in.span, others=_labels(around), hint=hint)
 
 
-def _forbidden(number: str, root: CodeUnit, promise: nodes.Annotation, way: Way, code: CodeUnit, act: Act) -> Diagnostic:
-    subject = code.title if not way else f"{root.title} reaches {code.title}, which"
-    others = (Label(promise.span, f"promised of {root.title} here"), *_labels(way))
+def _forbidden(number: str, root: CodeUnit, promise: nodes.Annotation, path: Way, code: CodeUnit, act: Act) -> Diagnostic:
+    subject = code.title if not path else f"{root.title} reaches {code.title}, which"
+    others = (Label(promise.span, f"promised of {root.title} here"), *_labels(path))
     return Diagnostic(
         number,
         f"{subject} {act.words}: `@{promise.name}` rules that out",
@@ -75,20 +75,20 @@ def _forbidden(number: str, root: CodeUnit, promise: nodes.Annotation, way: Way,
 _COMPUTES = "give it what it needs as arguments, and act on its result"
 
 
-def _labels(way: Way) -> tuple[Label, ...]:
-    return tuple(Label(site.span, f"{caller.title} calls `{site.callee[1].removeprefix('std.')}`") for caller, site in way)
+def _labels(path: Way) -> tuple[Label, ...]:
+    return tuple(Label(site.span, f"{caller.title} calls `{site.callee[1].removeprefix('std.')}`") for caller, site in path)
 
 
 def _circles(codes: Mapping[Key, CodeUnit], root: CodeUnit, promise: nodes.Annotation) -> Iterator[Diagnostic]:
     known: set[frozenset[Key]] = set()
-    for key, way in ways(codes, root.key).items():
+    for key, path in ways(codes, root.key).items():
         around = circle(codes, key)
         members = frozenset(caller.key for caller, _ in around)
         if not around or members in known:
             continue
         known.add(members)
         *_, (_, last) = around
-        others = (Label(promise.span, f"promised of {root.title} here"), *_labels((*way, *around[:-1])))
+        others = (Label(promise.span, f"promised of {root.title} here"), *_labels((*path, *around[:-1])))
         message = f"{codes[key].title} comes back to itself: `@{promise.name}` rules that out"
         hint = "write a loop with a bound: how deep calls go isn't known before"
         yield Diagnostic("0713", message, last.span, others=others, hint=hint)
@@ -96,21 +96,21 @@ def _circles(codes: Mapping[Key, CodeUnit], root: CodeUnit, promise: nodes.Annot
 
 def ways(codes: Mapping[Key, CodeUnit], start: Key) -> dict[Key, Way]:
     """All that a function reaches, itself first, each with the calls of the shortest way there."""
-    found: dict[Key, Way] = {start: ()}
+    paths: dict[Key, Way] = {start: ()}
     waiting = [start]
     while waiting:
         current = waiting.pop(0)
         for site in codes[current].calls:
-            if site.callee not in found:
-                found[site.callee] = (*found[current], (codes[current], site))
+            if site.callee not in paths:
+                paths[site.callee] = (*paths[current], (codes[current], site))
                 waiting.append(site.callee)
-    return found
+    return paths
 
 
 def circle(codes: Mapping[Key, CodeUnit], key: Key) -> Way:
     """The shortest circle of calls from a function to itself; empty where there is none."""
-    for reached, way in ways(codes, key).items():
+    for reached, path in ways(codes, key).items():
         for site in codes[reached].calls:
             if site.callee == key:
-                return (*way, (codes[reached], site))
+                return (*path, (codes[reached], site))
     return ()

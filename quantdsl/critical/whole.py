@@ -18,18 +18,18 @@ def examine_all(checked: CheckedQuantProgram, source: Source, sources: Sources) 
     from quantdsl.elaborate import elaborate
     from quantdsl.elaborate.strategies import elaborate_strategy
 
-    found = Diagnostics()
+    diagnostics = Diagnostics()
     seen: set[Key] = set()
 
     def examined(module: HirModule) -> None:
-        made = examine(checked, module, sources, OptimizationLevel.OLATENCY)
-        found.extend(made.diagnostics.sorted)
-        seen.update(one.code.key for one in made.functions.values() if one.code is not None)
+        examination = examine(checked, module, sources, OptimizationLevel.OLATENCY)
+        diagnostics.extend(examination.diagnostics.sorted)
+        seen.update(function.code.key for function in examination.functions.values() if function.code is not None)
 
     for strategy in (s for s in checked.program.statements if isinstance(s, quant.Strategy)):
         examined(elaborate_strategy(checked, strategy.name, source)[0])
     asked = {code.key: code for code in call_graph(checked).values() if code.annotation(*_OF_CODE)}
     if not asked.keys() <= seen:
         examined(elaborate(checked).module)
-    found.extend(told for key, code in asked.items() if key not in seen and (told := unmeasured(code)) is not None)
-    return found
+    diagnostics.extend(diagnostic for key, code in asked.items() if key not in seen and (diagnostic := unmeasured(code)) is not None)
+    return diagnostics

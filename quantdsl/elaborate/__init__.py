@@ -1,38 +1,50 @@
 """From a checked program to host functions in HIR."""
 
 from collections.abc import Mapping
+from functools import partial
 
+from compiler.diagnostics import Diagnostics
+from compiler.hir import native_types as native
 from compiler.hir.module import FaultSite, HirModule
+from compiler.hir.native_build import ModuleBuilder
 from compiler.hir.types import Pointer, Struct
+from compiler.lowering.native import (  # noqa: F401  They register their rules.
+    arrays,
+    calls,
+    expressions,
+    function_code,
+    literals,
+    operators,
+    patterns,
+    records,
+    statements,
+)
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.layouts import Layouts
+from compiler.lowering.native.program import Elaboration
 from compiler.typed_ast import nodes
+from compiler.typed_ast.rules.parts import cases_of
+from compiler.typed_ast.scope import VariableKind
 from quantdsl import nodes as quant
 from quantdsl.check import library as standard
 from quantdsl.check.checked import CheckedQuantProgram
-from quantdsl.check.checker import QuantChecker
+from quantdsl.check.checker import quant_checker
 from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     blocks,
-    calls,
     containers,
     conversions,
-    expressions,
-    function_code,
+    exact,
+    exact_literals,
+    heap,
     library,
-    literals,
     market,
-    operators,
     orders,
-    patterns,
     randoms,
-    records,
     rounding,
     signals,
-    statements,
 )
-from quantdsl.elaborate.context import FunctionContext
-from quantdsl.elaborate.layouts import Layouts
-from quantdsl.elaborate.program import Elaboration
-from quantdsl.native import types as native
-from quantdsl.native.build import ModuleBuilder
+from quantdsl.elaborate.own import MarketNeeds, frame_of
+from quantdsl.elaborate.rules import RULES
 from runtime.records import frozen
 
 
@@ -65,13 +77,12 @@ def begin(checked: CheckedQuantProgram, exported: bool = False) -> Elaboration:
     world, tree = checked.world, checked.program
     rebuilt = {s.name: s for s in tree.statements if isinstance(s, nodes.Function | quant.Signal)}
     inside = {standard.INSIDE + name: declaration for name, declaration in checked.library.items()}
-    functions = {**world.functions, **checked.library, **inside, **rebuilt}
-    instruments, currencies = list(world.instruments), list(world.currencies)
-    only = instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
-    checker = QuantChecker(world)
+    functions = {**world.declared.functions, **checked.library, **inside, **rebuilt}
+    checker = quant_checker(world, Diagnostics())
     plain = [f for f in rebuilt.values() if isinstance(f, nodes.Function) and callable_from_outside(f)]
     outside = frozenset(map(id, plain)) if exported else frozenset()
-    made = Elaboration(world, checker, ModuleBuilder("program"), Layouts(checker), functions, only, outside)
+    layouts = Layouts(RULES, partial(cases_of, checker))
+    made = Elaboration(MarketNeeds(world), checker, ModuleBuilder("program"), layouts, functions, frame_of(world.only_market), outside)
     checker.top = made.top.sizes
     with made.seeing(made.top):
         for statement in tree.statements:
@@ -79,7 +90,7 @@ def begin(checked: CheckedQuantProgram, exported: bool = False) -> Elaboration:
                 case nodes.Constant(name=name, annotation=annotation, value=value):
                     made.declare_constant(made.top, name, annotation, value)
                 case nodes.ProgramParameter(name=name, annotation=annotation, default=value):
-                    made.declare_constant(made.top, name, annotation, value, "param")
+                    made.declare_constant(made.top, name, annotation, value, VariableKind.PROGRAM_PARAMETER)
     return made
 
 

@@ -1,17 +1,17 @@
-"""Compute blocks in compiled code: a reduction is the loops as written, which combine what they yield in variables. Ints wrap there, as in
-all compute blocks."""
+"""Compute blocks in compiled code: a reduction is the loops as written, which combine what they yield in variables. Ints wrap there and
+in the functions called from there, as in all compute blocks."""
 
-from compiler.hir import instruction as hir
+from compiler.hir.native_expressions import Expr
 from compiler.hir.types import is_float
 from compiler.lowering.dtypes import hir_name
+from compiler.lowering.native.context import FunctionContext, ReductionBlock
+from compiler.lowering.native.values import Location, ScalarValue, Value
 from compiler.lowering.reductions import identity
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import Scalar, TupleType, Type
+from compiler.typed_ast.yielded import Yielded
 from quantdsl.check.blocks import operators_of
-from quantdsl.check.yielded import Yielded
-from quantdsl.elaborate.context import FunctionContext, ReductionBlock, elaborates, executes
-from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Location, ScalarValue, Value
+from quantdsl.elaborate.rules import elaborates, executes, not_supported
 
 
 @elaborates(nodes.Compute)
@@ -27,9 +27,10 @@ def compute(c: FunctionContext, node: nodes.Compute, place: Type | None) -> Valu
         for given in node.inputs:
             c.let(given.name, c.value(given.value))
         totals = tuple(c.variable(_start(c, yielded.operator(n), type)) for n, type in enumerate(types))
-        before, c.block = c.block, ReductionBlock(yielded, totals)
+        outside = c.block, c.wraps
+        c.block, c.wraps = ReductionBlock(yielded, totals), True
         c.body(node.body)
-        c.block = before
+        c.block, c.wraps = outside
         values = [c.read(total) for total in totals]
     return c.make(result, {str(n): value for n, value in enumerate(values)}) if isinstance(result, TupleType) else values[0]
 
@@ -55,7 +56,7 @@ def _combine(c: FunctionContext, operator: str, total: Location, part: ScalarVal
     assert isinstance(total.type, Scalar)
     before = c.read(total)
     assert isinstance(before, ScalarValue)
-    value: hir.Value = c.b.cast(part.value, hir_name(total.type.dtype))
+    value: Expr = part.value.cast(hir_name(total.type.dtype))
     if operator in ("add", "mul") and is_float(hir_name(total.type.dtype)):
         made = c.b.arithmetic(operator, before.value, value)
     else:

@@ -1,11 +1,11 @@
 """Constants whose values the compiler itself needs: what handlers are set to, limits of risk, parameters."""
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.program import Elaboration, Surroundings
 from compiler.typed_ast import nodes
+from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.types import UNKNOWN
-from quantdsl.check.literals import settled
-from quantdsl.elaborate.context import FunctionContext
-from quantdsl.elaborate.program import Elaboration, Surroundings
 
 
 def value_of(made: Elaboration, around: Surroundings, node: nodes.Expression) -> int | float:
@@ -13,14 +13,14 @@ def value_of(made: Elaboration, around: Surroundings, node: nodes.Expression) ->
     ZyntaxError where it has none."""
     with made.seeing(around):
         typed = made.typed(node, None) if node.type == UNKNOWN else node
-        number = made.layouts.number(settled(typed.type))
+        number = made.layouts.number(strong(typed.type))
         if number is None:
             raise ZyntaxError(Diagnostic("0204", "this is no number", node.span, hint="write a number, a `const` or a `param`"))
         name = made.fresh("constant")
         with made.program.function(name, {}, [number], internal=True) as b:
             c = FunctionContext(made, b, around, {})
             found = c.number(typed)
-            b.give(found.value)
+            b.ret(found.value)
     function = made.program.module.functions.pop(name)
     if found.constant is not None:
         return found.constant

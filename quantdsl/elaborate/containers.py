@@ -1,49 +1,13 @@
-"""Arrays, rings, tables; and what is asked of optionals and masks."""
+"""Rings, tables; and what is asked of optionals and masks."""
 
-from compiler.hir import instruction as hir
-from compiler.typed_ast import nodes
-from compiler.typed_ast.types import BOOL, UNIT, ListType, OptionType, ResultType, Type
+from compiler.hir.native_expressions import Expr, select
+from compiler.lowering.native.calls import BoundCall
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.values import InMemory, ScalarValue, Value, Whole
+from compiler.typed_ast.types import BOOL, NONE, UNIT, EnumType, OptionType, ResultType, Type
 from quantdsl import types as qt
-from quantdsl.check.literals import settled
-from quantdsl.elaborate.calls import BoundCall, emits
-from quantdsl.elaborate.context import FunctionContext, elaborates
-from quantdsl.elaborate.refused import not_in_place
-from quantdsl.elaborate.values import InMemory, ScalarValue, Value, Whole
+from quantdsl.elaborate.rules import emits, ring_of, table_of
 from quantdsl.native.table import FULL, PRESENT
-
-
-@elaborates(nodes.ListLiteral)
-def list_literal(c: FunctionContext, node: nodes.ListLiteral, place: Type | None) -> Value:
-    if isinstance(node.type, ListType):
-        raise not_in_place(node.type, node.span)
-    values = [c.kept(c.value(element, _element(place))) for element in node.elements]
-    type = _element(place) or _element(c.type(node)) or settled(values[0].type)
-    made = c.room(qt.Container("array", (type,), qt.Size(len(values))))
-    for number, value in enumerate(values):
-        c.write(InMemory(type, c.b.at(made.pointer, number, proved=True)), c.fit(value, type))
-    return made
-
-
-@elaborates(nodes.Repeat)
-def repeat(c: FunctionContext, node: nodes.Repeat, place: Type | None) -> Value:
-    """`[e; N]`: e is computed once."""
-    value = c.value(node.element, _element(place))
-    type = _element(place) or settled(value.type)
-    size = c.bound.get(node.count.name) if isinstance(node.count, nodes.Name) else None
-    count = size.value if isinstance(size, qt.Size) else c.whole_number(node.count)
-    if count is None:
-        raise c.refuse("0301", "the number of elements is not constant", "write a number or a `const`", node.count.span)
-    made = c.room(qt.Container("array", (type,), qt.Size(count)))
-    value = c.fit(value, type)
-    if isinstance(value, ScalarValue) and value.constant in (0, False):
-        return made
-    with c.b.loop(0, count) as i:
-        c.write(InMemory(type, c.b.at(made.pointer, i, proved=True)), value)
-    return made
-
-
-def _element(type: Type | None) -> Type | None:
-    return type.elements[0] if isinstance(type, qt.Container) and type.kind == "array" else None
 
 
 def changed(c: FunctionContext, call: BoundCall) -> InMemory:
@@ -60,7 +24,7 @@ def push(c: FunctionContext, call: BoundCall) -> Value:
     assert isinstance(place.type, qt.Container)
     type = place.type.elements[0]
     value = c.fit(call["x"], type)
-    slot, full = c.layouts.ring(place.type).advance(c.b, place.pointer)
+    slot, full = ring_of(c.layouts, place.type).advance(c.b, place.pointer)
     slot_place = InMemory(type, slot)
     oldest = c.kept(c.read(slot_place)) if not _dropped(call) else None
     c.write(slot_place, value)
@@ -84,10 +48,10 @@ def get(c: FunctionContext, call: BoundCall) -> Value:
     place = call["self"]
     assert isinstance(place, InMemory) and isinstance(place.type, qt.Container)
     key, type = place.type.elements
-    table = c.layouts.table(place.type)
+    table = table_of(c.layouts, place.type)
     slot = table.find(c.b, place.pointer, _number(c.fit(call["key"], key)).value)
-    there = c.b.ge(slot, 0)
-    safe = c.b.select(there, slot, 0)
+    there = slot >= 0
+    safe = select(there, slot, 0)
     return _optional(c, type, there, InMemory(type, table.value(c.b, place.pointer, safe)))
 
 
@@ -97,11 +61,11 @@ def remove(c: FunctionContext, call: BoundCall) -> Value:
     place = changed(c, call)
     assert isinstance(place.type, qt.Container)
     key, type = place.type.elements
-    table = c.layouts.table(place.type)
+    table = table_of(c.layouts, place.type)
     number = _number(c.fit(call["key"], key)).value
     slot = table.find(c.b, place.pointer, number)
-    there = c.b.ge(slot, 0)
-    held = InMemory(type, table.value(c.b, place.pointer, c.b.select(there, slot, 0)))
+    there = slot >= 0
+    held = InMemory(type, table.value(c.b, place.pointer, select(there, slot, 0)))
     found = c.kept(_optional(c, type, there, held))
     table.remove(c.b, place.pointer, number)
     return found
@@ -113,19 +77,19 @@ def insert(c: FunctionContext, call: BoundCall) -> Value:
     place = changed(c, call)
     assert isinstance(place.type, qt.Container)
     key, type = place.type.elements
-    table = c.layouts.table(place.type)
+    table = table_of(c.layouts, place.type)
     value = c.fit(call["value"], type)
     slot, outcome = table.insert(c.b, place.pointer, _number(c.fit(call["key"], key)).value)
-    stored = c.b.ne(outcome, FULL)
-    held = InMemory(type, table.value(c.b, place.pointer, c.b.select(stored, slot, 0)))
-    before = c.kept(_optional(c, type, c.b.eq(outcome, PRESENT), held))
+    stored = outcome != FULL
+    held = InMemory(type, table.value(c.b, place.pointer, select(stored, slot, 0)))
+    before = c.kept(_optional(c, type, outcome == PRESENT, held))
     with c.b.when(stored):
         c.write(held, value)
-    full = qt.EnumType("Full")
+    full = EnumType("Full")
     return c.make(ResultType(OptionType(type), full), {"ok": c.truth(stored), "value": before, "error": c.constant(0, full)})
 
 
-def _optional(c: FunctionContext, type: Type, there: hir.Value, held: InMemory) -> Value:
+def _optional(c: FunctionContext, type: Type, there: Expr, held: InMemory) -> Value:
     """What is kept at a place, if it is there; else none, all zero."""
     found = c.variable(c.zero(OptionType(type)))
     with c.b.when(there):
@@ -142,14 +106,14 @@ def _number(value: Value) -> ScalarValue:
 @emits("is_some", "is_none")
 def presence(c: FunctionContext, call: BoundCall) -> Value:
     found = call["self"]
-    if found.type == qt.NONE:
+    if found.type == NONE:
         return c.constant(call.callee.name == "is_none", BOOL)
     present = _number(c.part(found, "present")).value
-    return c.truth(present if call.callee.name == "is_some" else c.b.negate(present))
+    return c.truth(present if call.callee.name == "is_some" else ~present)
 
 
 @emits("has")
 def has(c: FunctionContext, call: BoundCall) -> Value:
     """Whether a mask has all bits of another."""
     mask, rule = (_number(call[name]).value for name in ("self", "rule"))
-    return c.truth(c.b.eq(c.b.wrapping("and", mask, rule), rule))
+    return c.truth((mask & rule) == rule)

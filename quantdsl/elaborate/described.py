@@ -9,13 +9,13 @@ from compiler.typed_ast.types import Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check.exact import CheckedInstrument, decimal_places
-from quantdsl.elaborate.desk import REJECTS, STATE
+from quantdsl.elaborate.engine_needs import REJECTS, STATE
 from quantdsl.elaborate.shapes import Shapes
 from quantdsl.elaborate.strategy_writer import StrategyWriter, WrittenHandler
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import AVERAGE, BARS, FIFO, TIMERS
 from quantdsl.engine.terms import market_settings
-from quantdsl.facts import Market, StateShape, StrategyFacts
+from quantdsl.metadata import Market, StateShape, StrategyMetadata
 
 _OF_DURATION, _OF_TRADES, _OF_VOLUME = range(3)
 """Kinds of bars, as `engine.layout.BAR_BUILDER` has them."""
@@ -23,17 +23,17 @@ _OF_DURATION, _OF_TRADES, _OF_VOLUME = range(3)
 Handlers = Mapping[str, Sequence[WrittenHandler]]
 
 
-def facts_of(s: StrategyWriter, handlers: Handlers) -> StrategyFacts:
+def metadata_of(s: StrategyWriter, handlers: Handlers) -> StrategyMetadata:
     """Of a strategy that is written; `handlers` are those that the engine is to call, by event."""
     handled = [event for event in EVENTS if handlers[event]]
     fifo = any(isinstance(found, quant.Accounting) and found.method == "fifo" for found in s.node.body.statements)
-    settings = {**market_settings(s.declared, s.instrument), **s.desk.rules.settings()}
+    settings = {**market_settings(s.declared, s.instrument), **s.engine.rules.settings()}
     settings |= {"handles": sum(1 << EVENTS.index(event) for event in handled), "accounting": FIFO if fifo else AVERAGE}
     annotations = {annotation.name: annotation.arguments[0].value for annotation in s.node.annotations}
     reason = annotations.get("no_risk")
     written = [handler.node for several in handlers.values() for handler in several if handler.node is not None]
     module = next((".".join(found.path) for found in s.checked.program.statements if isinstance(found, nodes.Module)), None)
-    return StrategyFacts(
+    return StrategyMetadata(
         program=module or s.checked.program.span.path,
         strategy=s.node.name,
         market=_market(s.instrument),
@@ -41,8 +41,8 @@ def facts_of(s: StrategyWriter, handlers: Handlers) -> StrategyFacts:
         handlers=tuple(handled),
         timers=tuple(_setting(s, node)[0] for node in _set(written, "timer", TIMERS)),
         bars=tuple(_bar(s, node) for node in _set(written, "bar", BARS)),
-        kill_texts=tuple(s.desk.kill_texts),
-        logs=tuple(s.desk.logs),
+        kill_texts=tuple(s.engine.kill_texts),
+        logs=tuple(s.engine.logs),
         state_bytes=size_of(s.memory.type),
         state=_states(s),
         parameters={
@@ -99,5 +99,5 @@ def _market(instrument: CheckedInstrument) -> Market:
         scale=instrument.currency.scale,
         tick=tick,
         lot=lot,
-        point=int(instrument.money_per_tick_and_lot),
+        tick_value=int(instrument.money_per_tick_and_lot),
     )

@@ -1,35 +1,37 @@
 """Calls of the engine by the code of a strategy."""
 
-from compiler.hir import instruction as hir
-from quantdsl.elaborate.context import FunctionContext
-from quantdsl.elaborate.desk import HEAD, MEMORY, DeskNeeds
+from compiler.hir.native_expressions import Expr, Record
+from compiler.hir.native_expressions import Number as NativeNumber
+from compiler.lowering.native.context import FunctionContext
+from quantdsl.elaborate.engine_needs import HEAD, MEMORY, EngineNeeds
+from quantdsl.elaborate.own import own
 from quantdsl.engine.interface import OF_ENGINE, OF_PROGRAM
-from quantdsl.engine.layout import DESK
+from quantdsl.engine.layout import ENGINE_STATE
 from quantdsl.engine.orders import declare_own
-from quantdsl.native.build import Number as NativeNumber
 
 
-def desk_of(c: FunctionContext) -> DeskNeeds:
+def engine_needs(c: FunctionContext) -> EngineNeeds:
     """Raises ZyntaxError outside of strategies."""
-    if c.elaboration.desk is None:
+    needs = own(c).engine
+    if needs is None:
         raise c.refuse("0109", "this needs a market, and outside of a strategy's handlers there is none", "pass its value as an argument")
-    return c.elaboration.desk
+    return needs
 
 
-def memory(c: FunctionContext) -> hir.Value:
-    """The address of the desk."""
-    desk_of(c)
-    return c.borrow(MEMORY, DESK, shared=True)
+def memory(c: FunctionContext) -> Record:
+    """The address of the state of the engine."""
+    engine_needs(c)
+    return c.borrow(MEMORY, ENGINE_STATE, shared=True)
 
 
-def ask(c: FunctionContext, name: str, *given: NativeNumber) -> list[hir.Value]:
+def ask(c: FunctionContext, name: str, *given: NativeNumber) -> list[Expr]:
     """Calls a function of the engine, or of the program's own part of it."""
-    desk, program = desk_of(c), c.elaboration.program
+    needs, program = engine_needs(c), c.elaboration.program
     if name in OF_PROGRAM:
-        desk.used.add(name)
+        needs.used.add(name)
     if not program.has(name):
         if name in OF_PROGRAM:
-            declare_own(program, name, desk.head)
+            declare_own(program, name, needs.head)
         else:
-            program.imported(name, OF_ENGINE[name].whole(desk.head), OF_ENGINE[name].results)
-    return c.b.call(name, memory(c), c.borrow(HEAD, desk.head, shared=True), *given)
+            program.imported(name, OF_ENGINE[name].whole(needs.head), OF_ENGINE[name].results)
+    return c.b.call(name, memory(c), c.borrow(HEAD, needs.head, shared=True), *given)

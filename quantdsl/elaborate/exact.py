@@ -1,13 +1,15 @@
 """Arithmetic of prices, quantities, money, time and ratios: whole numbers of steps, checked in 64 bits."""
 
-from compiler.hir import instruction as hir
+from compiler.hir.native_expressions import Expr
+from compiler.lowering.native.arithmetic import arithmetic, checked
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.fitting import as_i64
+from compiler.lowering.native.values import ScalarValue
 from compiler.typed_ast.types import F64, I64, Scalar, Type
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
-from quantdsl.elaborate.arithmetic import arithmetic, checked
-from quantdsl.elaborate.context import FunctionContext
-from quantdsl.elaborate.fitting import as_i64
-from quantdsl.elaborate.values import ScalarValue
+from quantdsl.elaborate.own import own
+from quantdsl.elaborate.rules import TABLES
 
 _UNITS: dict[type, str] = {qt.PriceType: "ticks", qt.TicksType: "ticks", qt.QtyType: "lots", qt.MoneyType: "units"}
 
@@ -23,10 +25,11 @@ def overflow(operator: str, type: Type) -> str:
     return f"{{0}} {operator} {{1}} {problem} `{shown(type)}`" + ("" if isinstance(type, Scalar) else f", in {unit(type)}")
 
 
+@TABLES.combines(qt.PriceType, qt.TicksType, qt.QtyType, qt.MoneyType, qt.PlainType)
 def combined(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue) -> ScalarValue:
     """An operation of which at least one side is exact, a time or a ratio."""
     if qt.RATIO in (left.type, right.type):
-        x, y = c.b.cast(left.value, "f64"), c.b.cast(right.value, "f64")
+        x, y = left.value.cast("f64"), right.value.cast("f64")
         both = left.type == right.type and operator in "+-"
         return ScalarValue(qt.RATIO if both else F64, arithmetic(c, operator, x, y))
     kinds = (type(left.type), type(right.type))
@@ -64,20 +67,20 @@ def money(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarVal
     of = left.type.of or right.type.of
     if of is None:
         raise c.refuse("0203", "nothing says of which instrument this product is", "write the type of one side: `let p: Price<...> = ...`")
-    instrument = c.elaboration.world.instruments[of]
+    instrument = own(c).world.instruments[of]
     type = qt.MoneyType(instrument.currency.name)
-    point = c.b.const(int(instrument.money_per_tick_and_lot), "i64")
+    tick_value = c.b.const(int(instrument.money_per_tick_and_lot), "i64")
     if operator != "*":
-        return ScalarValue(type, arithmetic(c, operator, arithmetic(c, operator, left.value, right.value), point))
+        return ScalarValue(type, arithmetic(c, operator, arithmetic(c, operator, left.value, right.value), tick_value))
     units = f"{unit(left.type)} * {{1}} {unit(right.type)}"
     product = checked(c, "mul", left.value, right.value, f"{{0}} {units} doesn't fit `{shown(type)}`")
     words = f"{{0}} (ticks * lots) of {{1}} units each doesn't fit `{shown(type)}`"
-    return ScalarValue(type, product if instrument.money_per_tick_and_lot == 1 else checked(c, "mul", product, point, words))
+    return ScalarValue(type, product if instrument.money_per_tick_and_lot == 1 else checked(c, "mul", product, tick_value, words))
 
 
-def divided(c: FunctionContext, count: hir.Value, divisor: int, power: int) -> hir.Value:
+def divided(c: FunctionContext, count: Expr, divisor: int, power: int) -> Expr:
     """count * divisor / power as a double; with one rounding while count * divisor is below 2**53."""
-    x = c.b.cast(count, "f64")
+    x = count.cast("f64")
     if divisor != 1:
-        x = c.b.mul(x, float(divisor))
-    return c.b.div(x, float(power)) if power != 1 else x
+        x = x * float(divisor)
+    return x / float(power) if power != 1 else x

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
 
+from compiler.hir.native_expressions import maximum
+from compiler.lowering.native.calls import BoundCall
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.values import ScalarValue, Text, Value, Whole
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.scope import VariableKind
 from compiler.typed_ast.types import BOOL, F64, UNIT
 from compiler.typed_ast.walk import walk
-from quantdsl.check.constants import constant_int
-from quantdsl.elaborate.calls import BoundCall, emits
-from quantdsl.elaborate.context import FunctionContext
-from quantdsl.elaborate.values import ScalarValue, Text, Value, Whole
+from quantdsl.elaborate.rules import emits
 
 
 def _number(value: Value) -> ScalarValue:
@@ -19,30 +22,30 @@ def _number(value: Value) -> ScalarValue:
 
 @emits("sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "floor", "ceil")
 def function(c: FunctionContext, call: BoundCall) -> Value:
-    return ScalarValue(F64, c.b.here.op(call.callee.name, _number(call["x"]).value))
+    return ScalarValue(F64, c.b.op(call.callee.name, _number(call["x"]).value))
 
 
 @emits("pow")
 def power(c: FunctionContext, call: BoundCall) -> Value:
-    return ScalarValue(F64, c.b.here.op("pow", _number(call["x"]).value, _number(call["y"]).value))
+    return ScalarValue(F64, c.b.op("pow", _number(call["x"]).value, _number(call["y"]).value))
 
 
 @emits("is_nan")
 def is_nan(c: FunctionContext, call: BoundCall) -> Value:
-    return c.truth(c.b.here.isnan(_number(call["x"]).value))
+    return c.truth(c.b.of(c.b.here.isnan(_number(call["x"]).value.hir)))
 
 
 @emits("abs")
 def magnitude(c: FunctionContext, call: BoundCall) -> Value:
     x = _number(call["x"])
-    return ScalarValue(x.type, c.b.magnitude(x.value))
+    return ScalarValue(x.type, c.b.op("abs", x.value) if c.wraps else abs(x.value))
 
 
 @emits("min", "max")
 def extreme(c: FunctionContext, call: BoundCall) -> Value:
     """Of floats: NaN where one side is."""
     x, y = _number(call["a"]), _number(call["b"])
-    return ScalarValue(x.type, c.b.here.op(call.callee.name, x.value, y.value))
+    return ScalarValue(x.type, c.b.op(call.callee.name, x.value, y.value))
 
 
 @emits("assert")
@@ -65,12 +68,12 @@ _ORDERS: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">
 
 def _known(c: FunctionContext, condition: nodes.Expression) -> bool | None:
     """Whether a comparison of constant parameters holds; None where it isn't one."""
-    named = [c.sizes.find(found.name) for found in walk(condition) if isinstance(found, nodes.Name)]
-    if not any(variable is not None and variable.kind == "const parameter" for variable in named):
+    named = [c.sizes.variable(found.name) for found in walk(condition) if isinstance(found, nodes.Name)]
+    if not any(variable is not None and variable.kind is VariableKind.CONSTANT_PARAMETER for variable in named):
         return None
     match condition:
         case nodes.Binary(operator=operator, left=left, right=right) if operator in _ORDERS:
-            a, b = constant_int(left, c.sizes), constant_int(right, c.sizes)
+            a, b = whole_constant(left, c.sizes), whole_constant(right, c.sizes)
             return None if a is None or b is None else _ORDERS[operator](a, b)
     return None
 
@@ -84,7 +87,7 @@ def approx(c: FunctionContext, call: BoundCall) -> Value:
     """|a - b| <= rel * max(|a|, |b|); equal infinities are approximately equal, NaN is not equal to anything."""
     b = c.b
     x, y, rel = (_number(call[name]).value for name in ("a", "b", "rel"))
-    scale = b.larger(b.here.op("abs", x), b.here.op("abs", y))
-    near = b.le(b.here.op("abs", b.sub(x, y)), b.mul(rel, scale))
-    finite = b.lt(scale, float("inf"))
-    return ScalarValue(BOOL, b.either(b.eq(x, y), b.both(near, finite)))
+    scale = maximum(b.op("abs", x), b.op("abs", y))
+    near = b.op("abs", x - y) <= rel * scale
+    finite = scale < float("inf")
+    return ScalarValue(BOOL, (x == y) | (near & finite))

@@ -1,46 +1,45 @@
 """What the prelude's functions say of the market."""
 
-from compiler.hir import instruction as hir
+from compiler.hir.native_expressions import Expr, select
+from compiler.hir.native_types import I64, I128, struct
+from compiler.lowering.native.arithmetic import checked
+from compiler.lowering.native.calls import BoundCall
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.values import ScalarValue, Value
 from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
-from quantdsl.elaborate.arithmetic import checked
-from quantdsl.elaborate.calls import BoundCall, emits
-from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.engine_calls import ask, memory
-from quantdsl.elaborate.layouts import MARKET_BOOK
-from quantdsl.elaborate.literals import step
-from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import ScalarValue, Value
+from quantdsl.elaborate.exact_literals import step
+from quantdsl.elaborate.rules import MARKET_BOOK, emits, not_supported
 from quantdsl.engine.layout import BUY, SELL
-from quantdsl.native.types import I64, I128, struct
 from quantdsl.native.values import read_optional
 
 
-def result(c: FunctionContext, call: BoundCall, *numbers: hir.Value) -> Value:
+def result(c: FunctionContext, call: BoundCall, *numbers: Expr) -> Value:
     """What a call gives, of its numbers."""
     return c.of_numbers(c.type(call.node), iter(numbers))
 
 
-def number(value: Value) -> hir.Value:
+def number(value: Value) -> Expr:
     assert isinstance(value, ScalarValue)
     return value.value
 
 
 @emits("touch")
 def touch(c: FunctionContext, call: BoundCall) -> Value:
-    return result(c, call, *ask(c, "desk.touch", number(call["side"])))
+    return result(c, call, *ask(c, "engine.touch", number(call["side"])))
 
 
 @emits("mid", "spread")
 def of_both_sides(c: FunctionContext, call: BoundCall) -> Value:
-    return result(c, call, *ask(c, f"desk.{call.callee.name}"))
+    return result(c, call, *ask(c, f"engine.{call.callee.name}"))
 
 
 @emits("microprice")
 def microprice(c: FunctionContext, call: BoundCall) -> Value:
-    there, ticks = ask(c, "desk.microprice")
-    return result(c, call, there, _priced(c, ticks, qt.PriceType(c.around.market[0])))
+    there, ticks = ask(c, "engine.microprice")
+    return result(c, call, there, _priced(c, ticks, qt.PriceType(c.elaboration.checker.frame.market[0])))
 
 
 @emits("imbalance")
@@ -48,22 +47,22 @@ def imbalance(c: FunctionContext, call: BoundCall) -> Value:
     levels = call.constants["levels"]
     if levels < 1:
         raise c.refuse("0705", f"the imbalance of {levels} levels says nothing", "take 1 level, or more", call.node.span)
-    return result(c, call, *ask(c, "desk.imbalance", levels))
+    return result(c, call, *ask(c, "engine.imbalance", levels))
 
 
 @emits("level")
 def level(c: FunctionContext, call: BoundCall) -> Value:
-    return result(c, call, *ask(c, "desk.level", number(call["side"]), number(call["number"])))
+    return result(c, call, *ask(c, "engine.level", number(call["side"]), number(call["number"])))
 
 
 @emits("last")
 def last(c: FunctionContext, call: BoundCall) -> Value:
-    return result(c, call, *read_optional(c.b, memory(c), "last").parts)
+    return result(c, call, *read_optional(memory(c).last).parts)
 
 
 @emits("now")
 def now(c: FunctionContext, call: BoundCall) -> Value:
-    return result(c, call, c.b.get(memory(c), "now"))
+    return result(c, call, memory(c).now)
 
 
 # ---- the book of `on book(b)` -----------------------------------------------------------------------------------------------------
@@ -72,10 +71,10 @@ def now(c: FunctionContext, call: BoundCall) -> Value:
 _SIDES = {"bid": BUY, "ask": SELL}
 
 
-def _level(c: FunctionContext, call: BoundCall) -> list[hir.Value]:
+def _level(c: FunctionContext, call: BoundCall) -> list[Expr]:
     """Whether there is the level, its price and its quantity."""
     _require_market(c, call)
-    return ask(c, "desk.level", _SIDES[call.callee.name[:3]], number(call["level"]))
+    return ask(c, "engine.level", _SIDES[call.callee.name[:3]], number(call["level"]))
 
 
 @emits("bid", "ask")
@@ -91,7 +90,7 @@ def quantity(c: FunctionContext, call: BoundCall) -> Value:
 @emits("depth_to")
 def depth(c: FunctionContext, call: BoundCall) -> Value:
     _require_market(c, call)
-    return result(c, call, *ask(c, "desk.depth_to", number(call["price"])))
+    return result(c, call, *ask(c, "engine.depth_to", number(call["price"])))
 
 
 def _require_market(c: FunctionContext, call: BoundCall) -> None:
@@ -115,36 +114,35 @@ def twap(c: FunctionContext, call: BoundCall) -> Value:
     b = c.b
     kept = c.borrow(("before", call.node.span), c.layouts.memory(OptionType(qt.DURATION)))
     at = c.borrow(("since", call.node.span), c.layouts.memory(qt.TIMESTAMP))
-    before, since, time = read_optional(b, kept), b.get(at), b.get(memory(c), "now")
-    price = b.select(before.present, before.value, 0)
-    elapsed = b.select(before.present, b.sub(time, since), 0)
-    b.put(kept, "present", True)
-    b.put(kept, "value", number(call["price"]))
-    b.put(at, time)
+    before, since, time = read_optional(kept), b.load(at), memory(c).now
+    price = select(before.present, before.value, 0)
+    elapsed = select(before.present, time - since, 0)
+    kept.present = True
+    kept.value = number(call["price"])
+    b.store(at, time)
     return _average(c, call, price, elapsed)
 
 
-def _average(c: FunctionContext, call: BoundCall, price: hir.Value, weight: hir.Value) -> Value:
+def _average(c: FunctionContext, call: BoundCall, price: Expr, weight: Expr) -> Value:
     """Sum of price * weight over sum of weight, in the currency's units: whole ticks exactly, then what is left of one."""
-    b = c.b
     sums = c.borrow(("sums", call.node.span), struct("sums", total=I128, weight=I64))
-    share = b.wrapping("mul", b.cast(price, "i128"), b.cast(weight, "i128"))
-    total = checked(c, "add", b.get(sums, "total"), share, "a sum of weighted prices, {0} + {1}, doesn't fit 128 bits")
-    weights = checked(c, "add", b.get(sums, "weight"), weight, "a sum of weights, {0} + {1}, doesn't fit 64 bits")
-    b.put(sums, "total", total)
-    b.put(sums, "weight", weights)
-    there = b.ne(weights, 0)
-    divisor = b.select(there, weights, 1)
-    ticks = b.quotient(total, divisor, "floor")
-    rest = b.wrapping("sub", total, b.wrapping("mul", ticks, b.cast(divisor, "i128")))
-    average = b.add(b.cast(ticks, "f64"), b.div(b.cast(rest, "f64"), b.cast(divisor, "f64")))
+    share = price.cast("i128").wrapping_mul(weight.cast("i128"))
+    total = checked(c, "add", sums.total, share, "a sum of weighted prices, {0} + {1}, doesn't fit 128 bits")
+    weights = checked(c, "add", sums.weight, weight, "a sum of weights, {0} + {1}, doesn't fit 64 bits")
+    sums.total = total
+    sums.weight = weights
+    there = weights != 0
+    divisor = select(there, weights, 1)
+    ticks = total.quotient(divisor, "floor")
+    rest = total.wrapping_sub(ticks.wrapping_mul(divisor.cast("i128")))
+    average = ticks.cast("f64") + rest.cast("f64") / divisor.cast("f64")
     type = call["price"].type
     assert isinstance(type, qt.Exact)
-    return result(c, call, there, b.select(there, _priced(c, average, type), 0.0))
+    return result(c, call, there, select(there, _priced(c, average, type), 0.0))
 
 
-def _priced(c: FunctionContext, ticks: hir.Value, type: qt.Exact) -> hir.Value:
+def _priced(c: FunctionContext, ticks: Expr, type: qt.Exact) -> Expr:
     """Parts of ticks in the currency's units."""
     size = step(c, type)
     digits = decimal_places(size)
-    return c.b.div(c.b.mul(ticks, float(size * 10**digits)), float(10**digits))
+    return ticks * float(size * 10**digits) / float(10**digits)

@@ -7,18 +7,18 @@ the divisor in ints of 128 bits."""
 
 from typing import NamedTuple
 
-from compiler.hir import instruction as hir
 from compiler.hir.core import Bitcast
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, maximum, select
+from compiler.hir.native_types import F64, I1, I64
+from compiler.lowering.native.calls import BoundCall
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.values import ScalarValue, Value
 from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
-from quantdsl.elaborate.calls import BoundCall, emits
-from quantdsl.elaborate.context import FunctionContext
-from quantdsl.elaborate.literals import step
-from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import ScalarValue, Value
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import F64, I1, I64
+from quantdsl.elaborate.exact_literals import step
+from quantdsl.elaborate.rules import emits, not_supported
 
 NEAREST, DOWN, UP, PASSIVE, AGGRESSIVE = range(5)
 """As the prelude's enum `Rounding` counts them."""
@@ -53,12 +53,12 @@ def to_exact(c: FunctionContext, call: BoundCall) -> Value:
     else:
         present, count = _by_mode(c.b, grid, rounding.value, x.value)
     if there is not None:
-        present = c.b.both(there, present)
-        count = c.b.select(present, count, 0)
+        present = there & present
+        count = select(present, count, 0)
     return c.make(type, {"present": c.truth(present), "value": ScalarValue(type.value, count)})
 
 
-def _rounding(c: FunctionContext, call: BoundCall, mode: ScalarValue) -> tuple[ScalarValue, hir.Value | None]:
+def _rounding(c: FunctionContext, call: BoundCall, mode: ScalarValue) -> tuple[ScalarValue, Expr | None]:
     """NEAREST, DOWN or UP; and whether there is a side, where that decides. Passive is down for a buy and up for a sell."""
     if mode.constant in _WORDS:
         return mode, None
@@ -69,19 +69,19 @@ def _rounding(c: FunctionContext, call: BoundCall, mode: ScalarValue) -> tuple[S
     side, b = call["side"], c.b
     present, value = (c.part(side, part) for part in ("present", "value"))
     assert isinstance(present, ScalarValue) and isinstance(value, ScalarValue)
-    depends = b.ge(mode.value, PASSIVE)
-    up = b.ne(b.eq(value.value, 1), b.eq(mode.value, AGGRESSIVE))
-    found = b.select(depends, b.select(up, b.const(UP, "u8"), b.const(DOWN, "u8")), mode.value)
-    return ScalarValue(mode.type, found), b.either(present.value, b.negate(depends))
+    depends = mode.value >= PASSIVE
+    up = (value.value == 1) != (mode.value == AGGRESSIVE)
+    found = select(depends, select(up, b.const(UP, "u8"), b.const(DOWN, "u8")), mode.value)
+    return ScalarValue(mode.type, found), present.value | ~depends
 
 
-def _by_mode(b: FunctionCode, grid: Grid, mode: hir.Value, x: hir.Value) -> tuple[hir.Value, hir.Value]:
+def _by_mode(b: FunctionCode, grid: Grid, mode: Expr, x: Expr) -> tuple[Expr, Expr]:
     """The rounding is known only as the program runs."""
     found = [b.call(rounded(b.program, grid, each), x) for each in _WORDS]
     present, count = found[NEAREST]
     for each in (DOWN, UP):
-        count = b.select(b.eq(mode, each), found[each][1], count)
-        present = b.select(b.eq(mode, each), found[each][0], present)
+        count = select(mode == each, found[each][1], count)
+        present = select(mode == each, found[each][0], present)
     return present, count
 
 
@@ -93,56 +93,56 @@ def rounded(program: ModuleBuilder, grid: Grid, mode: int) -> str:
     exact = _exact(program, grid, mode, f"{name}.exact")
     with program.function(name, {"x": F64}, [I1, I64], internal=True) as b:
         (x,) = b.parameters
-        scaled = b.mul(x, float(grid.power))
-        with b.when(b.negate(b.lt(b.here.op("abs", scaled), float(_SMALL)))):
-            b.give(*b.call(exact, x))
-        count = b.cast(b.here.op("round", b.div(scaled, float(grid.divisor))), "i64")
+        scaled = x * float(grid.power)
+        with b.when(~(b.op("abs", scaled) < float(_SMALL))):
+            b.ret(*b.call(exact, x))
+        count = b.op("round", scaled / float(grid.divisor)).cast("i64")
         if mode == NEAREST:
-            twice, odd = b.wrapping("mul", count, 2), b.ne(b.wrapping("and", count, 1), 0)
-            above, below = (_value(b, b.wrapping("add", twice, side), grid.divisor, 2 * grid.power) for side in (1, -1))
-            further = b.either(b.gt(x, above), b.both(b.eq(x, above), odd))
-            nearer = b.either(b.lt(x, below), b.both(b.eq(x, below), odd))
+            twice, odd = count.wrapping_mul(2), (count & 1) != 0
+            above, below = (_value(b, twice.wrapping_add(side), grid.divisor, 2 * grid.power) for side in (1, -1))
+            further = (x > above) | ((x == above) & odd)
+            nearer = (x < below) | ((x == below) & odd)
         else:
             here = _value(b, count, grid.divisor, grid.power)
             no = b.const(False, "i1")
-            further, nearer = (b.gt(x, here), no) if mode == UP else (no, b.lt(x, here))
-        b.give(True, b.wrapping("sub", b.wrapping("add", count, b.cast(further, "i64")), b.cast(nearer, "i64")))
+            further, nearer = (x > here, no) if mode == UP else (no, x < here)
+        b.ret(True, count.wrapping_add(further.cast("i64")).wrapping_sub(nearer.cast("i64")))
     return name
 
 
-def _value(b: FunctionCode, count: hir.Value, divisor: int, power: int) -> hir.Value:
+def _value(b: FunctionCode, count: Expr, divisor: int, power: int) -> Expr:
     """The double nearest to count * divisor / power, where the product is below 2**53."""
-    return b.div(b.cast(b.wrapping("mul", count, divisor), "f64"), float(power))
+    return count.wrapping_mul(divisor).cast("f64") / float(power)
 
 
 def _exact(program: ModuleBuilder, grid: Grid, mode: int, name: str) -> str:
     """For large numbers, at the cost of a division in 128 bits."""
     with program.function(name, {"x": F64}, [I1, I64], internal=True, attributes=("noalias", "cold", "noinline")) as b:
         (x,) = b.parameters
-        near = b.div(b.mul(x, float(grid.power)), float(grid.divisor))
-        with b.when(b.negate(b.lt(b.here.op("abs", near), 2.0**63 * 1.001))):
-            b.give(False, 0)
-        negative = b.lt(x, 0.0)
-        bits = b.here.emit(Bitcast(value=x, to="u64")).result
-        mantissa = b.wrapping("or", b.wrapping("and", bits, 2**52 - 1), 2**52)
-        exponent = b.wrapping("sub", b.cast(b.wrapping("and", b.wrapping("shr", bits, 52), 2**11 - 1), "i64"), 1075)
-        left, right = (b.cast(b.larger(e, 0), "u128") for e in (exponent, b.wrapping("sub", 0, exponent)))
-        whole = b.wrapping("shl", b.wrapping("mul", b.cast(mantissa, "u128"), grid.power), left)
-        floor = b.wrapping("shr", whole, right)
-        steps = b.quotient(floor, b.const(grid.divisor, "u64"), "floor")
-        rest = b.wrapping("sub", whole, b.wrapping("shl", b.wrapping("mul", steps, grid.divisor), right))
-        unit = b.wrapping("shl", b.const(grid.divisor, "u128"), right)
-        twice, odd = b.wrapping("mul", rest, 2), b.ne(b.wrapping("and", steps, 1), 0)
-        nearest = b.wrapping("add", steps, b.cast(b.either(b.gt(twice, unit), b.both(b.eq(twice, unit), odd)), "u128"))
+        near = x * float(grid.power) / float(grid.divisor)
+        with b.when(~(b.op("abs", near) < 2.0**63 * 1.001)):
+            b.ret(False, 0)
+        negative = x < 0.0
+        bits = b.emit(Bitcast(value=x.hir, to="u64"))
+        mantissa = (bits & (2**52 - 1)) | 2**52
+        exponent = ((bits >> 52) & (2**11 - 1)).cast("i64").wrapping_sub(1075)
+        left, right = (maximum(e, 0).cast("u128") for e in (exponent, exponent.wrapping_neg()))
+        whole = mantissa.cast("u128").wrapping_mul(grid.power) << left
+        floor = whole >> right
+        steps = floor.quotient(b.const(grid.divisor, "u64"), "floor")
+        rest = whole.wrapping_sub(steps.wrapping_mul(grid.divisor) << right)
+        unit = b.const(grid.divisor, "u128") << right
+        twice, odd = rest.wrapping_mul(2), (steps & 1) != 0
+        nearest = steps.wrapping_add(((twice > unit) | ((twice == unit) & odd)).cast("u128"))
         found = nearest
         if mode != NEAREST:
-            away = b.negate(negative) if mode == UP else negative
-            found = b.wrapping("add", steps, b.cast(b.both(away, b.ne(rest, 0)), "u128"))
-            product = b.wrapping("mul", nearest, grid.divisor)
-            small = b.le(product, 2**53)
-            value = b.div(b.cast(b.cast(b.select(small, product, 0), "i64"), "f64"), float(grid.power))
-            found = b.select(b.both(small, b.eq(value, b.here.op("abs", x))), nearest, found)
-        fits = b.either(b.lt(found, 2**63), b.both(negative, b.eq(found, 2**63)))
-        magnitude = b.cast(b.select(fits, found, 0), "i64")
-        b.give(fits, b.select(negative, b.wrapping("sub", 0, magnitude), magnitude))
+            away = ~negative if mode == UP else negative
+            found = steps.wrapping_add((away & (rest != 0)).cast("u128"))
+            product = nearest.wrapping_mul(grid.divisor)
+            small = product <= 2**53
+            value = select(small, product, 0).cast("i64").cast("f64") / float(grid.power)
+            found = select(small & (value == b.op("abs", x)), nearest, found)
+        fits = (found < 2**63) | (negative & (found == 2**63))
+        magnitude = select(fits, found, 0).cast("i64")
+        b.ret(fits, select(negative, magnitude.wrapping_neg(), magnitude))
     return name

@@ -1,11 +1,12 @@
-"""How values lie in memory, for those who read it back: shapes of types, as `quantdsl.facts` keeps them."""
+"""How values lie in memory, for those who read it back: shapes of types, as `quantdsl.metadata` keeps them."""
 
 from compiler.hir.layout import field_type, offset_of, size_of
 from compiler.hir.types import Struct
-from compiler.typed_ast.types import OptionType, ResultType, Scalar, TupleType, Type
+from compiler.lowering.native.layouts import Layouts
+from compiler.typed_ast.types import ArrayType, EnumType, OptionType, ResultType, Scalar, TupleType, Type
 from quantdsl import types as qt
-from quantdsl.elaborate.layouts import Layouts
-from quantdsl.facts import StateShape
+from quantdsl.elaborate.rules import ring_of, table_of
+from quantdsl.metadata import StateShape
 from runtime.records import frozen
 
 _NUMBERS: dict[type[Type], str] = {qt.PriceType: "price", qt.TicksType: "ticks", qt.QtyType: "qty", qt.MoneyType: "money"}
@@ -30,12 +31,12 @@ class Shapes:
 
     def of(self, type: Type, name: str = "", offset: int = 0) -> StateShape:
         number = self.layouts.number(type)
-        if number is not None and not (isinstance(type, qt.EnumType) and type != qt.SIDE):
+        if number is not None and not (isinstance(type, EnumType) and type != qt.SIDE):
             return StateShape(name, self._number(type), offset, size_of(number))
-        if isinstance(type, qt.Container):
+        if isinstance(type, ArrayType | qt.Container):
             return self._container(type, name, offset)
         parts = self._parts(type)
-        if isinstance(type, qt.EnumType):
+        if isinstance(type, EnumType):
             return StateShape(name, "enum", offset, self._size(type), self._cases(type, parts))
         what = {OptionType: "optional", ResultType: "result", TupleType: "tuple"}.get(type.__class__, "struct")
         return StateShape(name, what, offset, self._size(type), tuple(parts.values()))
@@ -60,27 +61,27 @@ class Shapes:
             at += self._size(part)
         return found
 
-    def _cases(self, type: qt.EnumType, parts: dict[str, StateShape]) -> tuple[StateShape, ...]:
+    def _cases(self, type: EnumType, parts: dict[str, StateShape]) -> tuple[StateShape, ...]:
         def fields(case: str) -> tuple[StateShape, ...]:
             return tuple(shape for name, shape in parts.items() if name.startswith(f"{case}."))
 
         return tuple(StateShape(case, "tuple", 0, 0, fields(case)) for case in self.layouts.tags(type))
 
-    def _container(self, type: qt.Container, name: str, offset: int) -> StateShape:
+    def _container(self, type: ArrayType | qt.Container, name: str, offset: int) -> StateShape:
         """Containers are never in the log, so they lie as C lays them out."""
         size, count = size_of(self.layouts.memory(type)), self.layouts.size(type)
-        if type.kind == "array":
-            return StateShape(name, "array", offset, size, (self.of(type.elements[0]),), count)
+        if isinstance(type, ArrayType):
+            return StateShape(name, "array", offset, size, (self.of(type.element),), count)
         if type.kind == "ring":
-            memory = self.layouts.ring(type).type
+            memory = ring_of(self.layouts, type).type
             held, following = (
                 StateShape(part, "int", offset_of(memory, part), size_of(field_type(memory, part))) for part in ("count", "next")
             )
             return StateShape(
-                name, "ring", offset, size, (held, following, self.of(type.elements[0], "", offset_of(memory, "items"))), count
+                name, "ring", offset, size, (held, following, self.of(type.element, "", offset_of(memory, "items"))), count
             )
         if type.kind == "table":
-            table = self.layouts.table(type)
+            table = table_of(self.layouts, type)
             used = StateShape("used", "bool", offset_of(table.type, "used"), 1)
             key, value = (self.of(of, "", offset_of(table.type, part)) for of, part in zip(type.elements, ("keys", "values"), strict=True))
             return StateShape(name, "table", offset, size, (used, key, value), table.slots)

@@ -1,26 +1,27 @@
 """Signals: functions whose `state` is memory that each place of call has for itself."""
 
-from compiler.hir import instruction as hir
+from compiler.hir.native_expressions import Expr, select
+from compiler.hir.native_types import I1, I64
+from compiler.lowering.native.calls import BoundCall, call_instance
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.function_code import enter
+from compiler.lowering.native.instances import Instance, results, signature
+from compiler.lowering.native.names import NameMeaning
+from compiler.lowering.native.program import Elaboration, Surroundings
+from compiler.lowering.native.values import InMemory, Location, Value
 from compiler.typed_ast import nodes
 from compiler.typed_ast import types as ty
+from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.types import OptionType
 from quantdsl import nodes as quant
-from quantdsl.check.literals import settled
-from quantdsl.elaborate.calls import BoundCall, call_instance, calls
-from quantdsl.elaborate.context import FunctionContext, executes
-from quantdsl.elaborate.function_code import enter
-from quantdsl.elaborate.instances import Instance, results, signature
-from quantdsl.elaborate.names import NameMeaning
-from quantdsl.elaborate.program import Elaboration, Surroundings, writes
-from quantdsl.elaborate.values import InMemory, Location, Value
-from quantdsl.native.types import I1, I64
+from quantdsl.elaborate.rules import calls, executes, writes
 
 
 class Remembering(FunctionContext):
     """A signal being written. `emitted` is where its result of this call is kept, `warm` whether it has been called often enough."""
 
     emitted: Location
-    warm: hir.Value | None = None
+    warm: Expr | None = None
 
 
 @calls(quant.Signal)
@@ -71,10 +72,10 @@ def warmup(c: FunctionContext, node: quant.Warmup) -> None:
     assert isinstance(c, Remembering)
     calls = c.number(node.calls, ty.I64).value
     place = c.borrow(("calls", node.span), I64)
-    before = c.b.get(place)
-    more = c.b.wrapping("add", before, 1)
-    c.warm = c.b.ge(more, calls)
-    c.b.put(place, c.b.select(c.warm, before, more))
+    before = c.b.load(place)
+    more = before.wrapping_add(1)
+    c.warm = more >= calls
+    c.b.store(place, select(c.warm, before, more))
 
 
 @executes(quant.State)
@@ -82,17 +83,17 @@ def state(c: FunctionContext, node: quant.State) -> None:
     """What is remembered begins with all bytes 0; another first value is written at the first call."""
     place = c.resolve(node.annotation) if node.annotation is not None else None
     if node.value is None or (is_blank(node.value) and (place is not None or not isinstance(node.value, nodes.Repeat))):
-        type = place if place is not None or node.value is None else settled(c.type(node.value))
+        type = place if place is not None or node.value is None else strong(c.type(node.value))
         assert type is not None
         c.names.found[node.name] = NameMeaning(InMemory(type, c.borrow((node.name, node.span), c.layouts.memory(type))))
         return
     begun = c.borrow((node.name, node.span, "begun"), I1)
-    with c.b.when(c.b.negate(c.b.get(begun))):
+    with c.b.when(~c.b.load(begun)):
         first = c.value(node.value, place)
-        first = c.fit(first, settled(first.type))
+        first = c.fit(first, strong(first.type))
         kept = InMemory(first.type, c.borrow((node.name, node.span), c.layouts.memory(first.type)))
         c.write(kept, first)
-        c.b.put(begun, True)
+        c.b.store(begun, True)
     c.names.found[node.name] = NameMeaning(kept)
 
 

@@ -6,19 +6,19 @@ from compiler.source import Source
 from compiler.typed_ast.suggest import did_you_mean
 from quantdsl import nodes as quant
 from quantdsl.check.checked import CheckedQuantProgram
-from quantdsl.elaborate.described import facts_of
+from quantdsl.elaborate.described import metadata_of
 from quantdsl.elaborate.strategy_writer import StrategyWriter
-from quantdsl.facts import StrategyFacts
+from quantdsl.metadata import StrategyMetadata
 
 
 def elaborate_strategy(
     checked: CheckedQuantProgram, name: str | None = None, source: Source | None = None
-) -> tuple[HirModule, StrategyFacts]:
+) -> tuple[HirModule, StrategyMetadata]:
     """The module of a program's strategy, of the one called `name` where there are several, and what is to be known of it. `source` tells
     the lines of the log. Raises ZyntaxError for what isn't supported yet."""
     writer = StrategyWriter(checked, _chosen(checked, name), source)
     handlers = writer.write()
-    return writer.made.program.module, facts_of(writer, handlers)
+    return writer.made.program.module, metadata_of(writer, handlers)
 
 
 def _chosen(checked: CheckedQuantProgram, name: str | None) -> quant.Strategy:

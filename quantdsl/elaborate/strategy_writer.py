@@ -9,40 +9,39 @@ from functools import partial
 from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir import instruction as hir
 from compiler.hir.layout import size_of
 from compiler.hir.module import HirExecutionConstraints
+from compiler.hir.native_build import FunctionCode
+from compiler.hir.native_expressions import Expr
+from compiler.hir.native_types import I64
 from compiler.hir.types import HirType, Struct
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.names import LentMemory, LentVariable, NameMeaning, NamesInSight
+from compiler.lowering.native.program import Elaboration, Surroundings
+from compiler.lowering.native.values import InMemory, Whole
 from compiler.source import Source
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
-from quantdsl import types as qt
 from quantdsl.check.checked import CheckedQuantProgram
-from quantdsl.check.constants import constant_int
 from quantdsl.check.declarations import RECORDS
 from quantdsl.check.exact import CheckedInstrument
-from quantdsl.check.literals import settled
 from quantdsl.check.program import with_library_of
-from quantdsl.check.scope import CheckScope
 from quantdsl.elaborate import begin
 from quantdsl.elaborate.constants import value_of
-from quantdsl.elaborate.context import FunctionContext
-from quantdsl.elaborate.desk import HEAD, MEMORY, POSITION, REJECTS, STATE, DeskNeeds
-from quantdsl.elaborate.layouts import MARKET_BOOK
-from quantdsl.elaborate.names import LentMemory, LentVariable, NameMeaning, NamesInSight
-from quantdsl.elaborate.program import Elaboration, Surroundings
-from quantdsl.elaborate.refused import not_supported
+from quantdsl.elaborate.engine_needs import HEAD, MEMORY, REJECTS, STATE, EngineNeeds, position_of
+from quantdsl.elaborate.own import MarketNeeds, frame_of
+from quantdsl.elaborate.rules import MARKET_BOOK, not_supported
 from quantdsl.elaborate.signals import is_blank
-from quantdsl.elaborate.values import InMemory, Whole
 from quantdsl.engine.interface import EVENTS, HANDLERS
-from quantdsl.engine.layout import DESK
+from quantdsl.engine.layout import ENGINE_STATE
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules
 from quantdsl.engine.terms import risk_rules, session_of
-from quantdsl.native.build import FunctionCode
-from quantdsl.native.types import I64
 from quantdsl.native.values import match
 from runtime.records import define
 
@@ -90,23 +89,25 @@ class StrategyWriter:
         self.checked = checked = with_library_of(checked, node.instruments[0].name) if len(checked.world.instruments) > 1 else checked
         self.node = node
         self.instrument: CheckedInstrument = checked.world.instruments[node.instruments[0].name]
-        declared = checked.world.own[self.instrument.name]
+        declared = checked.world.declared.own[self.instrument.name]
         assert isinstance(declared, quant.Instrument)
+        self.market = self.instrument.name, self.instrument.currency.name
         self.declared = declared
         self.made: Elaboration = begin(checked)
         self.around = self._surroundings()
-        self.desk = DeskNeeds(self._rules(), source)
-        self.made.desk = self.desk
-        self.memory = StateMemory(self.desk.head)
+        self.engine = EngineNeeds(self._rules(), source)
+        assert isinstance(self.made.own, MarketNeeds)
+        self.made.own.engine = self.engine
+        self.memory = StateMemory(self.engine.head)
         self.states: dict[str, Type] = {}
 
     def _surroundings(self) -> Surroundings:
         """What handlers and the strategy's functions see; what the library's see is the strategy's market."""
-        made, market = self.made, (self.instrument.name, self.instrument.currency.name)
+        made, frame = self.made, frame_of(self.market, in_strategy=True)
         own = {s.name: s for s in self.node.body.statements if isinstance(s, nodes.Function)}
         for declaration in self.checked.library.values():
-            made.around[id(declaration)] = Surroundings(NamesInSight(), CheckScope(), made.functions, market, in_strategy=True)
-        around = Surroundings(NamesInSight(made.top.names), CheckScope(made.top.sizes), {**made.functions, **own}, market, in_strategy=True)
+            made.around[id(declaration)] = Surroundings(NamesInSight(), Scope(), made.functions, frame)
+        around = Surroundings(NamesInSight(made.top.names), Scope(made.top.sizes), {**made.functions, **own}, frame)
         made.around.update((id(function), around) for function in own.values())
         return around
 
@@ -137,7 +138,7 @@ class StrategyWriter:
                     case quant.State(name=state, annotation=written, value=first):
                         self._first(c, state, written, first)
                     case nodes.Let(pattern=nodes.BindingPattern(name=variable), annotation=written, value=nodes.Expression() as value):
-                        if constant_int(value, self.around.sizes) is not None:
+                        if whole_constant(value, self.around.sizes) is not None:
                             self.made.declare_constant(self.around, variable, written, value)
                         else:
                             self._first(c, variable, written, value)
@@ -149,7 +150,7 @@ class StrategyWriter:
         type = c.resolve(annotation) if annotation is not None else None
         if value is not None and not (is_blank(value) and type is not None):
             first = c.value(value, type)
-            first = first if type is not None else c.fit(first, settled(first.type))
+            first = first if type is not None else c.fit(first, strong(first.type))
             type = first.type
             c.write(InMemory(type, c.borrow((STATE, name), c.layouts.memory(type), shared=True)), first)
         assert type is not None
@@ -165,18 +166,19 @@ class StrategyWriter:
             if node.record is not None and node.event == "book":
                 c.names.found[node.record] = NameMeaning(Whole(MARKET_BOOK, ()))
             elif node.record is not None:
-                desk = c.borrow(MEMORY, DESK, shared=True)
-                c.names.found[node.record] = NameMeaning(InMemory(qt.StructType(RECORDS[node.event]), c.b.at(desk, node.event)))
+                engine = c.borrow(MEMORY, ENGINE_STATE, shared=True)
+                record = self.checked.world.struct_of(RECORDS[node.event], self.market)
+                c.names.found[node.record] = NameMeaning(InMemory(record, c.b.at(engine, node.event)))
             with c.reaching():
                 c.body(node.body)
             return WrittenHandler(node, name, c.borrowed)
 
     def _call(self, b: FunctionCode, handler: WrittenHandler) -> None:
-        desk, state, *_ = b.parameters
-        lent: list[hir.Value] = []
+        engine, state, *_ = b.parameters
+        lent: list[Expr] = []
         for one in handler.borrowed:
             if one.key == MEMORY:
-                lent.append(desk)
+                lent.append(engine)
             else:
                 lent.append(b.at(state, HEAD if one.key == HEAD else self.memory.names[one.key]))
         b.call(handler.function, *lent)
@@ -198,7 +200,8 @@ class StrategyWriter:
 
     def write(self) -> dict[str, list[WrittenHandler]]:
         """Writes the strategy's module; gives the handlers that the engine is to call, by event."""
-        self.around.names.found |= {"position": NameMeaning(POSITION), "rejects": NameMeaning(REJECTS)}
+        position = position_of(self.checked.world.struct_of("Position", self.market))
+        self.around.names.found |= {"position": NameMeaning(position), "rejects": NameMeaning(REJECTS)}
         begin = self._begin()
         handlers: dict[str, list[WrittenHandler]] = {event: [] for event in EVENTS}
         for statement in self.node.body.statements:
@@ -213,7 +216,7 @@ class StrategyWriter:
             raise ZyntaxError(Diagnostic("0301", message, self.node.name_span, hint="make its windows and containers smaller"))
         for event in EVENTS:
             self._entry(event, handlers[event], begin)
-        program_functions(self.made.program, self.desk.rules, self.desk.head, self.desk.used)
+        program_functions(self.made.program, self.engine.rules, self.engine.head, self.engine.used)
         if begin.borrowed and not handlers["start"]:
             handlers["start"].append(begin)
         return handlers

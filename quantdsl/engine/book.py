@@ -6,21 +6,23 @@ didn't fit, until both sides are cleared."""
 
 from collections.abc import Callable
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, Optional, Record, all_of, any_of, assign, maximum, minimum, select
+from compiler.hir.native_types import I1, I64, U8, U64
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.book_journal import define_note, define_take_back
 from quantdsl.engine.book_ladder import (
     LONG,
     NUMBER_OF_NONE,
     best,
-    best_worth,
+    best_key,
     define_ladder,
-    goodness,
     ladder_of,
     last_at,
     level_at,
     note_level,
     price_at,
+    price_rank,
     remove,
     reprice,
     walk,
@@ -37,9 +39,7 @@ from quantdsl.engine.book_orders import (
     slots,
 )
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I1, I64, U8, U64
-from quantdsl.native.values import Optional, match, some, write_optional
+from quantdsl.native.values import match, some
 from runtime.replay.events import EventKind, Flag
 
 ENTERING: dict[str, HirType] = {"book": Pointer(BOOK), "id": U64, "side": U8, "price": I64, "qty": I64}
@@ -58,31 +58,31 @@ def define_book(program: ModuleBuilder) -> None:
     _define_take(program)
 
 
-def says(b: FunctionCode, event: Value, flag: Flag) -> Value:
-    return b.ne(b.wrapping("and", b.get(event, "flags"), int(flag)), 0)
+def says(event: Record, flag: Flag) -> Expr:
+    return (event.flags & int(flag)) != 0
 
 
-def side_of(b: FunctionCode, event: Value) -> tuple[Value, Value]:
+def side_of(event: Record) -> tuple[Expr, Expr]:
     """Whether an event has a side, and it, 0 or 1 whatever the record says."""
-    side = b.get(event, "side")
-    return b.ne(side, 0), b.wrapping("and", b.wrapping("sub", side, 1), 1)
+    side = event.side
+    return side != 0, side.wrapping_sub(1) & 1
 
 
-def known_order(b: FunctionCode, book: Value, id: Value) -> tuple[Value, Value, Value, Value]:
+def known_order(b: FunctionCode, book: Record, id: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     """An order of the data: whether it is there; its side, price and quantity."""
     slot = slot_of(b, book, id)
-    there = b.ge(slot, 0)
-    order = slot_at(b, book, b.select(there, slot, 0))
-    side, price, qty = (b.get(order, name) for name in ("side", "price", "qty"))
+    there = slot >= 0
+    order = slot_at(book, select(there, slot, 0))
+    side, price, qty = (order[name] for name in ("side", "price", "qty"))
     return there, side, price, qty
 
 
-def mid2(b: FunctionCode, book: Value) -> Optional:
-    """The mid in half ticks. Both prices of a book lie on a grid of prices far below 62 bits; what doesn't wraps. Of the worths of a bid
-    and an ask (`book_ladder.py`) the difference is the sum of their prices and 1."""
-    bid, ask = (best_worth(b, book, b.const(side, "u8")) for side in (BUY, SELL))
-    sum = b.wrapping("sub", b.wrapping("sub", bid.value, ask.value), 1)
-    return Optional(b.both(bid.present, ask.present), b.cast(sum, "i64"))
+def mid2(b: FunctionCode, book: Record) -> Optional:
+    """The mid in half ticks. Both prices of a book lie on a grid of prices far below 62 bits; what doesn't wraps. Of the keys of a bid
+    and an ask (`price_key`) the difference is the sum of their prices and 1."""
+    bid, ask = (best_key(book, b.const(side, "u8")) for side in (BUY, SELL))
+    sum = bid.value.wrapping_sub(ask.value).wrapping_sub(1)
+    return Optional(bid.present & ask.present, sum.cast("i64"))
 
 
 # ---- what it is made of ---------------------------------------------------------------------------------------------------------
@@ -92,17 +92,17 @@ def _define_ladders(program: ModuleBuilder) -> None:
     define_ladder(program)
     with program.function("book.forget", {"book": Pointer(BOOK), "side": U8}, internal=True, attributes=LONG) as b:
         book, side = b.parameters
-        ladder = ladder_of(b, book, side)
+        ladder = ladder_of(book, side)
         with walk(b, ladder) as at:
             note_level(b, book, side, ladder, at)
         b.call("ladder.clear", ladder)
-        with b.when(b.get(ladder, "lost")):
-            b.call("book.note", book, 2, side, b.get(ladder, "lost_from"), 1, 0, 0, 0)
-            b.put(ladder, "lost", False)
-        with b.when(b.ne(b.get(book, "order_count"), 0)), b.loop(0, slots(b, book)) as i, b.repeat():
-            order = slot_at(b, book, i)  # taking one out may bring another one here
-            with b.when(b.either(b.eq(b.get(order, "used"), 0), b.ne(b.get(order, "side"), side))):
-                b.leave()
+        with b.when(ladder.lost):
+            b.call("book.note", book, 2, side, ladder.lost_from, 1, 0, 0, 0)
+            ladder.lost = False
+        with b.when(book.order_count != 0), b.loop(0, slots(b, book)) as i, b.repeat():
+            order = slot_at(book, i)  # taking one out may bring another one here
+            with b.when((order.used == 0) | (order.side != side)):
+                b.break_()
             note_order(b, book, i)
             b.call("book.vacate", book, i)
 
@@ -112,60 +112,58 @@ def _define_order_events(program: ModuleBuilder) -> None:
     with program.function("book.enter", ENTERING, [I1], internal=True) as b:
         book, id, side, price, qty = b.parameters
         slot, new = b.call("book.seat", book, id)
-        with b.when(b.lt(slot, 0)):
-            b.put(book, "incomplete", True)
-            b.put(book, "left_out", b.wrapping("add", b.get(book, "left_out"), 1))
+        with b.when(slot < 0):
+            book.incomplete = True
+            book.left_out = book.left_out.wrapping_add(1)
             count_one(b, book, "adds_refused", NO_ROOM)
-            b.give(False)
-        with b.when(b.negate(new)):
+            b.ret(False)
+        with b.when(~new):
             count_one(b, book, "adds_refused", REPEATED)
-            b.give(False)
+            b.ret(False)
         b.call("book.note", book, 1, side, price, 0, 0, NUMBER_OF_NONE, id)
-        order = slot_at(b, book, slot)
-        for name, value in (("price", price), ("qty", qty), ("side", side)):
-            b.put(order, name, value)
+        order = slot_at(book, slot)
+        assign(order, price=price, qty=qty, side=side)
         b.call("book.shift", book, side, price, qty)
-        b.give(True)
+        b.ret(True)
     with program.function("book.lose", {"book": Pointer(BOOK), "slot": I64, "qty": I64}, internal=True) as b:
         book, slot, qty = b.parameters
-        order = slot_at(b, book, slot)
-        side, price, resting = (b.get(order, name) for name in ("side", "price", "qty"))
-        shown = is_shown(b, book, slot)
+        order = slot_at(book, slot)
+        side, price, resting = (order[name] for name in ("side", "price", "qty"))
+        shown = is_shown(book, slot)
         note_order(b, book, slot)
-        lost = b.select(b.lt(qty, 0), resting, b.smaller(qty, resting))
-        with b.choice(b.lt(lost, resting)) as c:
-            with c.then():
-                b.put(order, "qty", b.wrapping("sub", resting, lost))
-            with c.otherwise():
-                b.call("book.vacate", book, slot)
+        lost = select(qty < 0, resting, minimum(qty, resting))
+        with b.when(lost < resting):
+            order.qty = resting.wrapping_sub(lost)
+        with b.otherwise():
+            b.call("book.vacate", book, slot)
         with b.when(shown):
-            b.call("book.shift", book, side, price, b.wrapping("sub", 0, lost))
+            b.call("book.shift", book, side, price, lost.wrapping_neg())
 
 
 def _define_quote(program: ModuleBuilder) -> None:
     """`book.top`: the best level of a side, or none. Better ones are gone, and all others too where quotes are all that is known."""
     with program.function("book.top", {"book": Pointer(BOOK), "side": U8, "price": I64, "qty": I64}, internal=True) as b:
         book, side, price, qty = b.parameters
-        ladder = ladder_of(b, book, side)
+        ladder = ladder_of(book, side)
 
-        def drop(compare: str, end: Callable[[], Value]) -> None:
+        def drop(compare: str, end: Callable[[], Expr]) -> None:
             """Those at one end that compare so with the quote's."""
-            with b.loop(0, b.get(ladder, "count")):
+            with b.loop(0, ladder.count):
                 at = end()
-                with b.when(b.negate(b.compare(compare, goodness(b, side, price_at(b, ladder, side, at)), goodness(b, side, price)))):
-                    b.leave()
+                with b.when(~b.compare(compare, price_rank(side, price_at(ladder, side, at)), price_rank(side, price))):
+                    b.break_()
                 note_level(b, book, side, ladder, at)
                 remove(b, book, side, at)
 
-        deep = b.both(b.get(book, "deep"), b.gt(qty, 0))
-        top = best(b, book, side)
-        gone = b.either(b.negate(deep), b.gt(goodness(b, side, top.value), goodness(b, side, price)))
-        with b.when(b.both(b.eq(b.get(ladder, "count"), 1), gone, b.gt(qty, 0), b.ne(top.value, price))):
+        deep = book.deep & (qty > 0)
+        top = best(book, side)
+        gone = ~deep | (price_rank(side, top.value) > price_rank(side, price))
+        with b.when(all_of(ladder.count == 1, gone, qty > 0, top.value != price)):
             reprice(b, book, side, price, qty)
-            b.give()
+            b.ret()
         drop("gt", lambda: b.const(0, "i64"))
-        with b.when(b.negate(deep)):
-            drop("lt", lambda: last_at(b, ladder))
+        with b.when(~deep):
+            drop("lt", lambda: last_at(ladder))
         b.call("book.best", book, side, price, qty)
 
 
@@ -173,116 +171,113 @@ def _define_end(program: ModuleBuilder) -> None:
     """`book.end` of a message: False where it is refused."""
     with program.function("book.end", {"book": Pointer(BOOK), "trim": I1, "ts": I64, "suspect": I1}, [I1], internal=True) as b:
         book, trim, ts, suspect = b.parameters
-        with b.when(b.both(b.get(book, "known"), _meet(b, book))):
-            b.put(book, "crossed", b.wrapping("add", b.get(book, "crossed"), 1))
-            with b.when(b.negate(trim)):
+        with b.when(book.known & _meet(b, book)):
+            book.crossed = book.crossed.wrapping_add(1)
+            with b.when(~trim):
                 b.call("book.take_back", book)
-                b.put(book, "suspect", True)
-                b.give(False)
-            b.put(book, "unseen", True)
+                book.suspect = True
+                b.ret(False)
+            book.unseen = True
             with b.repeat():
-                with b.when(b.negate(_meet(b, book))):
-                    b.leave()
+                with b.when(~_meet(b, book)):
+                    b.break_()
                 _drop_older(b, book)
-        doubt = b.either(
-            b.negate(b.get(book, "known")), suspect, b.get(book, "incomplete"), *(_worn(b, book, side) for side in (BUY, SELL))
-        )
-        b.put(book, "suspect", doubt)
-        with b.when(b.negate(doubt)):
-            write_optional(b, book, "updated", value=some(b, ts))
-        b.give(True)
+        doubt = any_of(~book.known, suspect, book.incomplete, *(_worn(b, book, side) for side in (BUY, SELL)))
+        book.suspect = doubt
+        with b.when(~doubt):
+            book.updated = some(ts)
+        b.ret(True)
 
 
-def _meet(b: FunctionCode, book: Value) -> Value:
-    bid, ask = (best(b, book, b.const(side, "u8")) for side in (BUY, SELL))
-    return b.both(bid.present, ask.present, b.ge(bid.value, ask.value))
+def _meet(b: FunctionCode, book: Record) -> Expr:
+    bid, ask = (best(book, b.const(side, "u8")) for side in (BUY, SELL))
+    return all_of(bid.present, ask.present, bid.value >= ask.value)
 
 
-def _drop_older(b: FunctionCode, book: Value) -> None:
+def _drop_older(b: FunctionCode, book: Record) -> None:
     """Of the two best levels the one that was set before the other."""
     sides, best_at = [b.const(side, "u8") for side in (BUY, SELL)], b.const(0, "i64")
-    bid, ask = (b.get(level_at(b, ladder_of(b, book, side), best_at), "number") for side in sides)
-    for side, older in zip(sides, (b.lt(bid, ask), b.ge(bid, ask)), strict=True):
+    bid, ask = (level_at(ladder_of(book, side), best_at).number for side in sides)
+    for side, older in zip(sides, (bid < ask, bid >= ask), strict=True):
         with b.when(older):
             remove(b, book, side, best_at)
 
 
-def _worn(b: FunctionCode, book: Value, side: int) -> Value:
+def _worn(b: FunctionCode, book: Record, side: int) -> Expr:
     """Whether all that is left of a ladder lies where levels were dropped, so that the best one may be among those."""
     own = b.const(side, "u8")
-    ladder, top = ladder_of(b, book, own), best(b, book, own)
-    beyond = b.le(goodness(b, own, top.value), goodness(b, own, b.get(ladder, "lost_from")))
-    return b.both(b.get(ladder, "lost"), b.either(b.negate(top.present), beyond))
+    ladder, top = ladder_of(book, own), best(book, own)
+    beyond = price_rank(own, top.value) <= price_rank(own, ladder.lost_from)
+    return ladder.lost & (~top.present | beyond)
 
 
 def _define_take(program: ModuleBuilder) -> None:
     parameters: dict[str, HirType] = {"book": Pointer(BOOK), "event": Pointer(EVENT), "trim": I1}
     with program.function("book.take", parameters, [I1, I1], internal=True) as b:
         book, event, trim = b.parameters
-        kind, price, qty, id = (b.get(event, name) for name in ("kind", "price", "qty", "id"))
-        last, suspect = (says(b, event, flag) for flag in (Flag.LAST, Flag.SUSPECT))
-        has_side, side = side_of(b, event)
-        with b.when(b.eq(kind, int(EventKind.GAP))):
-            b.put(book, "suspect", b.either(b.get(book, "suspect"), suspect))
-            b.give(True, False)
-        with b.when(b.negate(b.get(book, "within"))):
-            _begin(b, book)
-        unknown = b.variable(b.const(False, "i1"))
+        kind, price, qty, id = (event[name] for name in ("kind", "price", "qty", "id"))
+        last, suspect = (says(event, flag) for flag in (Flag.LAST, Flag.SUSPECT))
+        has_side, side = side_of(event)
+        with b.when(kind == int(EventKind.GAP)):
+            book.suspect |= suspect
+            b.ret(True, False)
+        with b.when(~book.within):
+            _begin(book)
+        unknown = b.variable(False)
 
         def quote() -> None:
             b.call("book.top", book, BUY, price, qty)
-            b.call("book.top", book, SELL, b.get(event, "price2"), b.get(event, "qty2"))
+            b.call("book.top", book, SELL, event.price2, event.qty2)
 
         def level() -> None:
-            b.put(book, "deep", True)
+            book.deep = True
             b.call("book.level", book, side, price, qty)
 
         def clear() -> None:
             for own in (BUY, SELL):
-                with b.when(b.either(b.negate(has_side), b.eq(side, own))):
+                with b.when(~has_side | (side == own)):
                     b.call("book.forget", book, own)
-            with b.when(b.negate(has_side)):
-                b.call("book.note", book, 3, 0, 0, b.cast(b.get(book, "incomplete"), "i64"), 0, 0, 0)
-                b.put(book, "incomplete", False)
-                b.put(book, "deep", False)
+            with b.when(~has_side):
+                b.call("book.note", book, 3, 0, 0, book.incomplete.cast("i64"), 0, 0, 0)
+                book.incomplete = False
+                book.deep = False
 
         def add() -> None:
-            b.put(book, "deep", True)
+            book.deep = True
             (entered,) = b.call("book.enter", book, id, side, price, qty)
-            with b.when(b.negate(entered)):
-                b.put(book, "known", False)
+            with b.when(~entered):
+                book.known = False
 
         def resting() -> None:
-            with b.when(b.both(b.ge(kind, int(EventKind.EXECUTE)), b.le(kind, int(EventKind.REPLACE)))):
+            with b.when((kind >= int(EventKind.EXECUTE)) & (kind <= int(EventKind.REPLACE))):
                 of_order()
 
         def of_order() -> None:
             slot = slot_of(b, book, id)
-            with b.choice(b.lt(slot, 0)) as c:
-                with c.then():
-                    b.set(unknown, True)
-                    b.put(book, "known", False)
-                    count_one(b, book, "unknown", b.cast(b.wrapping("sub", kind, int(EventKind.EXECUTE)), "i64"))
-                with c.otherwise():
-                    own = b.get(slot_at(b, book, slot), "side")
-                    some_of_it = b.either(b.eq(kind, int(EventKind.EXECUTE)), b.eq(kind, int(EventKind.CANCEL)))
-                    b.call("book.lose", book, slot, b.select(some_of_it, b.larger(qty, 0), -1))
-                    with b.when(b.eq(kind, int(EventKind.REPLACE))):
-                        (entered,) = b.call("book.enter", book, b.get(event, "id2"), own, price, qty)
-                        with b.when(b.negate(entered)):
-                            b.put(book, "known", False)
+            with b.when(slot < 0):
+                unknown.value = True
+                book.known = False
+                count_one(b, book, "unknown", kind.wrapping_sub(int(EventKind.EXECUTE)).cast("i64"))
+            with b.otherwise():
+                own = slot_at(book, slot).side
+                some_of_it = (kind == int(EventKind.EXECUTE)) | (kind == int(EventKind.CANCEL))
+                b.call("book.lose", book, slot, select(some_of_it, maximum(qty, 0), -1))
+                with b.when(kind == int(EventKind.REPLACE)):
+                    (entered,) = b.call("book.enter", book, event.id2, own, price, qty)
+                    with b.when(~entered):
+                        book.known = False
 
         kinds = {EventKind.BOOK_LEVEL: level, EventKind.ADD: add, EventKind.QUOTE: quote, EventKind.BOOK_CLEAR: clear}
         match(b, kind, {int(kind): write for kind, write in kinds.items()}, resting)
-        b.put(book, "within", b.negate(last))
-        with b.when(b.negate(last)):
-            b.give(True, b.now(unknown))
-        (good,) = b.call("book.end", book, trim, b.get(event, "ts"), suspect)
-        b.give(good, b.now(unknown))
+        book.within = ~last
+        with b.when(~last):
+            b.ret(True, unknown.value)
+        (good,) = b.call("book.end", book, trim, event.ts, suspect)
+        b.ret(good, unknown.value)
 
 
-def _begin(b: FunctionCode, book: Value) -> None:
+def _begin(book: Record) -> None:
     """A new message; what own orders haven't looked at of the one before is no longer told."""
-    b.put(book, "unseen", b.either(b.get(book, "unseen"), b.ne(b.get(book, "changes"), 0)))
-    b.put(book, "changes", 0)
-    b.put(book, "known", True)
+    book.unseen |= book.changes != 0
+    book.changes = 0
+    book.known = True

@@ -1,20 +1,19 @@
 """The levels of a book. A ladder is a list of blocks, the best first, and each block a sorted list of levels: a level comes or goes
 within its block, whatever the depth of the book. A full block is parted in two; one that has become small joins its neighbour.
 
-Levels are sorted by the `worth` of their price, an unsigned number that is larger for the better price of either side; the 0 behind the
-last of a block is worth no more than any, so that looking for a price is counting those worth more, without a branch. Which block may have
-it, the directory says by the same counting. Where a level stands, `at`, is the number of its block times `STRIDE`, and its place there;
-the best of all stands at 0. `side` is 0 or 1 everywhere."""
+Levels are sorted by the key of their price (`price_key`), an unsigned number that is larger for the better price of either side. Behind the
+last key of a block stand zeros, which are above none, so that a price is found by counting larger keys, without a branch. Which block may
+have it, the directory says by the same counting. Where a level stands, `at`, is the number of its block times `STRIDE`, and its place
+there; the best of all stands at 0. `side` is 0 or 1 everywhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, Optional, Record, all_of, assign, maximum, minimum, select
+from compiler.hir.native_types import I1, I64, U8, U64
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.layout import BOOK, LADDER, LEVELS, SHIFTED, WIDTH
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I1, I64, U8, U64
-from quantdsl.native.values import Optional
 
 STRIDE = 64
 """More than there are places in a block."""
@@ -31,128 +30,129 @@ LONG = ("noalias", "noinline")
 COLD = ("noalias", "cold", "noinline")
 PLACE: dict[str, HirType] = {"book": Pointer(BOOK), "side": U8, "price": I64}
 OWN: dict[str, HirType] = {"ladder": Pointer(LADDER)}
-CHANGED: dict[str, HirType] = {**OWN, "at": I64, "here": I1, "worth": U64, "qty": I64, "taken": I64, "number": I64}
+CHANGED: dict[str, HirType] = {**OWN, "at": I64, "here": I1, "key": U64, "qty": I64, "taken": I64, "number": I64}
 
 
-def ladder_of(b: FunctionCode, book: Value, side: Value) -> Value:
+def ladder_of(book: Record, side: Expr) -> Record:
     """The address of a side's ladder."""
-    return b.at(book, "sides", b.cast(side, "i64"), proved=True)
+    return book.sides.unchecked[side.cast("i64")]
 
 
-def goodness(b: FunctionCode, side: Value, price: Value) -> Value:
+def price_rank(side: Expr, price: Expr) -> Expr:
     """What is larger for the better of two prices of a side, a bid as it is, an ask with all bits turned; its own inverse."""
-    return b.wrapping("xor", price, b.wrapping("sub", 0, b.cast(side, "i64")))
+    return price ^ side.cast("i64").wrapping_neg()
 
 
-def worth(b: FunctionCode, side: Value, price: Value) -> Value:
-    """The same as an unsigned number."""
-    return b.wrapping("xor", b.cast(goodness(b, side, price), "u64"), 1 << 63)
+def price_key(side: Expr, price: Expr) -> Expr:
+    """The rank as an unsigned number."""
+    return price_rank(side, price).cast("u64") ^ (1 << 63)
 
 
-def price_at(b: FunctionCode, ladder: Value, side: Value, at: Value) -> Value:
-    return _price(b, side, b.get(_block_at(b, ladder, at), "keys", _place(b, at), proved=True))
+def price_at(ladder: Record, side: Expr, at: Expr) -> Expr:
+    return _price(side, _block_at(ladder, at).keys.unchecked[_place(at)])
 
 
-def level_at(b: FunctionCode, ladder: Value, at: Value) -> Value:
+def level_at(ladder: Record, at: Expr) -> Record:
     """The address of the rest of a level."""
-    place = b.get(_block_at(b, ladder, at), "places", _place(b, at), proved=True)
-    return b.at(ladder, "levels", b.cast(place, "i64"), proved=True)
+    place = _block_at(ladder, at).places.unchecked[_place(at)]
+    return ladder.levels.unchecked[place.cast("i64")]
 
 
-def best(b: FunctionCode, book: Value, side: Value) -> Optional:
+def best(book: Record, side: Expr) -> Optional:
     """The best price of a side."""
-    found = best_worth(b, book, side)
-    return Optional(found.present, _price(b, side, found.value))
+    key = best_key(book, side)
+    return Optional(key.present, _price(side, key.value))
 
 
-def best_worth(b: FunctionCode, book: Value, side: Value) -> Optional:
-    """The worth of the best price of a side."""
-    ladder = ladder_of(b, book, side)
-    return Optional(b.ne(b.get(ladder, "count"), 0), b.get(ladder, "blocks", 0, "keys", 0, proved=True))
+def best_key(book: Record, side: Expr) -> Optional:
+    """The key of the best price of a side."""
+    ladder = ladder_of(book, side)
+    return Optional(ladder.count != 0, ladder.blocks.unchecked[0].keys.unchecked[0])
 
 
-def last_at(b: FunctionCode, ladder: Value) -> Value:
+def last_at(ladder: Record) -> Expr:
     """Where the worst level stands, if there is one."""
-    block = b.cast(b.get(ladder, "order", b.get(ladder, "more"), proved=True), "i64")
-    size = b.get(ladder, "blocks", block, "size", proved=True)
-    return b.wrapping("add", b.wrapping("mul", block, STRIDE), b.wrapping("sub", size, 1))
+    block = ladder.order.unchecked[ladder.more].cast("i64")
+    size = ladder.blocks.unchecked[block].size
+    return block.wrapping_mul(STRIDE).wrapping_add(size.wrapping_sub(1))
 
 
-def rank_at(b: FunctionCode, ladder: Value, number: Value) -> Value:
+def rank_at(b: FunctionCode, ladder: Record, number: Expr) -> Expr:
     """Where the level stands that has so many better ones; there is one."""
-    block, left = b.variable(b.const(0, "i64")), b.variable(number)
-    with b.loop(0, b.get(ladder, "more")):
-        now = b.at(ladder, "blocks", b.now(block), proved=True)
-        size = b.get(now, "size")
-        with b.when(b.lt(b.now(left), size)):
-            b.leave()
-        b.set(left, b.wrapping("sub", b.now(left), size))
-        b.set(block, b.get(now, "after"))
-    return b.wrapping("add", b.wrapping("mul", b.now(block), STRIDE), b.now(left))
+    block, left = b.variable(0), b.variable(number)
+    with b.loop(0, ladder.more):
+        now = ladder.blocks.unchecked[block.value]
+        size = now.size
+        with b.when(left.value < size):
+            b.break_()
+        left.value = left.value.wrapping_sub(size)
+        block.value = now.after
+    return block.value.wrapping_mul(STRIDE).wrapping_add(left.value)
 
 
 @contextmanager
-def walk(b: FunctionCode, ladder: Value) -> Iterator[Value]:
+def walk(b: FunctionCode, ladder: Record) -> Iterator[Expr]:
     """A loop over all levels, from the best, which mustn't change meanwhile."""
-    next = b.variable(b.const(0, "i64"))
-    with b.loop(0, b.get(ladder, "count")):
-        at = b.now(next)
-        block = _block_at(b, ladder, at)
-        along = b.wrapping("add", at, 1)
-        within = b.lt(_place(b, along), b.get(block, "size"))
-        b.set(next, b.select(within, along, b.wrapping("mul", b.get(block, "after"), STRIDE)))
+    next = b.variable(0)
+    with b.loop(0, ladder.count):
+        at = next.value
+        block = _block_at(ladder, at)
+        along = at.wrapping_add(1)
+        within = _place(along) < block.size
+        next.value = select(within, along, block.after.wrapping_mul(STRIDE))
         yield at
 
 
-def find(b: FunctionCode, book: Value, side: Value, price: Value) -> tuple[Value, Value]:
+def find(b: FunctionCode, book: Record, side: Expr, price: Expr) -> tuple[Expr, Expr]:
     """Where a price stands, or would stand, in the ladder, and whether it does."""
-    at, here = b.call("ladder.find", ladder_of(b, book, side), worth(b, side, price))
+    at, here = b.call("ladder.find", ladder_of(book, side), price_key(side, price))
     return at, here
 
 
-def shown(b: FunctionCode, book: Value, side: Value, price: Value) -> Value:
+def shown(b: FunctionCode, book: Record, side: Expr, price: Expr) -> Expr:
     """The quantity that the data shows at a price."""
     at, here = find(b, book, side, price)
-    return b.select(here, b.get(level_at(b, ladder_of(b, book, side), at), "qty"), 0)
+    return select(here, level_at(ladder_of(book, side), at).qty, 0)
 
 
-def change(b: FunctionCode, book: Value, side: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
+def change(b: FunctionCode, book: Record, side: Expr, price: Expr, qty: Expr, taken: Expr, number: Expr) -> None:
     """The level at a price becomes that, and goes where `qty` is 0; nothing notes it."""
     at, here = find(b, book, side, price)
-    with b.when(b.either(here, b.ne(qty, 0))):
-        b.call("ladder.change", ladder_of(b, book, side), at, here, worth(b, side, price), qty, taken, number)
+    with b.when(here | (qty != 0)):
+        b.call("ladder.change", ladder_of(book, side), at, here, price_key(side, price), qty, taken, number)
 
 
-def remove(b: FunctionCode, book: Value, side: Value, at: Value) -> None:
-    ladder, zero = ladder_of(b, book, side), b.const(0, "i64")
-    b.call("ladder.change", ladder, at, True, worth(b, side, price_at(b, ladder, side, at)), zero, zero, zero)
+def remove(b: FunctionCode, book: Record, side: Expr, at: Expr) -> None:
+    ladder, zero = ladder_of(book, side), b.const(0, "i64")
+    b.call("ladder.change", ladder, at, True, price_key(side, price_at(ladder, side, at)), zero, zero, zero)
 
 
-def reprice(b: FunctionCode, book: Value, side: Value, price: Value, qty: Value) -> None:
+def reprice(b: FunctionCode, book: Record, side: Expr, price: Expr, qty: Expr) -> None:
     """A level at another price takes the place of the only one."""
-    ladder, at = ladder_of(b, book, side), b.const(0, "i64")
+    ladder, at = ladder_of(book, side), b.const(0, "i64")
     note_level(b, book, side, ladder, at)
     b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
-    b.put(_block_at(b, ladder, at), "keys", 0, worth(b, side, price), proved=True)
-    _write(b, level_at(b, ladder, at), qty, b.const(0, "i64"), _next_number(b, book))
+    best_block = _block_at(ladder, at)
+    best_block.keys.unchecked[0] = price_key(side, price)
+    _write(level_at(ladder, at), qty, b.const(0, "i64"), _next_number(book))
 
 
-def note_level(b: FunctionCode, book: Value, side: Value, ladder: Value, at: Value) -> None:
+def note_level(b: FunctionCode, book: Record, side: Expr, ladder: Record, at: Expr) -> None:
     """The journal keeps what stands there now."""
-    level = level_at(b, ladder, at)
-    b.call("book.note", book, 0, side, price_at(b, ladder, side, at), *(b.get(level, name) for name in ("qty", "taken", "number")), 0)
+    level = level_at(ladder, at)
+    b.call("book.note", book, 0, side, price_at(ladder, side, at), *(level[name] for name in ("qty", "taken", "number")), 0)
 
 
 def define_ladder(program: ModuleBuilder) -> None:
     """`ladder.find`, `ladder.change`, `ladder.clear`; `book.level`, the quantity that now stands at a price, `book.best`, where
     none is better; `book.shift`, by how much it changes."""
-    with program.function("ladder.rank", {**OWN, "worth": U64}, [I64], internal=True) as b:
+    with program.function("ladder.rank", {**OWN, "key": U64}, [I64], internal=True) as b:
         _rank(b, *b.parameters)
-    with program.function("ladder.find", {**OWN, "worth": U64}, [I64, I1], internal=True) as b:
+    with program.function("ladder.find", {**OWN, "key": U64}, [I64, I1], internal=True) as b:
         _find(b, *b.parameters)
-    with program.function("ladder.part", {**OWN, "at": I64, "worth": U64}, [I64], internal=True, attributes=COLD) as b:
+    with program.function("ladder.part", {**OWN, "at": I64, "key": U64}, [I64], internal=True, attributes=COLD) as b:
         _part(b, *b.parameters)
-    with program.function("ladder.join", {**OWN, "worth": U64}, internal=True, attributes=COLD) as b:
+    with program.function("ladder.join", {**OWN, "key": U64}, internal=True, attributes=COLD) as b:
         _join(b, *b.parameters)
     with program.function("ladder.change", CHANGED, internal=True) as b:
         _change(b, *b.parameters)
@@ -164,245 +164,248 @@ def define_ladder(program: ModuleBuilder) -> None:
     with program.function("book.level", {**PLACE, "qty": I64}, internal=True) as b:
         book, side, price, qty = b.parameters
         at, here = find(b, book, side, price)
-        _become(b, book, side, price, at, here, b.larger(qty, 0))
+        _become(b, book, side, price, at, here, maximum(qty, 0))
     with program.function("book.best", {**PLACE, "qty": I64}, internal=True) as b:
         book, side, price, qty = b.parameters
-        top = best(b, book, side)
-        here = b.both(top.present, b.eq(top.value, price))
-        _become(b, book, side, price, b.const(0, "i64"), here, b.larger(qty, 0))
+        top = best(book, side)
+        here = top.present & (top.value == price)
+        _become(b, book, side, price, b.const(0, "i64"), here, maximum(qty, 0))
     with program.function("book.shift", {**PLACE, "by": I64}, internal=True) as b:
         book, side, price, by = b.parameters
         at, here = find(b, book, side, price)
-        level = level_at(b, ladder_of(b, book, side), at)
-        sum = b.wrapping("add", b.select(here, b.get(level, "qty"), 0), by)
-        wrong = b.both(b.gt(by, 0), b.lt(sum, 0))
+        level = level_at(ladder_of(book, side), at)
+        sum = select(here, level.qty, 0).wrapping_add(by)
+        wrong = (by > 0) & (sum < 0)
         with b.when(wrong):
-            b.put(book, "incomplete", True)
-            b.put(book, "left_out", b.wrapping("add", b.get(book, "left_out"), 1))
-        _become(b, book, side, price, at, here, b.select(wrong, HIGHEST, b.larger(sum, 0)))
+            book.incomplete = True
+            book.left_out = book.left_out.wrapping_add(1)
+        _become(b, book, side, price, at, here, select(wrong, HIGHEST, maximum(sum, 0)))
 
 
 # ---- one change ---------------------------------------------------------------------------------------------------------------
 
 
-def _become(b: FunctionCode, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
+def _become(b: FunctionCode, book: Record, side: Expr, price: Expr, at: Expr, here: Expr, qty: Expr) -> None:
     """A level whose quantity stays as it was shows nothing new, so what we took of it stays taken."""
-    ladder = ladder_of(b, book, side)
-    number = _next_number(b, book)
-    level = level_at(b, ladder, at)
-    before = b.select(here, b.get(level, "qty"), 0)
-    with b.when(b.eq(qty, before)):
+    ladder = ladder_of(book, side)
+    number = _next_number(book)
+    level = level_at(ladder, at)
+    before = select(here, level.qty, 0)
+    with b.when(qty == before):
         with b.when(here):
-            b.put(level, "number", number)
-        b.give()
-    with b.when(b.both(b.negate(here), b.eq(b.get(ladder, "count"), LEVELS))):
+            level.number = number
+        b.ret()
+    with b.when(~here & (ladder.count == LEVELS)):
         b.call("book.crowded", book, side, price, qty)
-        b.give()
-    taken, numbered = b.select(here, b.get(level, "taken"), 0), b.select(here, b.get(level, "number"), NUMBER_OF_NONE)
+        b.ret()
+    taken, numbered = select(here, level.taken, 0), select(here, level.number, NUMBER_OF_NONE)
     b.call("book.note", book, 0, side, price, before, taken, numbered, 0)
-    b.call("ladder.change", ladder, at, here, worth(b, side, price), qty, 0, number)
+    b.call("ladder.change", ladder, at, here, price_key(side, price), qty, 0, number)
 
 
-def _change(b: FunctionCode, ladder: Value, found: Value, here: Value, worth: Value, qty: Value, taken: Value, number: Value) -> None:
+def _change(b: FunctionCode, ladder: Record, position: Expr, here: Expr, key: Expr, qty: Expr, taken: Expr, number: Expr) -> None:
     """A level comes, goes, or becomes another, all on one way, for nobody could foresee which. `free` lists the places that no level has
     from number `count` on, each with the bits of its own number turned, so that memory of zeros lists all of them."""
-    new, gone = b.negate(here), b.eq(qty, 0)
-    spot = b.variable(found)
-    with b.when(b.both(new, b.eq(b.get(_block_at(b, ladder, found), "size"), WIDTH))):
-        (parted,) = b.call("ladder.part", ladder, found, worth)
-        b.set(spot, parted)
-    at = b.now(spot)
-    block, place = _block_at(b, ladder, at), _place(b, at)
-    more, less = (b.cast(truth, "i64") for truth in (new, gone))
-    count = b.get(ladder, "count")
-    entry = b.wrapping("sub", count, less)
-    mask = b.cast(entry, "u16")
-    fresh = b.wrapping("xor", b.get(ladder, "free", b.select(new, entry, 0), proved=True), mask)
-    kept = b.select(here, b.get(block, "places", place, proved=True), fresh)
-    level = b.at(ladder, "levels", b.cast(kept, "i64"), proved=True)
-    _write(b, level, qty, taken, number)
-    with b.when(b.negate(b.either(new, gone))):
-        b.give()
-    b.put(ladder, "free", entry, b.wrapping("xor", kept, mask), proved=True)
-    b.put(ladder, "count", b.wrapping("add", entry, more))
-    size = b.wrapping("sub", b.wrapping("add", b.get(block, "size"), more), less)
-    b.put(block, "size", size)
-    written = b.select(new, place, SPARE)
-    for part, value in (("keys", worth), ("places", kept)):
-        _move(b, block, part, b.wrapping("add", place, less), b.wrapping("add", place, more))
-        b.put(block, part, written, value, proved=True)
-    with b.when(b.both(gone, b.le(size, SMALL), b.ne(b.get(ladder, "more"), 0))):
-        b.call("ladder.join", ladder, worth)
+    new, gone = ~here, qty == 0
+    spot = b.variable(position)
+    with b.when(new & (_block_at(ladder, position).size == WIDTH)):
+        (parted,) = b.call("ladder.part", ladder, position, key)
+        spot.value = parted
+    at = spot.value
+    block, place = _block_at(ladder, at), _place(at)
+    more, less = (truth.cast("i64") for truth in (new, gone))
+    count = ladder.count
+    entry = count.wrapping_sub(less)
+    mask = entry.cast("u16")
+    fresh = ladder.free.unchecked[select(new, entry, 0)] ^ mask
+    kept = select(here, block.places.unchecked[place], fresh)
+    level = ladder.levels.unchecked[kept.cast("i64")]
+    _write(level, qty, taken, number)
+    with b.when(~(new | gone)):
+        b.ret()
+    ladder.free.unchecked[entry] = kept ^ mask
+    ladder.count = entry.wrapping_add(more)
+    size = block.size.wrapping_add(more).wrapping_sub(less)
+    block.size = size
+    written = select(new, place, SPARE)
+    for part, value in (("keys", key), ("places", kept)):
+        _move(b, block, part, place.wrapping_add(less), place.wrapping_add(more))
+        block[part].unchecked[written] = value
+    with b.when(all_of(gone, size <= SMALL, ladder.more != 0)):
+        b.call("ladder.join", ladder, key)
 
 
-def _write(b: FunctionCode, level: Value, qty: Value, taken: Value, number: Value) -> None:
-    for name, value in (("qty", qty), ("taken", taken), ("number", number)):
-        b.put(level, name, value)
+def _write(level: Record, qty: Expr, taken: Expr, number: Expr) -> None:
+    assign(level, qty=qty, taken=taken, number=number)
 
 
-def _next_number(b: FunctionCode, book: Value) -> Value:
+def _next_number(book: Record) -> Expr:
     """Of an update."""
-    number = b.wrapping("add", b.get(book, "number"), 1)
-    b.put(book, "number", number)
+    number = book.number.wrapping_add(1)
+    book.number = number
     return number
 
 
-def _move(b: FunctionCode, block: Value, part: str, source: Value, to: Value) -> None:
+def _move(b: FunctionCode, block: Record, part: str, source: Expr, to: Expr) -> None:
     """So many that all behind are among them; what follows those is zero, or seen by nobody."""
     held = b.local(SHIFTED[part])
     with b.loop(0, WIDTH) as i:
-        b.put(held, "items", i, b.get(block, part, b.wrapping("add", source, i), proved=True), proved=True)
+        held.items.unchecked[i] = block[part].unchecked[source.wrapping_add(i)]
     with b.loop(0, WIDTH) as i:
-        b.put(block, part, b.wrapping("add", to, i), b.get(held, "items", i, proved=True), proved=True)
+        at = to.wrapping_add(i)
+        block[part].unchecked[at] = held.items.unchecked[i]
 
 
-def _crowded(b: FunctionCode, book: Value, side: Value, price: Value, qty: Value) -> None:
+def _crowded(b: FunctionCode, book: Record, side: Expr, price: Expr, qty: Expr) -> None:
     """A new level for a full ladder, whose worst one is dropped, or which is itself the worst."""
-    ladder = ladder_of(b, book, side)
-    worst = last_at(b, ladder)
-    least = price_at(b, ladder, side, worst)
-    outside = b.lt(goodness(b, side, price), goodness(b, side, least))
-    dropped = b.select(outside, price, least)
-    lost, lost_from = b.get(ladder, "lost"), b.get(ladder, "lost_from")
-    b.call("book.note", book, 2, side, lost_from, b.cast(lost, "i64"), 0, 0, 0)
-    better = b.larger(goodness(b, side, lost_from), goodness(b, side, dropped))
-    b.put(ladder, "lost_from", b.select(lost, goodness(b, side, better), dropped))
-    b.put(ladder, "lost", True)
-    with b.when(b.negate(outside)):
+    ladder = ladder_of(book, side)
+    worst = last_at(ladder)
+    least = price_at(ladder, side, worst)
+    outside = price_rank(side, price) < price_rank(side, least)
+    dropped = select(outside, price, least)
+    lost, lost_from = ladder.lost, ladder.lost_from
+    b.call("book.note", book, 2, side, lost_from, lost.cast("i64"), 0, 0, 0)
+    better = maximum(price_rank(side, lost_from), price_rank(side, dropped))
+    ladder.lost_from = select(lost, price_rank(side, better), dropped)
+    ladder.lost = True
+    with b.when(~outside):
         note_level(b, book, side, ladder, worst)
         b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
         remove(b, book, side, worst)
-        change(b, book, side, price, qty, b.const(0, "i64"), b.get(book, "number"))
+        change(b, book, side, price, qty, b.const(0, "i64"), book.number)
 
 
 # ---- blocks -------------------------------------------------------------------------------------------------------------------
 
 
-def _block_at(b: FunctionCode, ladder: Value, at: Value) -> Value:
-    return b.at(ladder, "blocks", b.wrapping("shr", at, STRIDE.bit_length() - 1), proved=True)
+def _block_at(ladder: Record, at: Expr) -> Record:
+    return ladder.blocks.unchecked[at >> (STRIDE.bit_length() - 1)]
 
 
-def _place(b: FunctionCode, at: Value) -> Value:
-    return b.wrapping("and", at, STRIDE - 1)
+def _place(at: Expr) -> Expr:
+    return at & (STRIDE - 1)
 
 
-def _price(b: FunctionCode, side: Value, worth: Value) -> Value:
-    return goodness(b, side, b.cast(b.wrapping("xor", worth, 1 << 63), "i64"))
+def _price(side: Expr, key: Expr) -> Expr:
+    return price_rank(side, (key ^ (1 << 63)).cast("i64"))
 
 
-def _block_of(b: FunctionCode, ladder: Value, rank: Value) -> Value:
+def _block_of(ladder: Record, rank: Expr) -> Expr:
     """The number of the block that has a rank."""
-    return b.cast(b.get(ladder, "order", rank, proved=True), "i64")
+    return ladder.order.unchecked[rank].cast("i64")
 
 
-def _count(b: FunctionCode, numbers: Value, name: str, size: Value, step: int, suits: str, wanted: Value) -> Value:
+def _count(b: FunctionCode, numbers: Record, name: str, size: Expr, step: int, suits: str, wanted: Expr) -> Expr:
     """How many numbers of a list compare so; behind the `size` first ones are zeros, up to a multiple of the step."""
-    total = b.variable(b.const(0, "i64"))
-    with b.loop(0, b.wrapping("and", b.wrapping("add", size, step - 1), -step)) as i:
-        truth = b.compare(suits, b.get(numbers, name, i, proved=True), wanted)
-        b.set(total, b.wrapping("add", b.now(total), b.cast(truth, "i64")))
-    return b.now(total)
+    total = b.variable(0)
+    with b.loop(0, size.wrapping_add(step - 1) & -step) as i:
+        truth = b.compare(suits, numbers[name].unchecked[i], wanted)
+        total.value = total.value.wrapping_add(truth.cast("i64"))
+    return total.value
 
 
-def _rank(b: FunctionCode, ladder: Value, wanted: Value) -> None:
-    """Of the block that has a level of such worth, or would have it: most often that of the price before."""
-    more, last = b.get(ladder, "more"), b.get(ladder, "last")
-    begin = b.get(ladder, "begins", b.larger(b.wrapping("sub", last, 1), 0), proved=True)
-    with b.when(b.both(b.either(b.eq(last, 0), b.ge(begin, wanted)), b.lt(b.get(ladder, "begins", last, proved=True), wanted))):
-        b.give(last)
-    rank = b.smaller(_count(b, ladder, "begins", more, STEP, "ge", wanted), more)
-    b.put(ladder, "last", rank)
-    b.give(rank)
+def _rank(b: FunctionCode, ladder: Record, wanted: Expr) -> None:
+    """Of the block that has a level of such a key, or would have it: most often that of the price before."""
+    more, last = ladder.more, ladder.last
+    begin = ladder.begins.unchecked[maximum(last.wrapping_sub(1), 0)]
+    with b.when(((last == 0) | (begin >= wanted)) & (ladder.begins.unchecked[last] < wanted)):
+        b.ret(last)
+    rank = minimum(_count(b, ladder, "begins", more, STEP, "ge", wanted), more)
+    ladder.last = rank
+    b.ret(rank)
 
 
-def _find(b: FunctionCode, ladder: Value, wanted: Value) -> None:
+def _find(b: FunctionCode, ladder: Record, wanted: Expr) -> None:
     (rank,) = b.call("ladder.rank", ladder, wanted)
-    number = _block_of(b, ladder, rank)
-    block = b.at(ladder, "blocks", number, proved=True)
-    size = b.get(block, "size")
+    number = _block_of(ladder, rank)
+    block = ladder.blocks.unchecked[number]
+    size = block.size
     place = _count(b, block, "keys", size, WIDTH, "gt", wanted)
-    here = b.both(b.lt(place, size), b.eq(b.get(block, "keys", place, proved=True), wanted))
-    b.give(b.wrapping("add", b.wrapping("mul", number, STRIDE), place), here)
+    here = (place < size) & (block.keys.unchecked[place] == wanted)
+    b.ret(number.wrapping_mul(STRIDE).wrapping_add(place), here)
 
 
-def _part(b: FunctionCode, ladder: Value, at: Value, wanted: Value) -> None:
+def _part(b: FunctionCode, ladder: Record, at: Expr, wanted: Expr) -> None:
     """The worse half of a full block becomes one of its own; where the wanted price would stand then. `order` has the numbers of blocks
     by rank, behind them those no longer used; a 0 there is one never used."""
-    block, more = _block_at(b, ladder, at), b.wrapping("add", b.get(ladder, "more"), 1)
+    block, more = _block_at(ladder, at), ladder.more.wrapping_add(1)
     (rank,) = b.call("ladder.rank", ladder, wanted)
-    left = _block_of(b, ladder, more)
-    number = b.select(b.eq(left, 0), more, left)
-    new = b.at(ladder, "blocks", number, proved=True)
-    with b.loop(b.wrapping("sub", more, 1), rank, -1) as other:
-        b.put(ladder, "order", b.wrapping("add", other, 1), b.get(ladder, "order", other, proved=True), proved=True)
-        b.put(ladder, "begins", other, b.get(ladder, "begins", b.wrapping("sub", other, 1), proved=True), proved=True)
-    b.put(ladder, "more", more)
-    b.put(ladder, "order", b.wrapping("add", rank, 1), b.cast(number, "u16"), proved=True)
+    left = _block_of(ladder, more)
+    number = select(left == 0, more, left)
+    new = ladder.blocks.unchecked[number]
+    with b.loop(more.wrapping_sub(1), rank, -1) as other:
+        behind = other.wrapping_add(1)
+        ladder.order.unchecked[behind] = ladder.order.unchecked[other]
+        ladder.begins.unchecked[other] = ladder.begins.unchecked[other.wrapping_sub(1)]
+    ladder.more = more
+    new_rank = rank.wrapping_add(1)
+    ladder.order.unchecked[new_rank] = number.cast("u16")
     half = WIDTH // 2
-    b.put(ladder, "begins", rank, b.get(block, "keys", half, proved=True), proved=True)
+    ladder.begins.unchecked[rank] = block.keys.unchecked[half]
     with b.loop(0, half) as i:
-        _carry(b, block, b.wrapping("add", i, half), new, i)
-    for one in (block, new):
-        b.put(one, "size", half)
-    b.put(new, "after", b.get(block, "after"))
-    b.put(block, "after", number)
-    found, _ = b.call("ladder.find", ladder, wanted)
-    b.give(found)
+        _carry(block, i.wrapping_add(half), new, i)
+    for each in (block, new):
+        each.size = half
+    new.after = block.after
+    block.after = number
+    position, _ = b.call("ladder.find", ladder, wanted)
+    b.ret(position)
 
 
-def _carry(b: FunctionCode, block: Value, at: Value, to: Value, place: Value) -> None:
+def _carry(block: Record, at: Expr, to: Record, place: Expr) -> None:
     for part in ("keys", "places"):
-        b.put(to, part, place, b.get(block, part, at, proved=True), proved=True)
-    b.put(block, "keys", at, 0, proved=True)
+        to[part].unchecked[place] = block[part].unchecked[at]
+    block.keys.unchecked[at] = 0
 
 
-def _join(b: FunctionCode, ladder: Value, wanted: Value) -> None:
+def _join(b: FunctionCode, ladder: Record, wanted: Expr) -> None:
     """A small block and the one behind it become one, or the one before it, where that isn't too much; one without levels always goes."""
     (rank,) = b.call("ladder.rank", ladder, wanted)
-    size = b.get(ladder, "blocks", _block_of(b, ladder, rank), "size", proved=True)
-    more = b.get(ladder, "more")
-    for first, there in ((rank, b.lt(rank, more)), (b.wrapping("sub", rank, 1), b.gt(rank, 0))):
-        low = b.select(there, first, 0)
-        other = b.wrapping("add", low, b.cast(b.eq(first, rank), "i64"))
-        sum = b.wrapping("add", size, b.get(ladder, "blocks", _block_of(b, ladder, other), "size", proved=True))
-        with b.when(b.both(there, b.either(b.eq(size, 0), b.le(sum, MEDIUM)))):
+    size = ladder.blocks.unchecked[_block_of(ladder, rank)].size
+    more = ladder.more
+    for first, there in ((rank, rank < more), (rank.wrapping_sub(1), rank > 0)):
+        low = select(there, first, 0)
+        other = low.wrapping_add((first == rank).cast("i64"))
+        sum = size.wrapping_add(ladder.blocks.unchecked[_block_of(ladder, other)].size)
+        with b.when(there & ((size == 0) | (sum <= MEDIUM))):
             _unite(b, ladder, first)
-            b.give()
+            b.ret()
 
 
-def _unite(b: FunctionCode, ladder: Value, rank: Value) -> None:
+def _unite(b: FunctionCode, ladder: Record, rank: Expr) -> None:
     """The block of a rank and the one behind it."""
-    second = b.wrapping("add", rank, 1)
-    number, more = _block_of(b, ladder, second), b.get(ladder, "more")
-    block, gone = b.at(ladder, "blocks", _block_of(b, ladder, rank), proved=True), b.at(ladder, "blocks", number, proved=True)
-    size, also = b.get(block, "size"), b.get(gone, "size")
+    second = rank.wrapping_add(1)
+    number, more = _block_of(ladder, second), ladder.more
+    block, gone = ladder.blocks.unchecked[_block_of(ladder, rank)], ladder.blocks.unchecked[number]
+    size, also = block.size, gone.size
     with b.loop(0, also) as i:
-        _carry(b, gone, i, block, b.wrapping("add", size, i))
-    b.put(block, "size", b.wrapping("add", size, also))
-    b.put(block, "after", b.get(gone, "after"))
-    b.put(gone, "size", 0)
+        _carry(gone, i, block, size.wrapping_add(i))
+    block.size = size.wrapping_add(also)
+    block.after = gone.after
+    gone.size = 0
     with b.loop(second, more) as other:
-        b.put(ladder, "order", other, b.get(ladder, "order", b.wrapping("add", other, 1), proved=True), proved=True)
-        b.put(ladder, "begins", b.wrapping("sub", other, 1), b.get(ladder, "begins", other, proved=True), proved=True)
-    b.put(ladder, "order", more, b.cast(number, "u16"), proved=True)
-    b.put(ladder, "begins", b.wrapping("sub", more, 1), 0, proved=True)
-    b.put(ladder, "more", b.wrapping("sub", more, 1))
+        ladder.order.unchecked[other] = ladder.order.unchecked[other.wrapping_add(1)]
+        before = other.wrapping_sub(1)
+        ladder.begins.unchecked[before] = ladder.begins.unchecked[other]
+    ladder.order.unchecked[more] = number.cast("u16")
+    ladder.begins.unchecked[more.wrapping_sub(1)] = 0
+    ladder.more = more.wrapping_sub(1)
 
 
-def _clear(b: FunctionCode, ladder: Value) -> None:
+def _clear(b: FunctionCode, ladder: Record) -> None:
     """Only what was used is written."""
-    before = b.variable(b.const(0, "i64"))
-    with b.loop(0, b.wrapping("add", b.get(ladder, "more"), 1)) as rank:
-        block = b.at(ladder, "blocks", _block_of(b, ladder, rank), proved=True)
-        size, first = b.get(block, "size"), b.now(before)
+    before = b.variable(0)
+    with b.loop(0, ladder.more.wrapping_add(1)) as rank:
+        block = ladder.blocks.unchecked[_block_of(ladder, rank)]
+        size, first = block.size, before.value
         with b.loop(0, size) as i:
-            entry = b.wrapping("add", first, i)
-            place = b.get(block, "places", i, proved=True)
-            b.put(ladder, "free", entry, b.wrapping("xor", place, b.cast(entry, "u16")), proved=True)
+            entry = first.wrapping_add(i)
+            place = block.places.unchecked[i]
+            ladder.free.unchecked[entry] = place ^ entry.cast("u16")
         with b.loop(0, size) as i:
-            b.put(block, "keys", i, 0, proved=True)
-        b.set(before, b.wrapping("add", first, size))
-        b.put(block, "size", 0)
-        b.put(ladder, "begins", rank, 0, proved=True)
+            block.keys.unchecked[i] = 0
+        before.value = first.wrapping_add(size)
+        block.size = 0
+        ladder.begins.unchecked[rank] = 0
     for name in ("count", "more"):
-        b.put(ladder, name, 0)
+        ladder[name] = 0

@@ -1,6 +1,7 @@
-"""The engine as one module: book, market, desk and loop. It is the same for every program, and compiled once for a machine."""
+"""The engine as one module: book, market, engine and loop. It is the same for every program, and compiled once for a machine."""
 
 from compiler.hir.module import HirModule
+from compiler.hir.native_build import ModuleBuilder
 from quantdsl.engine.account import define_account
 from quantdsl.engine.book import define_book
 from quantdsl.engine.clock import define_clock
@@ -12,7 +13,6 @@ from quantdsl.engine.interface import OF_PROGRAM
 from quantdsl.engine.loop import define_loop
 from quantdsl.engine.open_orders import define_open_orders
 from quantdsl.engine.queries import define_queries
-from quantdsl.native.build import ModuleBuilder
 
 
 def engine_module() -> HirModule:

@@ -2,12 +2,12 @@
 1970, by the clock and not by the next trade; one in which nothing traded is left out. A bar of so many trades, or of a volume, ends with
 the trade that reaches that; its handler runs after the trade's own."""
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, NativeVariable, Record, all_of, maximum, minimum, select
+from compiler.hir.native_types import I1, I64
 from quantdsl.engine.handlers import call_handler, handled
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import BARS, TIMERS
-from quantdsl.native.build import FunctionCode, ModuleBuilder, NativeVariable
-from quantdsl.native.types import I1, I64
 
 NEVER = (1 << 63) - 1
 OF_DURATION, OF_TRADES, OF_VOLUME = range(3)
@@ -19,7 +19,7 @@ CLOCK = {
     "bars.trade": Inner({"price": I64, "qty": I64}, (I1,)),
     "bars.close_counted": Inner({}, stateful=True),
 }
-"""`clock` does what is due at `desk.soonest`; `look` finds when that is. `bars.trade` takes a trade into the bars, and gives whether it
+"""`clock` does what is due at `engine.soonest`; `look` finds when that is. `bars.trade` takes a trade into the bars, and gives whether it
 closed one; `close_counted` hands those over."""
 
 
@@ -36,121 +36,121 @@ def define_clock(program: ModuleBuilder) -> None:
             write(b)
 
 
-def _timers(b: FunctionCode, desk: Value) -> Value:
-    return b.smaller(b.get(desk, "settings", "timers"), TIMERS)
+def _timers(engine: Record) -> Expr:
+    return minimum(engine.settings.timers, TIMERS)
 
 
-def _bars(b: FunctionCode, desk: Value) -> Value:
-    return b.smaller(b.get(desk, "settings", "bars"), BARS)
+def _bars(engine: Record) -> Expr:
+    return minimum(engine.settings.bars, BARS)
 
 
-def _running(b: FunctionCode, bar: Value) -> Value:
+def _running(bar: Record) -> Expr:
     """Whether a bar ends by the clock."""
-    return b.both(b.eq(b.get(bar, "kind"), OF_DURATION), b.get(bar, "started"))
+    return (bar.kind == OF_DURATION) & bar.started
 
 
 def _start(b: FunctionCode) -> None:
-    (desk,) = b.parameters
-    with b.loop(0, _timers(b, desk)) as i:
-        timer = b.at(desk, "timers", i, proved=True)
-        _schedule(b, desk, timer)
-    b.call("clock.look", desk)
+    (engine,) = b.parameters
+    with b.loop(0, _timers(engine)) as i:
+        timer = engine.timers.unchecked[i]
+        _schedule(engine, timer)
+    b.call("clock.look", engine)
 
 
-def _schedule(b: FunctionCode, desk: Value, timer: Value) -> None:
+def _schedule(engine: Record, timer: Record) -> None:
     """One period from now; `number` tells which of two at the same moment was set first."""
-    number = b.get(desk, "scheduled")
-    b.put(timer, "due", b.saturating("add", b.get(desk, "now"), b.get(timer, "period")))
-    b.put(timer, "number", number)
-    b.put(desk, "scheduled", b.wrapping("add", number, 1))
+    number = engine.scheduled
+    timer.due = engine.now.saturating_add(timer.period)
+    timer.number = number
+    engine.scheduled = number.wrapping_add(1)
 
 
 def _look(b: FunctionCode) -> None:
-    (desk,) = b.parameters
-    soonest = b.variable(b.const(NEVER, "i64"))
-    with b.loop(0, _timers(b, desk)) as i:
-        b.set(soonest, b.smaller(b.now(soonest), b.get(desk, "timers", i, "due", proved=True)))
-    with b.loop(0, _bars(b, desk)) as i:
-        bar = b.at(desk, "bars", i, proved=True)
-        b.set(soonest, b.select(_running(b, bar), b.smaller(b.now(soonest), b.get(bar, "end")), b.now(soonest)))
-    b.put(desk, "soonest", b.now(soonest))
+    (engine,) = b.parameters
+    soonest = b.variable(NEVER)
+    with b.loop(0, _timers(engine)) as i:
+        soonest.value = minimum(soonest.value, engine.timers.unchecked[i].due)
+    with b.loop(0, _bars(engine)) as i:
+        bar = engine.bars.unchecked[i]
+        soonest.value = select(_running(bar), minimum(soonest.value, bar.end), soonest.value)
+    engine.soonest = soonest.value
 
 
 def _clock(b: FunctionCode) -> None:
-    desk, state = b.parameters
-    due = b.get(desk, "soonest")
-    with b.loop(0, _bars(b, desk)) as i:
-        bar = b.at(desk, "bars", i, proved=True)
-        with b.when(b.both(_running(b, bar), b.eq(b.get(bar, "end"), due))):
-            b.put(bar, "bar", "ts", due)
-            _hand_over(b, desk, state, bar, i)
-            b.call("clock.look", desk)
-            b.give()
-    first = _first_set(b, desk, due)
-    number = b.now(first)
-    with b.when(b.ge(number, 0)):
-        _schedule(b, desk, b.at(desk, "timers", number))
-        with b.when(handled(b, desk, "timer")):
-            call_handler(b, desk, state, "timer", number)
-    b.call("clock.look", desk)
+    engine, state = b.parameters
+    due = engine.soonest
+    with b.loop(0, _bars(engine)) as i:
+        bar = engine.bars.unchecked[i]
+        with b.when(_running(bar) & (bar.end == due)):
+            bar.bar.ts = due
+            _hand_over(b, engine, state, bar, i)
+            b.call("clock.look", engine)
+            b.ret()
+    first = _first_set(b, engine, due)
+    number = first.value
+    with b.when(number >= 0):
+        _schedule(engine, engine.timers[number])
+        with b.when(handled(engine, "timer")):
+            call_handler(b, engine, state, "timer", number)
+    b.call("clock.look", engine)
 
 
-def _first_set(b: FunctionCode, desk: Value, due: Value) -> NativeVariable:
+def _first_set(b: FunctionCode, engine: Record, due: Expr) -> NativeVariable:
     """The timer due now that was set before the others, -1 without one."""
-    found, least = b.variable(b.const(-1, "i64")), b.variable(b.const(NEVER, "i64"))
-    with b.loop(0, _timers(b, desk)) as i:
-        timer = b.at(desk, "timers", i, proved=True)
-        with b.when(b.both(b.eq(b.get(timer, "due"), due), b.lt(b.get(timer, "number"), b.now(least)))):
-            b.set(found, i)
-            b.set(least, b.get(timer, "number"))
-    return found
+    first, least = b.variable(-1), b.variable(NEVER)
+    with b.loop(0, _timers(engine)) as i:
+        timer = engine.timers.unchecked[i]
+        with b.when((timer.due == due) & (timer.number < least.value)):
+            first.value = i
+            least.value = timer.number
+    return first
 
 
-def _hand_over(b: FunctionCode, desk: Value, state: Value, bar: Value, number: Value) -> None:
+def _hand_over(b: FunctionCode, engine: Record, state: Record, bar: Record, number: Expr) -> None:
     """The bar is whole; the next trade begins another one."""
-    b.put(bar, "started", False)
-    with b.when(handled(b, desk, "bar")):
-        b.copy(b.at(desk, "bar"), b.at(bar, "bar"))
-        call_handler(b, desk, state, "bar", number)
+    bar.started = False
+    with b.when(handled(engine, "bar")):
+        b.copy(engine.bar, bar.bar)
+        call_handler(b, engine, state, "bar", number)
 
 
 def _trade(b: FunctionCode) -> None:
-    desk, price, qty = b.parameters
-    now, closed = b.get(desk, "now"), b.variable(b.const(False, "i1"))
-    with b.loop(0, _bars(b, desk)) as i:
-        builder = b.at(desk, "bars", i, proved=True)
-        bar, kind, size = b.at(builder, "bar"), b.get(builder, "kind"), b.get(builder, "size")
-        timed = b.eq(kind, OF_DURATION)
-        with b.when(b.negate(b.get(builder, "started"))):
+    engine, price, qty = b.parameters
+    now, closed = engine.now, b.variable(False)
+    with b.loop(0, _bars(engine)) as i:
+        builder = engine.bars.unchecked[i]
+        bar, kind, size = builder.bar, builder.kind, builder.size
+        timed = kind == OF_DURATION
+        with b.when(~builder.started):
             b.clear(bar)
-            b.put(builder, "started", True)
+            builder.started = True
             for name in ("open", "high", "low"):
-                b.put(bar, name, price)
+                bar[name] = price
             with b.when(timed):
-                end = b.mul(b.add(b.quotient(now, size, "floor"), 1), size)
-                b.put(builder, "end", end)
-                b.put(desk, "soonest", b.smaller(b.get(desk, "soonest"), end))
-        b.put(bar, "high", b.larger(b.get(bar, "high"), price))
-        b.put(bar, "low", b.smaller(b.get(bar, "low"), price))
-        b.put(bar, "close", price)
-        b.put(bar, "volume", b.add(b.get(bar, "volume"), qty))
-        b.put(bar, "trades", b.wrapping("add", b.get(bar, "trades"), 1))
-        with b.when(b.negate(timed)):
-            reached = b.ge(b.select(b.eq(kind, OF_TRADES), b.get(bar, "trades"), b.get(bar, "volume")), size)
+                end = (now.quotient(size, "floor") + 1) * size
+                builder.end = end
+                engine.soonest = minimum(engine.soonest, end)
+        bar.high = maximum(bar.high, price)
+        bar.low = minimum(bar.low, price)
+        bar.close = price
+        bar.volume += qty
+        bar.trades = bar.trades.wrapping_add(1)
+        with b.when(~timed):
+            reached = select(kind == OF_TRADES, bar.trades, bar.volume) >= size
             with b.when(reached):
-                b.put(bar, "ts", now)
-                b.put(builder, "end", now)
-                b.set(closed, True)
-    b.give(b.now(closed))
+                bar.ts = now
+                builder.end = now
+                closed.value = True
+    b.ret(closed.value)
 
 
 def _close_counted(b: FunctionCode) -> None:
     """Those that the last trade filled."""
-    desk, state = b.parameters
-    with b.loop(0, _bars(b, desk)) as i:
-        builder = b.at(desk, "bars", i, proved=True)
-        bar = b.at(builder, "bar")
-        counted = b.select(b.eq(b.get(builder, "kind"), OF_TRADES), b.get(bar, "trades"), b.get(bar, "volume"))
-        whole = b.both(b.ne(b.get(builder, "kind"), OF_DURATION), b.get(builder, "started"), b.ge(counted, b.get(builder, "size")))
+    engine, state = b.parameters
+    with b.loop(0, _bars(engine)) as i:
+        builder = engine.bars.unchecked[i]
+        bar = builder.bar
+        counted = select(builder.kind == OF_TRADES, bar.trades, bar.volume)
+        whole = all_of(builder.kind != OF_DURATION, builder.started, counted >= builder.size)
         with b.when(whole):
-            _hand_over(b, desk, state, builder, i)
+            _hand_over(b, engine, state, builder, i)

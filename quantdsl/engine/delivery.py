@@ -6,18 +6,18 @@ queues are in the order of time."""
 from collections.abc import Callable
 from functools import partial
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, Record, any_of, maximum, minimum, select
+from compiler.hir.native_types import I1, I64, U8
 from quantdsl.engine import reports, requests
 from quantdsl.engine.account import mark
 from quantdsl.engine.clock import NEVER
-from quantdsl.engine.handlers import handled, tell
+from quantdsl.engine.handlers import handled, notify
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import MARKET, REQUESTS
 from quantdsl.engine.market import good_mark
-from quantdsl.engine.open_orders import SLAB, order_at, weigh
+from quantdsl.engine.open_orders import SLAB, adjust_exposure, order_at
 from quantdsl.engine.outputs import begin_event, collect, side_of_record
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I1, I64, U8
 from quantdsl.native.values import match
 from runtime.replay.outputs.records import OrderState
 
@@ -50,71 +50,71 @@ def define_delivery(program: ModuleBuilder) -> None:
             write(b)
 
 
-def anything_due(b: FunctionCode, desk: Value, ts: Value) -> Value:
+def anything_due(engine: Record, ts: Expr) -> Expr:
     """Whether it is worth to call `until`."""
-    waiting = [b.negate(reports.QUEUE.is_empty(b, b.at(desk, queue))) for queue in ("requests", "reports")]
-    return b.either(*waiting, b.le(b.get(desk, "soonest"), ts))
+    waiting = [~reports.QUEUE.is_empty(engine[queue]) for queue in ("requests", "reports")]
+    return any_of(*waiting, engine.soonest <= ts)
 
 
 def _until(b: FunctionCode) -> None:
-    desk, state, ts = b.parameters
+    engine, state, ts = b.parameters
     with b.repeat():
-        asked, told = (_first_due(b, b.at(desk, queue)) for queue in ("requests", "reports"))
-        due = b.smaller(b.smaller(asked, told), b.get(desk, "soonest"))
-        with b.when(b.gt(due, ts)):
-            b.leave()
-        with b.when(begin_event(b, desk)):
-            b.give(True)
-        _time_goes_on(b, desk, due)
-        with b.when(b.eq(asked, due)):
-            b.call("arrive", desk)
-            b.again()
-        with b.when(b.eq(told, due)):
-            b.call("deliver", desk, state)
-            b.again()
-        b.call("clock", desk, state)
-    b.give(False)
+        request_due, report_due = (_first_due(engine[queue]) for queue in ("requests", "reports"))
+        due = minimum(minimum(request_due, report_due), engine.soonest)
+        with b.when(due > ts):
+            b.break_()
+        with b.when(begin_event(engine)):
+            b.ret(True)
+        _time_goes_on(b, engine, due)
+        with b.when(request_due == due):
+            b.call("arrive", engine)
+            b.continue_()
+        with b.when(report_due == due):
+            b.call("deliver", engine, state)
+            b.continue_()
+        b.call("clock", engine, state)
+    b.ret(False)
 
 
-def _first_due(b: FunctionCode, queue: Value) -> Value:
+def _first_due(queue: Record) -> Expr:
     """When the first of a queue of requests or reports is due."""
-    first = b.at(queue, "items", b.wrapping("and", b.get(queue, "first"), REQUESTS - 1), proved=True)
-    return b.select(reports.QUEUE.is_empty(b, queue), NEVER, b.get(first, "due"))
+    first = queue.items.unchecked[queue.first & (REQUESTS - 1)]
+    return select(reports.QUEUE.is_empty(queue), NEVER, first.due)
 
 
-def _time_goes_on(b: FunctionCode, desk: Value, due: Value) -> None:
-    now = b.get(desk, "now")
-    count = b.select(b.gt(due, now), 0, b.wrapping("add", b.get(desk, "instant"), 1))
-    b.put(desk, "instant", count)
-    b.put(desk, "now", b.larger(now, due))
+def _time_goes_on(b: FunctionCode, engine: Record, due: Expr) -> None:
+    now = engine.now
+    count = select(due > now, 0, engine.instant.wrapping_add(1))
+    engine.instant = count
+    engine.now = maximum(now, due)
     hint = "handlers answer their own reports without end: give the replay a latency, or the risk block a `rate`"
-    b.require(b.lt(count, AT_ONE_MOMENT), b.get(desk, "now"), code="0812", message="time stands still at {0} ns", hint=hint)
+    b.require(count < AT_ONE_MOMENT, engine.now, code="0812", message="time stands still at {0} ns", hint=hint)
 
 
-def _there(b: FunctionCode, desk: Value, slot: Value, id: Value) -> Value:
+def _there(b: FunctionCode, engine: Record, slot: Expr, id: Expr) -> Expr:
     """Whether the order that a request or report speaks of is still there."""
-    return b.both(SLAB.holds(b, b.at(desk, "slots"), slot), b.eq(b.get(order_at(b, desk, slot), "id"), id))
+    return SLAB.holds(b, engine.slots, slot) & (order_at(engine, slot).id == id)
 
 
 def _arrive(b: FunctionCode) -> None:
-    (desk,) = b.parameters
-    queue = b.at(desk, "requests")
-    request = requests.QUEUE.first(b, queue)
-    kind, slot, id, qty, limit, at_market = (b.get(request, name) for name in ("kind", "slot", "id", "qty", "limit", "at_market"))
-    requests.QUEUE.drop(b, queue)
-    with b.when(_there(b, desk, slot, id)):
+    (engine,) = b.parameters
+    queue = engine.requests
+    request = requests.QUEUE.first(queue)
+    kind, slot, id, qty, limit, at_market = (request[name] for name in ("kind", "slot", "id", "qty", "limit", "at_market"))
+    requests.QUEUE.drop(queue)
+    with b.when(_there(b, engine, slot, id)):
         match(
             b,
             kind,
             {
-                requests.NEW: _calling(b, "exchange.arrive", desk, slot),
-                requests.CANCEL: _calling(b, "exchange.cancel", desk, slot),
-                requests.REPLACE: _calling(b, "exchange.replace", desk, slot, qty, limit, at_market),
+                requests.NEW: _calling(b, "exchange.arrive", engine, slot),
+                requests.CANCEL: _calling(b, "exchange.cancel", engine, slot),
+                requests.REPLACE: _calling(b, "exchange.replace", engine, slot, qty, limit, at_market),
             },
         )
 
 
-def _calling(b: FunctionCode, name: str, *arguments: Value) -> Callable[[], None]:
+def _calling(b: FunctionCode, name: str, *arguments: Expr) -> Callable[[], None]:
     """What writes a call of a function that gives nothing."""
 
     def write() -> None:
@@ -124,119 +124,116 @@ def _calling(b: FunctionCode, name: str, *arguments: Value) -> Callable[[], None
 
 
 def _deliver(b: FunctionCode) -> None:
-    desk, state = b.parameters
-    queue = b.at(desk, "reports")
-    report = reports.QUEUE.first(b, queue)
-    told = {name: b.get(report, name) for name in ("kind", "slot", "id", "price", "qty", "maker", "state", "at_market")}
-    reports.QUEUE.drop(b, queue)
-    slot = told["slot"]
-    with b.when(b.negate(_there(b, desk, slot, told["id"]))):
-        _illegal(b, desk)
-        b.give()
-    order = order_at(b, desk, slot)
-    known, end = b.get(order, "state"), told["state"]
-    live = b.either(b.eq(known, OrderState.LIVE), b.eq(known, OrderState.PART_FILLED))
-    pending = b.eq(known, OrderState.PENDING)
+    engine, state = b.parameters
+    queue = engine.reports
+    report = reports.QUEUE.first(queue)
+    fields = {name: report[name] for name in ("kind", "slot", "id", "price", "qty", "maker", "state", "at_market")}
+    reports.QUEUE.drop(queue)
+    slot = fields["slot"]
+    with b.when(~_there(b, engine, slot, fields["id"])):
+        _illegal(engine)
+        b.ret()
+    order = order_at(engine, slot)
+    known, end = order.state, fields["state"]
+    live = (known == OrderState.LIVE) | (known == OrderState.PART_FILLED)
+    pending = known == OrderState.PENDING
 
-    def where(legal: Value, then: Callable[[], None]) -> None:
-        with b.choice(legal) as choice:
-            with choice.then():
-                then()
-            with choice.otherwise():
-                _illegal(b, desk)
+    def if_legal(legal: Expr, then: Callable[[], None]) -> None:
+        with b.when(legal):
+            then()
+        with b.otherwise():
+            _illegal(engine)
 
-    fill = [told[name] for name in ("price", "qty", "maker")]
-    ended = b.both(live, b.ne(end, OrderState.REJECTED))
-    early = b.either(b.eq(end, OrderState.REJECTED), b.eq(end, OrderState.CANCELLED))
+    fill = [fields[name] for name in ("price", "qty", "maker")]
+    ended = live & (end != OrderState.REJECTED)
+    early = (end == OrderState.REJECTED) | (end == OrderState.CANCELLED)
     match(
         b,
-        told["kind"],
+        fields["kind"],
         {
-            reports.ACK: lambda: where(pending, partial(_acknowledged, b, desk, state, order)),
-            reports.FILLED: lambda: where(live, _calling(b, "deliver.fill", desk, state, slot, *fill)),
-            reports.ENDED: lambda: where(b.either(ended, b.both(pending, early)), _calling(b, "deliver.end", desk, state, slot, end)),
-            reports.REPLACED: lambda: _replaced(b, desk, state, order, told),
+            reports.ACK: lambda: if_legal(pending, partial(_acknowledged, b, engine, state, order)),
+            reports.FILLED: lambda: if_legal(live, _calling(b, "deliver.fill", engine, state, slot, *fill)),
+            reports.ENDED: lambda: if_legal(ended | (pending & early), _calling(b, "deliver.end", engine, state, slot, end)),
+            reports.REPLACED: lambda: _replaced(b, engine, state, order, fields),
         },
     )
 
 
-def _illegal(b: FunctionCode, desk: Value) -> None:
+def _illegal(engine: Record) -> None:
     """A report that the order's state doesn't allow is counted and ignored."""
-    b.put(desk, "illegal", b.wrapping("add", b.get(desk, "illegal"), 1))
+    engine.illegal = engine.illegal.wrapping_add(1)
 
 
-def _acknowledged(b: FunctionCode, desk: Value, state: Value, order: Value) -> None:
-    b.put(order, "state", int(OrderState.LIVE))
-    tell(b, desk, state, "ack", ts=b.get(desk, "now"), id=b.get(order, "id"))
+def _acknowledged(b: FunctionCode, engine: Record, state: Record, order: Record) -> None:
+    order.state = int(OrderState.LIVE)
+    notify(b, engine, state, "ack", ts=engine.now, id=order.id)
 
 
-def _replaced(b: FunctionCode, desk: Value, state: Value, order: Value, told: dict[str, Value]) -> None:
-    weigh(b, desk, order, "sub")
-    b.put(order, "qty", told["qty"])
-    b.put(order, "limit", told["price"])
-    b.put(order, "asked", 0)
-    b.put(order, "held_at", b.select(told["at_market"], b.get(order, "held_at"), told["price"]))
-    others = b.wrapping("and", b.get(order, "options"), 0xFF - MARKET)
-    b.put(order, "options", b.wrapping("or", others, b.select(told["at_market"], b.const(MARKET, "u8"), b.const(0, "u8"))))
-    weigh(b, desk, order, "add")
-    tell(b, desk, state, "ack", ts=b.get(desk, "now"), id=b.get(order, "id"))
+def _replaced(b: FunctionCode, engine: Record, state: Record, order: Record, fields: dict[str, Record]) -> None:
+    adjust_exposure(b, engine, order, "sub")
+    order.qty = fields["qty"]
+    order.limit = fields["price"]
+    order.asked = 0
+    order.held_at = select(fields["at_market"], order.held_at, fields["price"])
+    others = order.options & (0xFF - MARKET)
+    order.options = others | select(fields["at_market"], b.const(MARKET, "u8"), b.const(0, "u8"))
+    adjust_exposure(b, engine, order, "add")
+    notify(b, engine, state, "ack", ts=engine.now, id=order.id)
 
 
 def _end(b: FunctionCode) -> None:
-    desk, state, slot, end = b.parameters
-    order = order_at(b, desk, slot)
-    id, side, tag, linked = (b.get(order, name) for name in ("id", "side", "tag", "linked"))
-    left = b.sub(b.get(order, "qty"), b.get(order, "filled"))
-    weigh(b, desk, order, "sub")
-    b.call("orders.leave", desk, slot, end)
-    _cancel_linked(b, desk, state, linked)
-    now = b.get(desk, "now")
-    with b.choice(b.eq(end, OrderState.REJECTED)) as rejected:
-        with rejected.then():
-            tell(b, desk, state, "reject", ts=now, why=b.const(0, "u32"), side=side, qty=left, tag=tag)
-        with rejected.otherwise():
-            tell(b, desk, state, "cancelled", ts=now, id=id, qty=left)
+    engine, state, slot, end = b.parameters
+    order = order_at(engine, slot)
+    id, side, tag, linked = (order[name] for name in ("id", "side", "tag", "linked"))
+    left = order.qty - order.filled
+    adjust_exposure(b, engine, order, "sub")
+    b.call("orders.leave", engine, slot, end)
+    _cancel_linked(b, engine, state, linked)
+    now = engine.now
+    with b.when(end == OrderState.REJECTED):
+        notify(b, engine, state, "reject", ts=now, why=b.const(0, "u32"), side=side, qty=left, tag=tag)
+    with b.otherwise():
+        notify(b, engine, state, "cancelled", ts=now, id=id, qty=left)
 
 
-def _cancel_linked(b: FunctionCode, desk: Value, state: Value, linked: Value) -> None:
-    with b.when(b.ne(linked, 0)):
-        b.call("orders.unlink", desk, state, linked)
+def _cancel_linked(b: FunctionCode, engine: Record, state: Record, linked: Expr) -> None:
+    with b.when(linked != 0):
+        b.call("orders.unlink", engine, state, linked)
 
 
 def _fill(b: FunctionCode) -> None:
-    desk, state, slot, price, qty, maker = b.parameters
-    order, p = order_at(b, desk, slot), b.at(desk, "position")
-    id, side, tag, linked = (b.get(order, name) for name in ("id", "side", "tag", "linked"))
-    weigh(b, desk, order, "sub")
-    filled = b.add(b.get(order, "filled"), qty)
-    b.put(order, "filled", filled)
-    b.put(order, "linked", 0)
-    with b.choice(b.eq(filled, b.get(order, "qty"))) as whole:
-        with whole.then():
-            b.call("orders.leave", desk, slot, int(OrderState.FILLED))
-        with whole.otherwise():
-            b.put(order, "state", int(OrderState.PART_FILLED))
-            weigh(b, desk, order, "add")
-    (fee,) = b.call("account.fill", desk, side, price, qty, maker)
-    now, instrument = b.get(desk, "now"), b.get(desk, "settings", "instrument")
-    after = {"realized": b.get(p, "realized"), "position": b.get(p, "qty")}
+    engine, state, slot, price, qty, maker = b.parameters
+    order, p = order_at(engine, slot), engine.position
+    id, side, tag, linked = (order[name] for name in ("id", "side", "tag", "linked"))
+    adjust_exposure(b, engine, order, "sub")
+    filled = order.filled + qty
+    order.filled = filled
+    order.linked = 0
+    with b.when(filled == order.qty):
+        b.call("orders.leave", engine, slot, int(OrderState.FILLED))
+    with b.otherwise():
+        order.state = int(OrderState.PART_FILLED)
+        adjust_exposure(b, engine, order, "add")
+    (fee,) = b.call("account.fill", engine, side, price, qty, maker)
+    now, instrument = engine.now, engine.settings.instrument
+    after = {"realized": p.realized, "position": p.qty}
     numbers = {"ts": now, "order": id, "price": price, "qty": qty, "fee": fee, "instrument": instrument, **after}
-    collect(b, desk, "fills", side=side_of_record(b, side), maker=b.cast(maker, "u8"), unused=0, **numbers)
-    mark(b, desk, good_mark(b, desk))
-    b.call("account.revalue", desk)
-    b.call("account.record", desk)
-    look_at_losses(b, desk, state)
-    _cancel_linked(b, desk, state, linked)
-    with b.when(handled(b, desk, "fill")):
-        tell(b, desk, state, "fill", ts=now, id=id, side=side, price=price, qty=qty, fee=fee, maker=maker, tag=tag)
+    collect(b, engine, "fills", side=side_of_record(side), maker=maker.cast("u8"), unused=0, **numbers)
+    mark(b, engine, good_mark(b, engine))
+    b.call("account.revalue", engine)
+    b.call("account.record", engine)
+    look_at_losses(b, engine, state)
+    _cancel_linked(b, engine, state, linked)
+    with b.when(handled(engine, "fill")):
+        notify(b, engine, state, "fill", ts=now, id=id, side=side, price=price, qty=qty, fee=fee, maker=maker, tag=tag)
 
 
-def look_at_losses(b: FunctionCode, desk: Value, state: Value) -> None:
+def look_at_losses(b: FunctionCode, engine: Record, state: Record) -> None:
     """Where the risk block limits them, and they, or the session, may have changed."""
-    settings, account = b.at(desk, "settings"), b.at(desk, "account")
-    limited = b.either(b.get(settings, "max_loss", "present"), b.get(settings, "max_drawdown", "present"))
-    other = b.ne(b.get(desk, "position", "net"), b.get(account, "watched"))
-    with b.when(b.both(limited, b.either(other, b.ge(b.get(desk, "now"), b.get(account, "session_until"))))):
-        (killed,) = b.call("account.watch", desk)
+    settings, account = engine.settings, engine.account
+    limited = settings.max_loss.present | settings.max_drawdown.present
+    other = engine.position.net != account.watched
+    with b.when(limited & (other | (engine.now >= account.session_until))):
+        (killed,) = b.call("account.watch", engine)
         with b.when(killed):
-            b.call("desk.kill", desk, state, LOSS)
+            b.call("engine.kill", engine, state, LOSS)

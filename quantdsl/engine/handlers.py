@@ -1,13 +1,13 @@
 """Calls of the program's handlers. One that fails leaves nothing behind of what it asked for, and no handler runs after it."""
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, Record, assign
+from compiler.hir.native_types import I64, U8, U32, U64
 from quantdsl.engine import requests
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import EVENTS, HANDLERS
-from quantdsl.engine.open_orders import order_at, weigh
+from quantdsl.engine.open_orders import adjust_exposure, order_at
 from quantdsl.engine.outputs import collect
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I64, U8, U32, U64
 
 FAILURE = -2
 """Of `killed_by`: a checked failure."""
@@ -33,97 +33,95 @@ def define_handlers(program: ModuleBuilder) -> None:
         _failed(b)
 
 
-def handled(b: FunctionCode, desk: Value, event: str) -> Value:
+def handled(engine: Record, event: str) -> Expr:
     """Whether the program has a handler of the event, and none failed so far."""
-    return b.ne(b.wrapping("and", b.get(desk, "settings", "handles"), BITS[event]), 0)
+    return (engine.settings.handles & BITS[event]) != 0
 
 
-def call_handler(b: FunctionCode, desk: Value, state: Value, event: str, *arguments: Value) -> None:
+def call_handler(b: FunctionCode, engine: Record, state: Record, event: str, *arguments: Expr) -> None:
     """Where the event is `handled`."""
     noted = [
-        b.get(desk, "submitted"),
-        b.get(desk, "requests", "next"),
-        b.get(desk, "out", "rejects", "count"),
-        b.get(desk, "out", "rejects", "lost"),
-        b.get(desk, "trading"),
-        b.get(desk, "killed_by"),
+        engine.submitted,
+        engine.requests.next,
+        engine.out.rejects.count,
+        engine.out.rejects.lost,
+        engine.trading,
+        engine.killed_by,
     ]
-    with b.when(b.attempt(f"on.{event}", desk, state, *arguments)):
-        b.call("handler.failed", desk, state, EVENTS.index(event), *noted)
+    with b.when(b.attempt(f"on.{event}", engine, state, *arguments)):
+        b.call("handler.failed", engine, state, EVENTS.index(event), *noted)
 
 
-def tell(b: FunctionCode, desk: Value, state: Value, event: str, **record: Value) -> None:
+def notify(b: FunctionCode, engine: Record, state: Record, event: str, **record: Expr) -> None:
     """Fill the event's record, and call its handler, if there is one."""
-    with b.when(handled(b, desk, event)):
-        place = b.at(desk, event)
-        for name, value in record.items():
-            b.put(place, name, value)
-        call_handler(b, desk, state, event)
+    with b.when(handled(engine, event)):
+        assign(engine[event], **record)
+        call_handler(b, engine, state, event)
 
 
-def call_timed(b: FunctionCode, desk: Value, state: Value, event: str, *arguments: Value) -> None:
+def call_timed(b: FunctionCode, engine: Record, state: Record, event: str, *arguments: Expr) -> None:
     """Where the event is `handled`, and comes from data: one in `settings.sample` is timed."""
-    left = b.wrapping("sub", b.get(desk, "unsampled"), 1)
-    b.put(desk, "unsampled", left)
-    timed = b.le(left, 0)
-    begun = b.variable(b.const(0, "i64"))
+    left = engine.unsampled.wrapping_sub(1)
+    engine.unsampled = left
+    timed = left <= 0
+    begun = b.variable(0)
     with b.when(timed):
-        b.set(begun, b.cycles())
-    call_handler(b, desk, state, event, *arguments)
+        begun.value = b.cycles()
+    call_handler(b, engine, state, event, *arguments)
     with b.when(timed):
-        taken = b.cast(b.wrapping("sub", b.cycles(), b.now(begun)), "f64")
-        b.put(desk, "unsampled", b.get(desk, "settings", "sample"))
-        collect(b, desk, "latency", ts=b.get(desk, "now"), row=b.get(desk, "row"), ns=taken, handler=EVENTS.index(event), calls=1)
+        taken = b.cycles().wrapping_sub(begun.value).cast("f64")
+        engine.unsampled = engine.settings.sample
+        collect(b, engine, "latency", ts=engine.now, row=engine.row, ns=taken, handler=EVENTS.index(event), calls=1)
 
 
 def _failed(b: FunctionCode) -> None:
-    desk, state, event, *noted = b.parameters
+    engine, state, event, *noted = b.parameters
     before = dict(zip(_BEFORE, noted, strict=True))
-    for name, value in (("row", b.get(desk, "row")), ("ts", b.get(desk, "now")), ("stream", b.get(desk, "stream")), ("handler", event)):
-        b.put(desk, "failed", name, value)
-    _drop_requests(b, desk, before["next_request"])
-    _drop_orders(b, desk, before["submitted"])
-    _drop_rejects(b, desk, before["rejects"])
-    b.put(desk, "out", "rejects", "lost", before["lost_rejects"])
+    row, now, stream = engine.row, engine.now, engine.stream
+    assign(engine.failed, row=row, ts=now, stream=stream, handler=event)
+    _drop_requests(b, engine, before["next_request"])
+    _drop_orders(b, engine, before["submitted"])
+    _drop_rejects(b, engine, before["rejects"])
+    engine.out.rejects.lost = before["lost_rejects"]
     for name in ("submitted", "trading", "killed_by"):
-        b.put(desk, name, before[name])
-    b.put(desk, "halted", True)
-    b.put(desk, "settings", "handles", 0)
-    b.call("desk.kill", desk, state, FAILURE)
+        engine[name] = before[name]
+    engine.halted = True
+    engine.settings.handles = 0
+    b.call("engine.kill", engine, state, FAILURE)
 
 
-def _drop_requests(b: FunctionCode, desk: Value, first: Value) -> None:
+def _drop_requests(b: FunctionCode, engine: Record, first: Expr) -> None:
     """The newest first, so that each replace finds again what it changed."""
-    queue = b.at(desk, "requests")
-    with b.loop(0, b.wrapping("sub", b.get(queue, "next"), first)) as age:
-        request = requests.QUEUE.at(b, queue, b.wrapping("sub", b.wrapping("sub", b.get(queue, "next"), 1), age))
-        with b.when(b.eq(b.get(request, "kind"), requests.REPLACE)):
-            order = order_at(b, desk, b.get(request, "slot"))
-            weigh(b, desk, order, "sub")
-            b.put(order, "asked", b.get(request, "before"))
-            weigh(b, desk, order, "add")
-    b.put(queue, "next", first)
+    queue = engine.requests
+    with b.loop(0, queue.next.wrapping_sub(first)) as age:
+        request = requests.QUEUE.at(queue, queue.next.wrapping_sub(1).wrapping_sub(age))
+        with b.when(request.kind == requests.REPLACE):
+            order = order_at(engine, request.slot)
+            adjust_exposure(b, engine, order, "sub")
+            order.asked = request.before
+            adjust_exposure(b, engine, order, "add")
+    queue.next = first
 
 
-def _drop_orders(b: FunctionCode, desk: Value, submitted: Value) -> None:
+def _drop_orders(b: FunctionCode, engine: Record, submitted: Expr) -> None:
     """Those made since; they stand last among the open ones."""
     with b.repeat():
-        count = b.get(desk, "open_count")
-        with b.when(b.eq(count, 0)):
-            b.leave()
-        slot = b.get(desk, "open", b.wrapping("sub", count, 1))
-        order = order_at(b, desk, slot)
-        with b.when(b.le(b.get(order, "id"), submitted)):
-            b.leave()
-        weigh(b, desk, order, "sub")
-        b.call("orders.forget", desk, slot)
+        count = engine.open_count
+        with b.when(count == 0):
+            b.break_()
+        slot = engine.open[count.wrapping_sub(1)]
+        order = order_at(engine, slot)
+        with b.when(order.id <= submitted):
+            b.break_()
+        adjust_exposure(b, engine, order, "sub")
+        b.call("orders.forget", engine, slot)
 
 
-def _drop_rejects(b: FunctionCode, desk: Value, first: Value) -> None:
-    rejects = b.at(desk, "out", "rejects")
-    with b.loop(first, b.get(rejects, "count")) as number:
-        mask = b.cast(b.get(rejects, "records", number, "mask"), "i64")
+def _drop_rejects(b: FunctionCode, engine: Record, first: Expr) -> None:
+    rejects = engine.out.rejects
+    with b.loop(first, rejects.count) as number:
+        mask = rejects.records[number].mask.cast("i64")
         with b.loop(0, 12) as rule:
-            broken = b.wrapping("and", b.wrapping("shr", mask, rule), 1)
-            b.put(desk, "reject_counts", rule, b.wrapping("sub", b.get(desk, "reject_counts", rule), broken))
-    b.put(rejects, "count", first)
+            broken = (mask >> rule) & 1
+            engine.reject_counts[rule] = engine.reject_counts[rule].wrapping_sub(broken)
+    rejects.count = first

@@ -1,20 +1,22 @@
-"""Functions of the engine that its parts call of each other, all internal to its module: names, parameters behind the desk, results.
+"""Functions of the engine that its parts call of each other, all internal to its module: names, parameters behind the engine's state,
+results.
 
-The market's side (`book.py`, `exchange.py`) writes `MARKET` beside the book; the loop and the desk call these."""
+The market's side (`book.py`, `exchange.py`) writes `MARKET` beside the book; the loop and what handlers call use these."""
 
 from collections.abc import Mapping
 
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import I1, I64, U8
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.interface import OPAQUE
-from quantdsl.engine.layout import DESK
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import I1, I64, U8
+from quantdsl.engine.layout import ENGINE_STATE
 from runtime.records import frozen
 
 
 @frozen
 class Inner:
-    """Parameters behind the desk, and results. `stateful`: the program's state comes second. `out_of_line`: seldom called, or long."""
+    """Parameters behind the engine's state, and results. `stateful`: the program's state comes second. `out_of_line`: seldom called,
+    or long."""
 
     parameters: Mapping[str, HirType]
     results: tuple[HirType, ...] = ()
@@ -40,7 +42,7 @@ def declare(program: ModuleBuilder, functions: Mapping[str, Inner]) -> None:
     for name, inner in functions.items():
         if program.has(name):
             continue
-        parameters: dict[str, HirType] = {"desk": Pointer(DESK)}
+        parameters: dict[str, HirType] = {"engine": Pointer(ENGINE_STATE)}
         if inner.stateful:
             parameters["state"] = Pointer(OPAQUE)
         attributes = ("noalias", "noinline") if inner.out_of_line else ("noalias",)

@@ -1,14 +1,14 @@
 """Who calls whom between the engine and a program: names and types of the functions that each gives to the other.
 
-Every function takes the desk and the program's state first. What a handler does to the market it does through the functions here; what the
-engine tells a program it tells through `HANDLERS`. A handler that fails is caught by the engine (`attempt`): nothing that it asked for
+Every function takes the engine's state and the program's state first. A handler acts on the market through the functions here, and the
+engine notifies a program through `HANDLERS`. A handler that fails is caught by the engine (`attempt`): nothing that it asked for
 leaves, and no handler runs any more."""
 
 from collections.abc import Mapping
 
+from compiler.hir.native_types import F64, I1, I64, U8, U32, U64
 from compiler.hir.types import Array, HirType, Pointer, Struct
-from quantdsl.engine.layout import DESK, EVENT
-from quantdsl.native.types import F64, I1, I64, U8, U32, U64
+from quantdsl.engine.layout import ENGINE_STATE, EVENT
 from runtime.records import frozen
 
 OPAQUE = Struct("state", (("bytes", Array(U8, 1)),))
@@ -20,14 +20,14 @@ EVENTS = ("start", "stop", "trade", "quote", "book", "bar", "timer", "ack", "fil
 
 @frozen
 class EngineSignature:
-    """Parameters behind the desk and the state, and results."""
+    """Parameters behind the two states, and results."""
 
     parameters: Mapping[str, HirType]
     results: tuple[HirType, ...] = ()
 
     def whole(self, state: HirType = OPAQUE) -> dict[str, HirType]:
-        """With the desk and the state."""
-        return {"desk": Pointer(DESK), "state": Pointer(state), **self.parameters}
+        """With the two states."""
+        return {"engine": Pointer(ENGINE_STATE), "state": Pointer(state), **self.parameters}
 
 
 def _handler(event: str) -> EngineSignature:
@@ -35,8 +35,8 @@ def _handler(event: str) -> EngineSignature:
 
 
 HANDLERS = {f"on.{event}": _handler(event) for event in EVENTS}
-"""Of every program; one without that handler has an empty function. What a handler is told lies in the desk under the event's name
-(`b.at(desk, "trade")`), and stays as it is while it runs. `number`: which of the program's bars or timers, in their order."""
+"""Of every program; one without that handler has an empty function. What a handler is given lies in the engine's state under the event's
+name (`engine.trade`), and stays as it is while it runs. `number`: which of the program's bars or timers, in their order."""
 
 PRICE = (I1, I64)
 """`Price?`: whether there is one, and its ticks."""
@@ -60,8 +60,8 @@ ORDER_PARAMETERS: dict[str, HirType] = {
 }
 
 OF_PROGRAM = {
-    "desk.order": EngineSignature(ORDER_PARAMETERS, ANSWER),
-    "desk.replace": EngineSignature({"id": U64, "qty.present": I1, "qty": I64, "limit.present": I1, "limit": I64}, ANSWER),
+    "engine.order": EngineSignature(ORDER_PARAMETERS, ANSWER),
+    "engine.replace": EngineSignature({"id": U64, "qty.present": I1, "qty": I64, "limit.present": I1, "limit": I64}, ANSWER),
     "risk.judge": EngineSignature(
         {
             "side": U8,
@@ -75,28 +75,28 @@ OF_PROGRAM = {
         },
         (U32, I64),
     ),
-    "desk.flatten": EngineSignature({"part": F64}),
+    "engine.flatten": EngineSignature({"part": F64}),
     "risk.accept": EngineSignature({"client.present": I1, "client": U64}),
     "risk.asked": EngineSignature({}),
 }
 """Written once for each program, so that they are part of the handlers that call them, and the rules that a risk block doesn't have cost
-nothing (`orders.py`, `risk.py`). `desk.flatten` sends an order at the market for that part of the position, to the nearest lot, halves away
-from zero; nothing where that is none. `risk.judge` gives the mask of the rules broken and the price that the order counts with;
+nothing (`orders.py`, `risk.py`). `engine.flatten` sends an order at the market for that part of the position, to the nearest lot, halves
+away from zero; nothing where that is none. `risk.judge` gives the mask of the rules broken and the price that the order counts with;
 `instead_of` is the slot of an order being replaced, or -1. `risk.accept` notes an accepted order, `risk.asked` a cancel or replace (for
 `rate all`)."""
 
 OF_ENGINE = {
-    "desk.cancel": EngineSignature({"id": U64}, ANSWER),
-    "desk.cancel_all": EngineSignature({}),
-    "desk.kill": EngineSignature({"why": I64}),
-    "desk.touch": EngineSignature({"side": U8}, PRICE),
-    "desk.mid": EngineSignature({}, PRICE),
-    "desk.spread": EngineSignature({}, PRICE),
-    "desk.microprice": EngineSignature({}, (I1, F64)),
-    "desk.imbalance": EngineSignature({"levels": I64}, (F64,)),
-    "desk.level": EngineSignature({"side": U8, "number": I64}, (I1, I64, I64)),
-    "desk.depth_to": EngineSignature({"price": I64}, (I64,)),
-    "desk.link": EngineSignature({"first": U64, "second": U64}, (I1,)),
+    "engine.cancel": EngineSignature({"id": U64}, ANSWER),
+    "engine.cancel_all": EngineSignature({}),
+    "engine.kill": EngineSignature({"why": I64}),
+    "engine.touch": EngineSignature({"side": U8}, PRICE),
+    "engine.mid": EngineSignature({}, PRICE),
+    "engine.spread": EngineSignature({}, PRICE),
+    "engine.microprice": EngineSignature({}, (I1, F64)),
+    "engine.imbalance": EngineSignature({"levels": I64}, (F64,)),
+    "engine.level": EngineSignature({"side": U8, "number": I64}, (I1, I64, I64)),
+    "engine.depth_to": EngineSignature({"price": I64}, (I64,)),
+    "engine.link": EngineSignature({"first": U64, "second": U64}, (I1,)),
     "orders.enter": EngineSignature(
         {
             "side": U8,
@@ -118,10 +118,10 @@ OF_ENGINE = {
     "orders.find": EngineSignature({"id": U64}, (I64,)),
     "orders.ask_to_replace": EngineSignature({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
 }
-"""Compiled with the engine. `desk.level`: whether there is that level (0 is the best), its price and quantity. `desk.link`: when one of the
-two orders fills or ends, the other is cancelled. The last ones serve `desk.order` and `desk.replace`: `enter` an accepted order, whose id
-is the desk's `submitted`, `refuse` one; whether one `meets` own orders of the other side, and cancel these; the slot of an open order or
--1."""
+"""Compiled with the engine. `engine.level`: whether there is that level (0 is the best), its price and quantity. `engine.link`: when one
+of the two orders fills or ends, the other is cancelled. The last ones serve `engine.order` and `engine.replace`: `enter` an accepted order,
+whose id is the engine's `submitted`, `refuse` one; whether one `meets` own orders of the other side, and cancel these; the slot of an open
+order or -1."""
 
 OF_RUNNER = {
     "engine.begin": EngineSignature({"ts": I64}),
@@ -131,5 +131,5 @@ OF_RUNNER = {
 """What the runner calls, in this order: `begin` at the time of the first event, `run` over blocks of events (80 bytes each,
 `runtime.replay.events`), which gives how many of the block's events are done (fewer than `count` when outputs are to be collected first),
 and `end`, again and again until it gives true (false: outputs are to be collected first). What it knows of a program beside its code, it
-knows from `quantdsl.facts.StrategyFacts`, which elaborating the strategy makes: before `begin` it writes `settings` from them, and the
+knows from `quantdsl.metadata.StrategyMetadata`, which elaborating the strategy makes: before `begin` it writes `settings` from it, and the
 periods of timers and the kinds and sizes of bars."""

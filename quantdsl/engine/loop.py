@@ -3,7 +3,9 @@
 For each event: what is due by its time happens first; the event changes book and resting orders; reports that are due at that moment come
 in; then its own handlers run. Between any two of these the loop may stop, for outputs to be collected; `phase` says where it goes on."""
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Optional, Record, all_of, assign, minimum, select
+from compiler.hir.native_types import I1, I64, U8, U32
 from compiler.hir.types import Pointer
 from quantdsl.engine.account import mark, require_balance
 from quantdsl.engine.book import known_order, says
@@ -15,14 +17,12 @@ from quantdsl.engine.interface import OF_RUNNER
 from quantdsl.engine.layout import EVENT
 from quantdsl.engine.market import good_mark
 from quantdsl.engine.outputs import begin_event, collect
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I1, I64, U8, U32
-from quantdsl.native.values import Optional, match, some, write_optional
+from quantdsl.native.values import match, some
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import EventKind, Flag
 
 BEFORE, HANDLERS, STOPPING, STOPPED, UNHEARD, OVER = range(6)
-"""Phases: before an event; its handlers are still to run (`desk.pending`); the data is over, `on stop` still to run; it ran; reports that
+"""Phases: before an event; its handlers are still to run (`engine.pending`); the data is over, `on stop` still to run; it ran; reports that
 are still on their way are accounted; all is written down."""
 
 LOOP = {
@@ -61,78 +61,78 @@ def define_loop(program: ModuleBuilder) -> None:
 
 
 def _begin(b: FunctionCode) -> None:
-    desk, _, ts = b.parameters
-    b.put(desk, "now", ts)
-    b.put(desk, "soonest", -NEVER)
-    b.put(desk, "account", "session_until", -NEVER)
-    b.put(desk, "account", "pnl_due", -NEVER)
-    b.put(desk, "unsampled", b.select(b.gt(b.get(desk, "settings", "sample"), 0), b.const(1, "i64"), NEVER))
+    engine, _, ts = b.parameters
+    engine.now = ts
+    engine.soonest = -NEVER
+    engine.account.session_until = -NEVER
+    engine.account.pnl_due = -NEVER
+    engine.unsampled = select(engine.settings.sample > 0, b.const(1, "i64"), NEVER)
 
 
 def _run(b: FunctionCode) -> None:
-    desk, state, events, count, begin = b.parameters
+    engine, state, events, count, begin = b.parameters
     start = b.variable(begin)
-    with b.when(b.eq(b.get(desk, "phase"), HANDLERS)):
-        (stopped,) = b.call("loop.finish", desk, state)
+    with b.when(engine.phase == HANDLERS):
+        (stopped,) = b.call("loop.finish", engine, state)
         with b.when(stopped):
-            b.give(begin)
-        b.set(start, b.wrapping("add", begin, 1))
-    with b.loop(b.now(start), count) as i:
-        with b.when(begin_event(b, desk)):
-            b.give(i)
+            b.ret(begin)
+        start.value = begin.wrapping_add(1)
+    with b.loop(start.value, count) as i:
+        with b.when(begin_event(engine)):
+            b.ret(i)
         event = b.row(events, i, count, proved=True)
-        instrument = b.get(event, "instrument")
-        with b.when(b.both(b.ne(instrument, b.get(desk, "settings", "instrument")), b.ne(instrument, NOBODY))):
-            b.again()
-        ts = b.get(event, "ts")
-        with b.when(anything_due(b, desk, ts)):
-            with b.when(b.negate(b.get(desk, "started"))):
-                with b.when(says(b, event, Flag.WARM_UP)):
-                    b.call("loop.warm_up", desk, state, event)
-                    b.again()
-                b.call("loop.begin", desk, state, ts)
-            (stopped,) = b.call("until", desk, state, ts)
+        instrument = event.instrument
+        with b.when((instrument != engine.settings.instrument) & (instrument != NOBODY)):
+            b.continue_()
+        ts = event.ts
+        with b.when(anything_due(engine, ts)):
+            with b.when(~engine.started):
+                with b.when(says(event, Flag.WARM_UP)):
+                    b.call("loop.warm_up", engine, state, event)
+                    b.continue_()
+                b.call("loop.begin", engine, state, ts)
+            (stopped,) = b.call("until", engine, state, ts)
             with b.when(stopped):
-                b.give(i)
-        _row(b, desk, state, event)
-        (stopped,) = b.call("loop.finish", desk, state)
+                b.ret(i)
+        _row(b, engine, state, event)
+        (stopped,) = b.call("loop.finish", engine, state)
         with b.when(stopped):
-            b.give(i)
-    b.give(count)
+            b.ret(i)
+    b.ret(count)
 
 
 def _end(b: FunctionCode) -> None:
     """What the market did by now is accounted though its report would come later; no handler hears of that."""
-    desk, state = b.parameters
+    engine, state = b.parameters
     for here, then in ((BEFORE, STOPPING), (STOPPING, STOPPED)):
-        with b.when(b.eq(b.get(desk, "phase"), here)):
-            (stopped,) = b.call("until", desk, state, b.get(desk, "now"))
+        with b.when(engine.phase == here):
+            (stopped,) = b.call("until", engine, state, engine.now)
             with b.when(stopped):
-                b.give(False)
-            b.put(desk, "phase", then)
+                b.ret(False)
+            engine.phase = then
             if then == STOPPING:
-                with b.when(b.both(b.get(desk, "started"), handled(b, desk, "stop"))):
-                    call_handler(b, desk, state, "stop")
-    with b.when(b.eq(b.get(desk, "phase"), STOPPED)):
-        b.put(desk, "settings", "handles", 0)
+                with b.when(engine.started & handled(engine, "stop")):
+                    call_handler(b, engine, state, "stop")
+    with b.when(engine.phase == STOPPED):
+        engine.settings.handles = 0
         with b.repeat():
-            with b.when(b.eq(b.get(desk, "reports", "first"), b.get(desk, "reports", "next"))):
-                b.leave()
-            with b.when(begin_event(b, desk)):
-                b.give(False)
-            b.call("deliver", desk, state)
-        b.put(desk, "phase", UNHEARD)
-    with b.when(b.eq(b.get(desk, "phase"), UNHEARD)):
-        with b.when(begin_event(b, desk)):
-            b.give(False)
-        _after(b, desk, state, good_mark(b, desk))
-        b.call("account.revalue", desk)
-        require_balance(b, desk)
-        b.call("account.record", desk)
-        with b.loop(0, b.get(desk, "open_count")) as i:
-            b.call("orders.record", desk, b.get(desk, "open", i))
-        b.put(desk, "phase", OVER)
-    b.give(True)
+            with b.when(engine.reports.first == engine.reports.next):
+                b.break_()
+            with b.when(begin_event(engine)):
+                b.ret(False)
+            b.call("deliver", engine, state)
+        engine.phase = UNHEARD
+    with b.when(engine.phase == UNHEARD):
+        with b.when(begin_event(engine)):
+            b.ret(False)
+        _after(b, engine, state, good_mark(b, engine))
+        b.call("account.revalue", engine)
+        require_balance(b, engine)
+        b.call("account.record", engine)
+        with b.loop(0, engine.open_count) as i:
+            b.call("orders.record", engine, engine.open[i])
+        engine.phase = OVER
+    b.ret(True)
 
 
 # ---- one event ----------------------------------------------------------------------------------------------------------------
@@ -140,145 +140,139 @@ def _end(b: FunctionCode) -> None:
 
 def _first(b: FunctionCode) -> None:
     """Also for a program without timers: from here on `soonest` is when something is due."""
-    desk, state, ts = b.parameters
-    b.put(desk, "now", ts)
-    b.put(desk, "started", True)
-    with b.when(handled(b, desk, "start")):
-        call_handler(b, desk, state, "start")
-    b.call("timers.start", desk)
+    engine, state, ts = b.parameters
+    engine.now = ts
+    engine.started = True
+    with b.when(handled(engine, "start")):
+        call_handler(b, engine, state, "start")
+    b.call("timers.start", engine)
 
 
 def _warm_up(b: FunctionCode) -> None:
-    desk, state, event = b.parameters
-    _row(b, desk, state, event)
-    b.put(desk, "pending", 0)
+    engine, state, event = b.parameters
+    _row(b, engine, state, event)
+    engine.pending = 0
 
 
-def _row(b: FunctionCode, desk: Value, state: Value, event: Value) -> None:
+def _row(b: FunctionCode, engine: Record, state: Record, event: Record) -> None:
     """Changes book, resting orders and marks, and notes which handlers are to run."""
-    ts, kind = b.get(event, "ts"), b.get(event, "kind")
-    b.put(desk, "now", ts)
-    b.put(desk, "instant", 0)
-    b.put(desk, "row", b.get(event, "row"))
-    b.put(desk, "stream", b.get(event, "stream"))
-    b.put(desk, "events", b.wrapping("add", b.get(desk, "events"), 1))
-    with b.when(b.ne(b.get(desk, "day_orders"), 0)):
-        b.call("exchange.expire", desk)
+    ts, kind = event.ts, event.kind
+    engine.now = ts
+    engine.instant = 0
+    engine.row = event.row
+    engine.stream = event.stream
+    engine.events = engine.events.wrapping_add(1)
+    with b.when(engine.day_orders != 0):
+        b.call("exchange.expire", engine)
 
     def trade() -> None:
-        price = b.get(event, "price")
-        pending = b.call("loop.traded", desk, price, b.get(event, "qty"), b.get(event, "side"))[0]
-        b.put(desk, "trade", "id", b.get(event, "id"))
-        b.put(desk, "pending", pending)
-        good = good_mark(b, desk)
-        _after(b, desk, state, Optional(b.const(True, "i1"), b.select(good.present, good.value, b.wrapping("mul", price, 2))))
+        price = event.price
+        pending = b.call("loop.traded", engine, price, event.qty, event.side)[0]
+        engine.trade.id = event.id
+        engine.pending = pending
+        good = good_mark(b, engine)
+        _after(b, engine, state, Optional(b.const(True, "i1"), select(good.present, good.value, price.wrapping_mul(2))))
 
     def halt() -> None:
-        halted = b.eq(kind, int(EventKind.HALT))
-        b.put(desk, "market_halted", halted)
-        b.put(desk, "halt", "ts", ts)
-        b.put(desk, "halt", "halted", halted)
-        b.put(desk, "pending", BITS["halt"])
-        _after(b, desk, state, good_mark(b, desk))
+        halted = kind == int(EventKind.HALT)
+        engine.market_halted = halted
+        engine.halt.ts = ts
+        engine.halt.halted = halted
+        engine.pending = BITS["halt"]
+        _after(b, engine, state, good_mark(b, engine))
 
     def book() -> None:
-        b.put(desk, "pending", b.call("loop.book", desk, event)[0])
-        good = good_mark(b, desk)
-        last = b.either(says(b, event, Flag.LAST), b.eq(kind, int(EventKind.GAP)))
-        _after(b, desk, state, Optional(b.both(good.present, last), good.value))
+        engine.pending = b.call("loop.book", engine, event)[0]
+        good = good_mark(b, engine)
+        last = says(event, Flag.LAST) | (kind == int(EventKind.GAP))
+        _after(b, engine, state, Optional(good.present & last, good.value))
 
     match(b, kind, {int(EventKind.TRADE): trade, int(EventKind.HALT): halt, int(EventKind.STATUS): halt}, book)
 
 
 def _traded(b: FunctionCode) -> None:
-    desk, price, qty, side = b.parameters
-    now = b.get(desk, "now")
-    for name, value in (("last", price), ("last_ts", now)):
-        write_optional(b, desk, name, value=some(b, value))
-    with b.when(b.ne(b.get(desk, "open_count"), 0)):
-        b.call("exchange.trade", desk, price, qty, side)
-    record = b.at(desk, "trade")
-    for name, value in (("ts", now), ("price", price), ("qty", qty)):
-        b.put(record, name, value)
-    known = b.ne(side, 0)
-    b.put(record, "side", "present", known)
-    b.put(record, "side", "value", b.select(known, b.wrapping("sub", side, 1), 0))
-    closed = b.variable(b.const(0, "u32"))
-    with b.when(b.both(b.ne(b.get(desk, "settings", "bars"), 0), b.get(desk, "started"))):
-        (any_closed,) = b.call("bars.trade", desk, price, qty)
-        b.set(closed, b.select(any_closed, b.const(BITS["bar"], "u32"), 0))
-    b.give(b.wrapping("or", b.now(closed), BITS["trade"]))
+    engine, price, qty, side = b.parameters
+    now = engine.now
+    engine.last = some(price)
+    engine.last_ts = some(now)
+    with b.when(engine.open_count != 0):
+        b.call("exchange.trade", engine, price, qty, side)
+    record = engine.trade
+    assign(record, ts=now, price=price, qty=qty)
+    known = side != 0
+    record.side.present = known
+    record.side.value = select(known, side.wrapping_sub(1), 0)
+    closed = b.variable(0, "u32")
+    with b.when((engine.settings.bars != 0) & engine.started):
+        (any_closed,) = b.call("bars.trade", engine, price, qty)
+        closed.value = select(any_closed, b.const(BITS["bar"], "u32"), 0)
+    b.ret(closed.value | BITS["trade"])
 
 
 def _book(b: FunctionCode) -> None:
-    desk, event = b.parameters
-    book, kind, id = b.at(desk, "book"), b.get(event, "kind"), b.get(event, "id")
-    pending = b.variable(b.const(0, "u32"))
-    with b.when(b.both(b.eq(kind, int(EventKind.EXECUTE)), b.negate(says(b, event, Flag.NOT_PRINTED)))):
+    engine, event = b.parameters
+    book, kind, id = engine.book, event.kind, event.id
+    pending = b.variable(0, "u32")
+    with b.when((kind == int(EventKind.EXECUTE)) & ~says(event, Flag.NOT_PRINTED)):
         there, side, own, resting = known_order(b, book, id)
         with b.when(there):
-            price = b.select(says(b, event, Flag.OWN_PRICE), b.get(event, "price"), own)
+            price = select(says(event, Flag.OWN_PRICE), event.price, own)
             aggressor = b.wrapping("sub", 2, side)
-            b.put(desk, "trade", "id", b.get(event, "id2"))
-            (told,) = b.call("loop.traded", desk, price, b.smaller(b.get(event, "qty"), resting), aggressor)
-            b.set(pending, told)
-    good, unknown = b.call("book.take", book, event, b.get(desk, "settings", "trim"))
-    is_gap = b.eq(kind, int(EventKind.GAP))
-    with b.when(b.negate(good)):
-        collect(b, desk, "crossed", row=b.get(desk, "row"), stream=b.get(desk, "stream"))
-
-    def tell(bits: int) -> None:
-        b.set(pending, b.wrapping("or", b.now(pending), bits))
-
-    with b.choice(b.either(is_gap, unknown)) as missing:
-        with missing.then():
-            for name, value in (("ts", b.get(desk, "now")), ("expected", id), ("found", b.select(is_gap, b.get(event, "id2"), 0))):
-                b.put(desk, "gap", name, value)
-            tell(BITS["gap"])
-        with missing.otherwise(), b.when(b.both(good, says(b, event, Flag.LAST))):
-            with b.when(b.ne(b.get(desk, "open_count"), 0)):
-                b.call("exchange.book_changed", desk)
-            with b.when(b.eq(kind, int(EventKind.QUOTE))):
-                _quote(b, desk, event)
-                tell(BITS["quote"])
-            tell(BITS["book"])
-    b.give(b.now(pending))
+            engine.trade.id = event.id2
+            (notified,) = b.call("loop.traded", engine, price, minimum(event.qty, resting), aggressor)
+            pending.value = notified
+    good, unknown = b.call("book.take", book, event, engine.settings.trim)
+    is_gap = kind == int(EventKind.GAP)
+    with b.when(~good):
+        collect(b, engine, "crossed", row=engine.row, stream=engine.stream)
+    with b.when(is_gap | unknown):
+        now, following = engine.now, select(is_gap, event.id2, 0)
+        assign(engine.gap, ts=now, expected=id, found=following)
+        pending.value |= BITS["gap"]
+    with b.otherwise(), b.when(good & says(event, Flag.LAST)):
+        with b.when(engine.open_count != 0):
+            b.call("exchange.book_changed", engine)
+        with b.when(kind == int(EventKind.QUOTE)):
+            _quote(engine, event)
+            pending.value |= BITS["quote"]
+        pending.value |= BITS["book"]
+    b.ret(pending.value)
 
 
-def _quote(b: FunctionCode, desk: Value, event: Value) -> None:
-    b.put(desk, "quote", "ts", b.get(desk, "now"))
+def _quote(engine: Record, event: Record) -> None:
+    engine.quote.ts = engine.now
     for name, of_event in (("bid", "price"), ("ask", "price2"), ("bid_qty", "qty"), ("ask_qty", "qty2")):
-        b.put(desk, "quote", name, b.get(event, of_event))
+        engine.quote[name] = event[of_event]
 
 
-def _after(b: FunctionCode, desk: Value, state: Value, found: Optional) -> None:
+def _after(b: FunctionCode, engine: Record, state: Record, mid: Optional) -> None:
     """Marks, and looks at the losses and at the time of the next record of profit and loss."""
-    mark(b, desk, found)
-    look_at_losses(b, desk, state)
-    account, now = b.at(desk, "account"), b.get(desk, "now")
-    asked = b.gt(b.get(desk, "settings", "pnl_every"), 0)
-    with b.when(b.both(b.get(account, "pnl_changed"), asked, b.ge(now, b.get(account, "pnl_due")))):
-        b.call("account.record", desk)
+    mark(b, engine, mid)
+    look_at_losses(b, engine, state)
+    account, now = engine.account, engine.now
+    asked = engine.settings.pnl_every > 0
+    with b.when(all_of(account.pnl_changed, asked, now >= account.pnl_due)):
+        b.call("account.record", engine)
 
 
 def _finish(b: FunctionCode) -> None:
-    desk, state = b.parameters
-    with b.when(anything_due(b, desk, b.get(desk, "now"))):
-        (stopped,) = b.call("until", desk, state, b.get(desk, "now"))
+    engine, state = b.parameters
+    with b.when(anything_due(engine, engine.now)):
+        (stopped,) = b.call("until", engine, state, engine.now)
         with b.when(stopped):
-            b.put(desk, "phase", HANDLERS)
-            b.give(True)
-    b.put(desk, "phase", BEFORE)
-    with b.when(b.ne(b.wrapping("and", b.get(desk, "pending"), b.get(desk, "settings", "handles")), 0)):
-        b.call("loop.handlers", desk, state)
-    b.give(False)
+            engine.phase = HANDLERS
+            b.ret(True)
+    engine.phase = BEFORE
+    with b.when((engine.pending & engine.settings.handles) != 0):
+        b.call("loop.handlers", engine, state)
+    b.ret(False)
 
 
 def _handlers(b: FunctionCode) -> None:
-    desk, state = b.parameters
-    pending = b.get(desk, "pending")
+    engine, state = b.parameters
+    pending = engine.pending
     for event in ("trade", "gap", "quote", "book", "halt"):
-        with b.when(b.both(b.ne(b.wrapping("and", pending, BITS[event]), 0), handled(b, desk, event))):
-            call_timed(b, desk, state, event)
-    with b.when(b.ne(b.wrapping("and", pending, BITS["bar"]), 0)):
-        b.call("bars.close_counted", desk, state)
+        with b.when(((pending & BITS[event]) != 0) & handled(engine, event)):
+            call_timed(b, engine, state, event)
+    with b.when((pending & BITS["bar"]) != 0):
+        b.call("bars.close_counted", engine, state)

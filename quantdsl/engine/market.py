@@ -1,13 +1,12 @@
-"""What the desk looks at in the market: the best prices, and the mark that they give."""
+"""What accounting needs of the market: the best prices, and the mark that they give."""
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode
+from compiler.hir.native_expressions import Optional, Record
 from quantdsl.engine.book import mid2
-from quantdsl.native.build import FunctionCode
-from quantdsl.native.values import Optional
 
 
-def good_mark(b: FunctionCode, desk: Value) -> Optional:
+def good_mark(b: FunctionCode, engine: Record) -> Optional:
     """The mid of a good book with both sides, in half ticks."""
-    book = b.at(desk, "book")
-    found = mid2(b, book)
-    return Optional(b.both(found.present, b.negate(b.get(book, "suspect"))), found.value)
+    book = engine.book
+    mid = mid2(b, book)
+    return Optional(mid.present & ~book.suspect, mid.value)

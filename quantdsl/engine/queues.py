@@ -1,9 +1,9 @@
 """First in, first out, in a fixed place: the queues of `layout.queue`. What is pushed last may be taken back."""
 
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode
+from compiler.hir.native_expressions import Expr, Record, select
 from compiler.hir.types import Struct
 from quantdsl.engine.layout import queue
-from quantdsl.native.build import FunctionCode
 from runtime.records import frozen
 
 
@@ -19,32 +19,32 @@ class Queue:
     def type(self) -> Struct:
         return queue(self.element, self.capacity)
 
-    def is_empty(self, b: FunctionCode, queue: Value) -> Value:
-        return b.eq(b.get(queue, "first"), b.get(queue, "next"))
+    def is_empty(self, queue: Record) -> Expr:
+        return queue.first == queue.next
 
-    def count(self, b: FunctionCode, queue: Value) -> Value:
-        return b.wrapping("sub", b.get(queue, "next"), b.get(queue, "first"))
+    def count(self, queue: Record) -> Expr:
+        return queue.next.wrapping_sub(queue.first)
 
-    def at(self, b: FunctionCode, queue: Value, number: Value) -> Value:
+    def at(self, queue: Record, number: Expr) -> Record:
         """The address of an element by its number, which counts on and on."""
-        return b.at(queue, "items", b.wrapping("and", number, self.capacity - 1), proved=True)
+        return queue.items.unchecked[number & (self.capacity - 1)]
 
-    def first(self, b: FunctionCode, queue: Value) -> Value:
+    def first(self, queue: Record) -> Record:
         """The oldest one, which must be there."""
-        return self.at(b, queue, b.get(queue, "first"))
+        return self.at(queue, queue.first)
 
-    def drop(self, b: FunctionCode, queue: Value) -> None:
+    def drop(self, queue: Record) -> None:
         """The oldest one goes; what its address holds stays until the next `push`. An empty queue begins anew, where memory is warm."""
-        first, next = b.wrapping("add", b.get(queue, "first"), 1), b.get(queue, "next")
-        empty = b.eq(first, next)
-        b.put(queue, "first", b.select(empty, 0, first))
-        b.put(queue, "next", b.select(empty, 0, next))
+        first, next = queue.first.wrapping_add(1), queue.next
+        empty = first == next
+        queue.first = select(empty, 0, first)
+        queue.next = select(empty, 0, next)
 
-    def push(self, b: FunctionCode, queue: Value) -> Value:
+    def push(self, b: FunctionCode, queue: Record) -> Record:
         """Room for one more: its address, which still holds something old. Without room it stops."""
-        count = self.count(b, queue)
+        count = self.count(queue)
         message = f"more than {{0}} {self.what} at once"
-        b.require(b.lt(count, self.capacity), b.const(self.capacity, "i64"), code="0812", message=message)
-        number = b.get(queue, "next")
-        b.put(queue, "next", b.wrapping("add", number, 1))
-        return self.at(b, queue, number)
+        b.require(count < self.capacity, b.const(self.capacity, "i64"), code="0812", message=message)
+        number = queue.next
+        queue.next = number.wrapping_add(1)
+        return self.at(queue, number)

@@ -1,4 +1,4 @@
-"""The terms of a market and of a risk block, from their clauses to the exact numbers that desk and rules compute with."""
+"""The terms of a market and of a risk block, from their clauses to the exact numbers that engine and rules compute with."""
 
 import re
 from collections.abc import Callable
@@ -7,8 +7,9 @@ from fractions import Fraction
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.literal_numbers import decimal
 from quantdsl import nodes as quant
-from quantdsl.check.exact import I64, CheckedInstrument, decimal
+from quantdsl.check.exact import I64, CheckedInstrument
 from quantdsl.check.literals import DURATIONS
 from quantdsl.check.world import clause
 from quantdsl.engine.account import DAY
@@ -34,9 +35,9 @@ def _wrong(code: str, message: str, span: Span, hint: str | None = None) -> Zynt
 
 def session_of(declaration: quant.Instrument) -> tuple[int, int] | None:
     """Begin and end of an instrument's sessions, ns since midnight UTC; None where it has none."""
-    found = clause(declaration, "session")
-    hours = found.value("hours") if found is not None else None
-    if found is None or hours is None:
+    session = clause(declaration, "session")
+    hours = session.value("hours") if session is not None else None
+    if hours is None:
         return None
     if not isinstance(hours, nodes.Range):
         raise _wrong("0203", "a session goes from one time of day to another", hours.span, 'write it like `session "13:30".."20:00" UTC`')
@@ -59,17 +60,17 @@ def _time_of_day(node: nodes.Expression | None, span: Span) -> int:
 
 def fees_of(declaration: quant.Instrument, instrument: CheckedInstrument) -> dict[str, tuple[int, int, int]]:
     """Of `maker` and `taker`: numerator and denominator of the part of a fill's value, and money units for each lot."""
-    found = clause(declaration, "fee")
-    if found is None:
+    fee = clause(declaration, "fee")
+    if fee is None:
         return {"maker": (0, 1, 0), "taker": (0, 1, 0)}
-    return {who: _fee(found, who, instrument) for who in ("maker", "taker")}
+    return {who: _fee(fee, who, instrument) for who in ("maker", "taker")}
 
 
-def _fee(found: quant.Clause, who: str, instrument: CheckedInstrument) -> tuple[int, int, int]:
-    node = found.value(who)
+def _fee(fee: quant.Clause, who: str, instrument: CheckedInstrument) -> tuple[int, int, int]:
+    node = fee.value(who)
     assert node is not None, "the form of `fee` has both"
     number, unit = decimal(node), _unit(node)
-    if found.value(f"{who}_unit") is None:
+    if fee.value(f"{who}_unit") is None:
         if number is None or unit not in _RATIOS:
             raise _wrong("0203", f"the fee of a {who} is in `bps` or `pct` of a fill's value, or money `per lot`", node.span)
         rate = number * _RATIOS[unit]
@@ -87,13 +88,13 @@ def _fee(found: quant.Clause, who: str, instrument: CheckedInstrument) -> tuple[
 
 def market_settings(declaration: quant.Instrument, instrument: CheckedInstrument) -> dict[str, int | float | bool]:
     """What the engine has to know of the market: fields of `layout.SETTINGS` by path."""
-    found: dict[str, int | float | bool] = {"point": int(instrument.money_per_tick_and_lot)}
+    settings: dict[str, int | float | bool] = {"tick_value": int(instrument.money_per_tick_and_lot)}
     for who, (numerator, denominator, per_lot) in fees_of(declaration, instrument).items():
-        found |= {f"{who}.numerator": numerator, f"{who}.denominator": denominator, f"{who}.per_lot": per_lot}
+        settings |= {f"{who}.numerator": numerator, f"{who}.denominator": denominator, f"{who}.per_lot": per_lot}
     session = session_of(declaration)
     if session is not None:
-        found |= {"has_session": True, "session_begin": session[0], "session_end": session[1]}
-    return found
+        settings |= {"has_session": True, "session_begin": session[0], "session_end": session[1]}
+    return settings
 
 
 # ---- the risk block -------------------------------------------------------------------------------------------------------------
@@ -104,9 +105,9 @@ def risk_rules(
 ) -> RiskRules:
     """The rules of a checked risk block, of none under `@no_risk`. `session`: the instrument's. `client_ids`: whether any order has one;
     else `duplicate_id` need not remember any. Raises ZyntaxError where a constant gives a limit that isn't above zero."""
-    point = int(instrument.money_per_tick_and_lot)
+    tick_value = int(instrument.money_per_tick_and_lot)
     if risk is None:
-        return RiskRules(point, session)
+        return RiskRules(tick_value, session)
     terms = _Terms(risk, instrument, valued)
     rate, ids = terms.count("rate", "limit"), terms.count("duplicate_id", "count") or IDS
     for number, slot, what in ((rate, "limit", "a `rate` of"), (ids, "count", "`duplicate_id` among")):
@@ -114,7 +115,7 @@ def risk_rules(
             place = terms.value("rate" if slot == "limit" else "duplicate_id", slot) or risk
             raise _wrong("0109", f"{what} {number} is valid, but not supported yet", place.span, f"{REMEMBERED} at most are remembered")
     return RiskRules(
-        point,
+        tick_value,
         session,
         max_order_qty=terms.lots("max_order_qty"),
         max_notional=terms.money("max_notional"),
@@ -139,12 +140,12 @@ class _Terms:
         self.risk, self.instrument, self.valued = risk, instrument, valued
 
     def value(self, rule: str, slot: str) -> nodes.Expression | None:
-        found = clause(self.risk, rule)
-        return found.value(slot) if found is not None else None
+        written = clause(self.risk, rule)
+        return written.value(slot) if written is not None else None
 
     def word(self, rule: str, slot: str) -> str | None:
-        found = self.value(rule, slot)
-        return found.name if isinstance(found, nodes.Name) else None
+        node = self.value(rule, slot)
+        return node.name if isinstance(node, nodes.Name) else None
 
     def lots(self, rule: str) -> int | None:
         return self._whole(rule, "limit", {"lots": Fraction(1)}, 1 / self.instrument.lot)

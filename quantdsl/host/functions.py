@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.driver import DriverOptions
+from compiler.driver import CompileOptions
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from quantdsl.host.session import open_host
@@ -25,7 +25,7 @@ def functions(source: str | Path, *, threads: int = 0, device: str | None = None
     Further keywords are values of its `param`s. Raises ZynMLError, as calls do."""
     if threads < 0:
         raise ValueError(f"threads={threads}: a number of threads, or 0 for all cores")
-    options = DriverOptions(device=device, threads=threads, parameters={name: _text(value) for name, value in parameters.items()})
+    options = CompileOptions(device=device, threads=threads, parameters={name: _text(value) for name, value in parameters.items()})
     sources = Sources()
     try:
         is_text = isinstance(source, str) and "\n" in source

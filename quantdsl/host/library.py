@@ -20,15 +20,15 @@ _OF_TEXT = (".csv", ".tsv")
 def library(settings: StdlibSettings) -> Library:
     found = zynml_library(settings)
     found.warns_of_shadowing = False  # QuantDSL's own checker knows its names
+    functions = dict(found.functions)
     for name, function in found.functions.items():
         wanted = _chosen(_stem(name))
         if wanted is not None and any(parameter.name == "dtype" for parameter in function.parameters):
-            found.functions[name] = _doubled(function, wanted)
-    found.functions["str"] = attrs.evolve(found.functions["to_string"], name="str")
+            functions[name] = _doubled(function, wanted)
+    functions["str"] = attrs.evolve(functions["to_string"], name="str")
     parameters = (LibraryParameter("a"), LibraryParameter("b"), LibraryParameter("rel", 1e-9))
-    found.functions["approx"] = LibraryFunction(
-        "approx", parameters, BOOL, _approx, "Whether two floats are equal up to `rel` of the larger."
-    )
+    functions["approx"] = LibraryFunction("approx", parameters, BOOL, _approx, "Whether two floats are equal up to `rel` of the larger.")
+    found.functions = functions
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
 from compiler.typed_ast.library import Library
@@ -26,7 +26,7 @@ class QuantHost(ZynML):
 
 
 def open_host(
-    source: Source, program: nodes.Program, options: DriverOptions, sources: Sources, warn: Callable[[Diagnostic], None]
+    source: Source, program: nodes.Program, options: CompileOptions, sources: Sources, warn: Callable[[Diagnostic], None]
 ) -> Session:
     """A program with a `main` as a session. Raises ZyntaxError with all that the host doesn't run."""
     base = Path(source.path).parent if Path(source.path).exists() else None

@@ -1,2 +1,1 @@
-"""Host functions written from typed programs: what front ends call to make functions of scalars and structs, optionals, enums and
-containers of fixed capacity in HIR. It knows no language; `compiler/backends/native` compiles what it makes."""
+"""Containers of fixed capacity in native functions: rings, tables, slabs and order books, and the choices that they give."""

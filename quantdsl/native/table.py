@@ -5,11 +5,10 @@ key leaves no hole, for those behind it move up (algorithm R there)."""
 
 from hashlib import blake2s
 
-from compiler.hir.core import dtype_of
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, Record
+from compiler.hir.native_types import I1, I8, I64, struct
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I1, I8, I64, struct
 from runtime.records import frozen
 
 FIBONACCI = 0x9E3779B97F4A7C15
@@ -35,24 +34,24 @@ class NativeTable:
         n = self.slots
         return struct("table", count=I64, used=Array(I1, n), keys=Array(self.key, n), values=Array(self.value_type, n))
 
-    def value(self, b: FunctionCode, table: Value, slot: Value) -> Value:
+    def value(self, b: FunctionCode, table: Record, slot: Expr) -> Record:
         """The address of the value in a slot that `find` or `insert` gave."""
         return b.at(table, "values", slot, proved=True)
 
-    def find(self, b: FunctionCode, table: Value, key: Value) -> Value:
+    def find(self, b: FunctionCode, table: Record, key: Expr) -> Expr:
         """The key's slot, or -1."""
         (slot,) = b.call(self._made(b.program, "find"), table, key)
         return slot
 
-    def insert(self, b: FunctionCode, table: Value, key: Value) -> tuple[Value, Value]:
+    def insert(self, b: FunctionCode, table: Record, key: Expr) -> tuple[Expr, Expr]:
         """The key's slot, and PRESENT, INSERTED (its value is all zero) or FULL (the slot is -1)."""
         slot, outcome = b.call(self._made(b.program, "insert"), table, key)
         return slot, outcome
 
-    def remove(self, b: FunctionCode, table: Value, key: Value) -> Value:
+    def remove(self, b: FunctionCode, table: Record, key: Expr) -> Expr:
         """Whether the key was there; it isn't any more."""
-        (found,) = b.call(self._made(b.program, "remove"), table, key)
-        return found
+        (removed,) = b.call(self._made(b.program, "remove"), table, key)
+        return removed
 
     # ---- the functions, made once a module ----
 
@@ -65,66 +64,66 @@ class NativeTable:
     def _parameters(self) -> dict[str, HirType]:
         return {"table": Pointer(self.type), "key": self.key}
 
-    def _home(self, b: FunctionCode, key: Value) -> Value:
+    def _home(self, b: FunctionCode, key: Expr) -> Expr:
         """The slot where a key would like to be."""
-        mixed = b.wrapping("mul", b.cast(key, "u64"), FIBONACCI)
-        return b.cast(b.wrapping("shr", mixed, 64 - (self.slots.bit_length() - 1)), "i64")
+        mixed = key.cast("u64").wrapping_mul(FIBONACCI)
+        return (mixed >> (64 - (self.slots.bit_length() - 1))).cast("i64")
 
-    def _round(self, b: FunctionCode, slot: Value) -> Value:
-        return b.wrapping("and", slot, self.slots - 1)
+    def _round(self, b: FunctionCode, slot: Expr) -> Expr:
+        return slot & (self.slots - 1)
 
     def _find(self, program: ModuleBuilder, name: str) -> None:
         with program.function(name, self._parameters(), [I64], internal=True) as b:
             table, key = b.parameters
             home = self._home(b, key)
             with b.loop(0, self.slots) as step:
-                slot = self._round(b, b.wrapping("add", home, step))
-                with b.when(b.negate(b.get(table, "used", slot, proved=True))):
-                    b.give(-1)
-                with b.when(b.eq(b.get(table, "keys", slot, proved=True), key)):
-                    b.give(slot)
-            b.give(-1)
+                slot = self._round(b, home.wrapping_add(step))
+                with b.when(~table.used.unchecked[slot]):
+                    b.ret(-1)
+                with b.when(table.keys.unchecked[slot] == key):
+                    b.ret(slot)
+            b.ret(-1)
 
     def _insert(self, program: ModuleBuilder, name: str) -> None:
         with program.function(name, self._parameters(), [I64, I8], internal=True) as b:
             table, key = b.parameters
             home = self._home(b, key)
             with b.loop(0, self.slots) as step:
-                slot = self._round(b, b.wrapping("add", home, step))
-                with b.when(b.negate(b.get(table, "used", slot, proved=True))):
-                    count = b.get(table, "count")
-                    with b.when(b.ge(count, self.capacity)):
-                        b.give(-1, FULL)
-                    b.put(table, "count", b.wrapping("add", count, 1))
-                    b.put(table, "used", slot, True, proved=True)
-                    b.put(table, "keys", slot, key, proved=True)
+                slot = self._round(b, home.wrapping_add(step))
+                with b.when(~table.used.unchecked[slot]):
+                    count = table.count
+                    with b.when(count >= self.capacity):
+                        b.ret(-1, FULL)
+                    table.count = count.wrapping_add(1)
+                    table.used.unchecked[slot] = True
+                    table.keys.unchecked[slot] = key
                     b.clear(self.value(b, table, slot))
-                    b.give(slot, INSERTED)
-                with b.when(b.eq(b.get(table, "keys", slot, proved=True), key)):
-                    b.give(slot, PRESENT)
-            b.give(-1, FULL)
+                    b.ret(slot, INSERTED)
+                with b.when(table.keys.unchecked[slot] == key):
+                    b.ret(slot, PRESENT)
+            b.ret(-1, FULL)
 
     def _remove(self, program: ModuleBuilder, name: str) -> None:
         with program.function(name, self._parameters(), [I1], internal=True) as b:
             table, key = b.parameters
-            found = self.find(b, table, key)
-            with b.when(b.lt(found, 0)):
-                b.give(False)
-            hole = b.variable(found)
+            first = self.find(b, table, key)
+            with b.when(first < 0):
+                b.ret(False)
+            hole = b.variable(first)
             with b.loop(1, self.slots) as step:
-                slot = self._round(b, b.wrapping("add", found, step))
-                with b.when(b.negate(b.get(table, "used", slot, proved=True))):
-                    b.leave()
-                own = b.get(table, "keys", slot, proved=True)
-                from_home = self._round(b, b.wrapping("sub", slot, self._home(b, own)))
-                from_hole = self._round(b, b.wrapping("sub", slot, b.now(hole)))
-                with b.when(b.ge(from_home, from_hole)):
-                    b.put(table, "keys", b.now(hole), own, proved=True)
-                    b.copy(self.value(b, table, b.now(hole)), self.value(b, table, slot))
-                    b.set(hole, slot)
-            last = b.now(hole)
-            b.put(table, "used", last, False, proved=True)
-            b.put(table, "keys", last, b.const(0, dtype_of(key)), proved=True)
+                slot = self._round(b, first.wrapping_add(step))
+                with b.when(~table.used.unchecked[slot]):
+                    b.break_()
+                own = table.keys.unchecked[slot]
+                from_home = self._round(b, slot.wrapping_sub(self._home(b, own)))
+                from_hole = self._round(b, slot.wrapping_sub(hole.value))
+                with b.when(from_home >= from_hole):
+                    table.keys.unchecked[hole.value] = own
+                    b.copy(self.value(b, table, hole.value), self.value(b, table, slot))
+                    hole.value = slot
+            last = hole.value
+            table.used.unchecked[last] = False
+            table.keys.unchecked[last] = b.const(0, key.dtype)
             b.clear(self.value(b, table, last))
-            b.put(table, "count", b.wrapping("sub", b.get(table, "count"), 1))
-            b.give(True)
+            table.count = table.count.wrapping_sub(1)
+            b.ret(True)

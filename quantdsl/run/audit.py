@@ -13,7 +13,7 @@ from typing import Any
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.engine_run import EngineRun
-from quantdsl.run.options import RunOptions
+from quantdsl.run.options import RunOptions, fills_of
 from quantdsl.run.program import LinkedStrategy
 from runtime.records import define, frozen
 
@@ -86,13 +86,11 @@ def _traced(libc: Any, writer: int, strategy: LinkedStrategy, options: RunOption
 
 def _replayed(libc: Any, strategy: LinkedStrategy, options: RunOptions) -> tuple[int, int, int]:
     replay, meter = EngineRun(strategy, options), _Meter(libc.getpgid)
-    begun = False
-    for events in replay.blocks():
-        if not begun:
-            replay.begin(events)
-            begun = True
+    opened = replay.feed.opened()
+    replay.start(fills_of(options, opened.has_book), opened.begin)
+    for events in opened.blocks:
         for _ in replay.block(events, meter):
-            for _ in replay.desk.collect():
+            for _ in replay.engine.collect():
                 pass
     return meter.faults, meter.switches, meter.calls
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.backends.native import kept
 from compiler.backends.native.link import link_modules
+from compiler.hir.native_expressions import minimum
 from runtime.cache.store import store
 from runtime.records import frozen
 
@@ -57,19 +58,19 @@ def _code() -> kept.StoredModule:
 
 
 def _program() -> "HirModule":
-    from quantdsl.native.build import ModuleBuilder
-    from quantdsl.native.types import U64
+    from compiler.hir.native_build import ModuleBuilder
+    from compiler.hir.native_types import U64
 
     program = ModuleBuilder("clock")
     with program.function("read", {}, [U64]) as b:
-        b.give(b.cycles())
+        b.ret(b.cycles())
     with program.function("least", {}, [U64, U64]) as b:
-        cost, step = b.variable(b.const(2**63, "u64")), b.variable(b.const(2**63, "u64"))
+        cost, step = b.variable(2**63, "u64"), b.variable(2**63, "u64")
         with b.loop(0, READS):
             first = b.cycles()
-            apart = b.wrapping("sub", b.cycles(), first)
-            b.set(cost, b.smaller(b.now(cost), apart))
-            with b.when(b.gt(apart, 0)):
-                b.set(step, b.smaller(b.now(step), apart))
-        b.give(b.now(cost), b.now(step))
+            apart = b.cycles().wrapping_sub(first)
+            cost.value = minimum(cost.value, apart)
+            with b.when(apart > 0):
+                step.value = minimum(step.value, apart)
+        b.ret(cost.value, step.value)
     return program.module

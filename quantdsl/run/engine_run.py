@@ -10,13 +10,14 @@ from attrs import field
 
 from compiler.backends.native.link import RunOutcome
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from quantdsl.metadata import Market
+from quantdsl.readers.decoders import NativeDecoders
 from quantdsl.run.crossed import Crossed
-from quantdsl.run.desk import Desk
+from quantdsl.run.engine_state import EngineState
 from quantdsl.run.failure import halted, of_engine
 from quantdsl.run.log import log_rows
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import LinkedStrategy
-from runtime.extras import PackageMissing
 from runtime.records import define
 from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.batches import DataSource
@@ -38,8 +39,6 @@ class Sink(Protocol):
     def add_log(self, rows: list[LogRow]) -> None: ...
     def checkpoint(self) -> None: ...
     def finish(self, totals: Totals) -> Summary: ...
-    @property
-    def without_pictures(self) -> PackageMissing | None: ...
     def stop(self, reason: str) -> None: ...
 
 
@@ -49,44 +48,30 @@ class EngineRun:
 
     strategy: LinkedStrategy
     options: RunOptions
-    desk: Desk = field(init=False)
+    engine: EngineState = field(init=False)
     feed: Feed = field(init=False)
     failure: Diagnostic | None = field(init=False, default=None)
     events: int = field(init=False, default=0)
     inside: float = field(init=False, default=0.0)
     """Seconds in the engine."""
-    fills: str = field(init=False, default="next")
     crossed: Crossed = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.desk = Desk(self.strategy.facts)
-        market, options = self.strategy.facts.market, self.options
-        listing = Listing(market.name, _size(market.tick), _size(market.lot))
-        sources = [
-            DataSource(one.path, stream, (listing,), one.symbol, dict(one.mapped), one.table) for stream, one in enumerate(options.data)
-        ]
-        window = {name: value for name, value in (("begin", options.begin), ("end", options.end)) if value is not None}
-        self.feed = Feed(sources, Rules(reorder=options.reorder, skip=options.skip, **window))
-        self.crossed = Crossed(sources)
+        self.engine = EngineState(self.strategy.metadata)
+        self.feed = feed_of(self.strategy.metadata.market, self.options)
+        self.crossed = Crossed(self.feed.sources)
 
-    def blocks(self) -> Iterator[Events]:
-        """The data; with its first block it is known how orders fill."""
-        blocks = self.feed.events()
-        first = next(blocks, None)
-        self.fills = self.options.fills or ("touch" if self.feed.has_book else "next")
-        self.desk.set_up(self.options, self.fills)
-        if first is not None:
-            yield first
-            yield from blocks
-
-    def begin(self, first: Events) -> None:
-        """The start of the run, before its first block."""
-        self.call("engine.begin", int(first["ts"][0]))
+    def start(self, fills: str, begin: int | None) -> None:
+        """Before the first block: writes all settings (orders fill as `fills` says) and tells the engine the time of the first event, if
+        there are events."""
+        self.engine.set_up(self.options, fills)
+        if begin is not None:
+            self.call("engine.begin", begin)
 
     def take(self, events: Events, sink: Sink) -> None:
         """A block, its records collected only where there are many, which costs less than few at a time."""
         for _ in self.block(events):
-            if self.desk["out"]["full"]:
+            if self.engine["out"]["full"]:
                 self.collect(sink)
 
     def block(self, events: Events, around: Callable[[bool], Any] = lambda inside: None) -> Iterator[None]:
@@ -104,28 +89,28 @@ class EngineRun:
         function = self.strategy.linked[name]
         started = perf_counter()
         around(True)
-        outcome = function.run([self.desk.memory, self.desk.state, *arguments])
+        outcome = function.run([self.engine.memory, self.engine.state, *arguments])
         around(False)
         self.inside += perf_counter() - started
         if outcome.fault is not None:
             raise ZyntaxError(of_engine(outcome.fault, self.strategy.linked))
-        if outcome.caught is not None and self.failure is None and self.desk["halted"]:
+        if outcome.caught is not None and self.failure is None and self.engine["halted"]:
             files = [source.name for source in self.feed.sources]
-            self.failure = halted(outcome.caught, self.strategy.linked, self.desk, files)
+            self.failure = halted(outcome.caught, self.strategy.linked, self.engine, files)
         return outcome
 
     def collect(self, sink: Sink) -> None:
         """What was recorded and found bad since the last time."""
-        for name, records in self.desk.collect():
+        for name, records in self.engine.collect():
             if name == "latency":
                 records["ns"] = _clock().nanoseconds(records["ns"])
             if name == "crossed":
                 sink.add_bad_rows(self.crossed.rows(records))
             elif name == "log":
-                sink.add_log(log_rows(records, self.strategy.facts))
+                sink.add_log(log_rows(records, self.strategy.metadata))
             else:
                 sink.add(name, records)
-        if lost := self.desk.lost():
+        if lost := self.engine.lost():
             counts = ", ".join(f"{count} {name}" for name, count in lost.items())
             hint = "send fewer orders in one handler"
             message = f"one event made more records than are kept for it: {counts} are lost"
@@ -134,9 +119,19 @@ class EngineRun:
 
     def collect_rows(self, sink: Sink) -> None:
         """Rows that the engine refused, then those that were refused as they were read."""
-        for _, records in self.desk.collect("crossed"):
+        for _, records in self.engine.collect("crossed"):
             sink.add_bad_rows(self.crossed.rows(records))
         sink.add_bad_rows(self.feed.found_bad())
+
+
+def feed_of(market: Market, options: RunOptions) -> Feed:
+    """The data of a run, of which nothing is read yet."""
+    listing = Listing(market.name, _size(market.tick), _size(market.lot))
+    sources = [
+        DataSource(file.path, stream, (listing,), file.symbol, dict(file.mapped), file.table) for stream, file in enumerate(options.data)
+    ]
+    window = {name: value for name, value in (("begin", options.begin), ("end", options.end)) if value is not None}
+    return Feed(sources, NativeDecoders(), Rules(reorder=options.reorder, skip=options.skip, **window))
 
 
 def _clock() -> Any:

@@ -8,7 +8,7 @@ from compiler.backends.native.link import Linked
 from compiler.backends.native.record import HostFault
 from compiler.diagnostics import Diagnostic
 from quantdsl.engine.interface import EVENTS
-from quantdsl.run.desk import Desk
+from quantdsl.run.engine_state import EngineState
 from quantdsl.run.shapes import said
 from runtime.replay.outputs.charts import moment
 
@@ -38,12 +38,12 @@ def of_engine(fault: HostFault, linked: Linked) -> Diagnostic:
     return Diagnostic("0901", f"the engine failed in {fault.function}: {text}")
 
 
-def halted(fault: HostFault, linked: Linked, desk: Desk, files: list[str]) -> Diagnostic:
+def halted(fault: HostFault, linked: Linked, engine: EngineState, files: list[str]) -> Diagnostic:
     """The failure that halted a strategy, with the event that it happened at."""
-    failed: Any = desk["failed"]
+    failed: Any = engine["failed"]
     stream = int(failed["stream"])
     file = files[stream] if stream < len(files) else "the data"
     at = f"in `on {EVENTS[int(failed['handler'])]}`, at {file}: row {int(failed['row'])}, {moment(int(failed['ts']))} UTC"
-    kept = [f"`state {shape.name}` is {said(shape, desk.state, desk.facts.market)}" for shape in desk.facts.state]
+    kept = [f"`state {shape.name}` is {said(shape, engine.state, engine.metadata.market)}" for shape in engine.metadata.state]
     notes = [at, *kept[:SHOWN], *([f"and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else [])]
     return evolve(words(fault, linked), notes=tuple(notes))

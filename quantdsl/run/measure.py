@@ -14,11 +14,12 @@ from attrs import evolve
 
 from compiler.backends.native import kept
 from compiler.backends.native.link import Linked, link_modules
+from compiler.hir.native_expressions import minimum
 from quantdsl.data_faults import told
 from quantdsl.engine.interface import EVENTS, OF_RUNNER
 from quantdsl.run.clock import CycleClock, clock
-from quantdsl.run.engine_run import EngineRun
-from quantdsl.run.options import RunOptions, refused
+from quantdsl.run.engine_run import EngineRun, feed_of
+from quantdsl.run.options import RunOptions, fills_of, refused
 from quantdsl.run.program import LinkedStrategy
 from runtime.cache.store import store
 from runtime.records import frozen
@@ -64,30 +65,52 @@ class MeasuredRun:
 
 def measure(strategy: LinkedStrategy, options: RunOptions, least: int, rounds: int) -> MeasuredRun:
     """Raises ZyntaxError for bad data, or none."""
-    blocks, reading, seconds = _read(strategy, options)
-    if sum(map(len, blocks)) < BLOCK:
+    reading = _read(strategy, options)
+    if len(reading.sample) < BLOCK:
         # what reads is compiled by now
-        blocks, reading, seconds = _read(strategy, options)
-    if not blocks:
+        reading = _read(strategy, options)
+    if not reading.sample.size:
         raise refused("there is nothing to measure: the data has no events")
-    sample = np.concatenate(blocks)
-    events = repeated(sample, least)
+    events = repeated(reading.sample, least)
     plain = evolve(options, fills=reading.fills, sample=0, data=())
     _round(strategy, plain, events[: min(len(events), 1 << 16)])
     means = [_round(strategy, plain, events)[0] * 1e9 / len(events) for _ in range(rounds)]
     handlers = _round(strategy, evolve(plain, sample=64), events)[1]
     batches = _batches(strategy, plain, events)
-    rows = sum(tally.rows for tally in reading.feed.tallies)
-    return MeasuredRun(len(events), len(sample), rows / max(seconds, 1e-9), means, batches, handlers, reading.fills, clock())
+    return MeasuredRun(
+        events=len(events),
+        sample=len(reading.sample),
+        rows_per_second=reading.rows / max(reading.seconds, 1e-9),
+        nanoseconds=means,
+        batches=batches,
+        handlers=handlers,
+        fills=reading.fills,
+        clock=clock(),
+    )
 
 
-def _read(strategy: LinkedStrategy, options: RunOptions) -> tuple[list[Events], EngineRun, float]:
-    """All of the data, and the seconds of the processor that it took."""
-    reading = EngineRun(strategy, options)
+@frozen
+class _Reading:
+    """All events of the data, the rows that they stood in, how orders fill on them, and the seconds of the processor that reading took."""
+
+    sample: Events
+    rows: int
+    fills: str
+    seconds: float
+
+
+def _read(strategy: LinkedStrategy, options: RunOptions) -> _Reading:
+    feed = feed_of(strategy.metadata.market, options)
     started = process_time()
     with told():
-        blocks = list(reading.blocks())
-    return blocks, reading, process_time() - started
+        opened = feed.opened()
+        blocks = list(opened.blocks)
+    return _Reading(
+        sample=np.concatenate([empty(0), *blocks]),
+        rows=sum(tally.rows for tally in feed.tallies),
+        fills=fills_of(options, opened.has_book),
+        seconds=process_time() - started,
+    )
 
 
 def repeated(events: Events, least: int) -> Events:
@@ -108,7 +131,7 @@ def _round(strategy: LinkedStrategy, options: RunOptions, events: Events) -> tup
     started = process_time()
     for first in range(0, len(events), BLOCK):
         for _ in replay.block(events[first : first + BLOCK]):
-            for name, records in replay.desk.collect():
+            for name, records in replay.engine.collect():
                 if name == "latency":
                     found.append(records[["handler", "ns"]].copy())
     seconds = process_time() - started
@@ -118,10 +141,9 @@ def _round(strategy: LinkedStrategy, options: RunOptions, events: Events) -> tup
 
 
 def _prepared(strategy: LinkedStrategy, options: RunOptions, events: Events) -> EngineRun:
+    """`options`: without data, and with a way of filling."""
     replay = EngineRun(strategy, options)
-    for _ in replay.blocks():
-        pass
-    replay.begin(events)
+    replay.start(fills_of(options, has_book=False), int(events["ts"][0]))
     return replay
 
 
@@ -135,9 +157,9 @@ def _batches(strategy: LinkedStrategy, options: RunOptions, events: Events) -> n
     whole = np.ascontiguousarray(events)
     done = number = 0
     while done < len(events):
-        held = [replay.desk.memory, replay.desk.state, whole, len(events), done, cycles, cycles.size, number]
+        held = [replay.engine.memory, replay.engine.state, whole, len(events), done, cycles, cycles.size, number]
         done, number = (int(found) for found in timed["measure.batches"].run(held).results)
-        for _ in replay.desk.collect():
+        for _ in replay.engine.collect():
             pass
     found: npt.NDArray[np.float64] = clock().nanoseconds(cycles[:number]) / BATCH
     return found
@@ -156,31 +178,31 @@ def _timed(strategy: LinkedStrategy) -> Linked:
 
 def _program() -> Any:
     """`measure.batches` runs batches until the engine stops for records: gives how many events are done and how many batches timed."""
+    from compiler.hir.native_build import ModuleBuilder
+    from compiler.hir.native_types import I64 as WORD
     from compiler.hir.types import Array, Pointer
-    from quantdsl.native.build import ModuleBuilder
-    from quantdsl.native.types import I64 as WORD
 
     program, run = ModuleBuilder("measure"), OF_RUNNER["engine.run"]
     program.imported("engine.run", run.whole(), run.results)
     own = {"cycles": Pointer(Array(WORD, None)), "room": WORD, "number": WORD}
     with program.function("measure.batches", {**run.whole(), **own}, [WORD, WORD]) as b:
-        desk, state, events, count, first, cycles, room, before = b.parameters
+        engine, state, events, count, first, cycles, room, before = b.parameters
         at, number = b.variable(first), b.variable(before)
         with b.repeat():
-            begin = b.now(at)
-            with b.when(b.ge(begin, count)):
-                b.leave()
-            end = b.smaller(b.wrapping("add", begin, BATCH), count)
+            begin = at.value
+            with b.when(begin >= count):
+                b.break_()
+            end = minimum(begin.wrapping_add(BATCH), count)
             started = b.cycles()
-            (done,) = b.call("engine.run", desk, state, events, end, begin)
-            took = b.wrapping("sub", b.cycles(), started)
-            b.set(at, done)
-            with b.when(b.lt(done, end)):
-                b.leave()
-            with b.when(b.eq(b.wrapping("sub", end, begin), BATCH)):
-                b.put(b.row(cycles, b.now(number), room), b.cast(took, "i64"))
-                b.set(number, b.wrapping("add", b.now(number), 1))
-        b.give(b.now(at), b.now(number))
+            (done,) = b.call("engine.run", engine, state, events, end, begin)
+            took = b.cycles().wrapping_sub(started)
+            at.value = done
+            with b.when(done < end):
+                b.break_()
+            with b.when(end.wrapping_sub(begin) == BATCH):
+                b.store(b.row(cycles, number.value, room), took.cast("i64"))
+                number.value = number.value.wrapping_add(1)
+        b.ret(at.value, number.value)
     return program.module
 
 

@@ -11,7 +11,7 @@ from compiler.backends.native.link import link_modules
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
-from quantdsl.facts import StrategyFacts
+from quantdsl.metadata import StrategyMetadata
 from quantdsl.run.program import LinkedStrategy
 from runtime.cache.store import CacheStore, store
 from runtime.cpu import load
@@ -69,7 +69,7 @@ def open_source(source: Source, wishes: CompileRequest, sources: Sources, warn: 
     outside = sorted({*program.more["outside"], *engine.more["outside"]})
     unknown = sorted({*program.more["unknown"], *engine.more["unknown"]})
     return LinkedStrategy(
-        source.path, StrategyFacts(**program.more["facts"]), linked, (engine, program), tuple(outside), tuple(unknown), seconds
+        source.path, StrategyMetadata(**program.more["metadata"]), linked, (engine, program), tuple(outside), tuple(unknown), seconds
     )
 
 
@@ -91,8 +91,8 @@ def checked_program(source: Source, wishes: CompileRequest, sources: Sources) ->
     return found
 
 
-def elaborated(source: Source, wishes: CompileRequest, sources: Sources, warn: Warn, doing: Doing) -> "tuple[HirModule, StrategyFacts]":
-    """The strategy as HIR, with its facts. Raises ZyntaxError."""
+def elaborated(source: Source, wishes: CompileRequest, sources: Sources, warn: Warn, doing: Doing) -> "tuple[HirModule, StrategyMetadata]":
+    """The strategy as HIR, with its metadata. Raises ZyntaxError."""
     from compiler.hir.module import OptimizationLevel
     from quantdsl.critical.measure import examine
     from quantdsl.elaborate.strategies import elaborate_strategy
@@ -102,12 +102,12 @@ def elaborated(source: Source, wishes: CompileRequest, sources: Sources, warn: W
     for warning in checked.diagnostics.warnings:
         warn(warning)
     doing("writing HIR")
-    module, facts = elaborate_strategy(checked, wishes.strategy, source)
+    module, metadata = elaborate_strategy(checked, wishes.strategy, source)
     examined = examine(checked, module, sources, OptimizationLevel(wishes.level)).diagnostics
     examined.raise_errors(wishes.strict)
     for warning in examined.warnings:
         warn(warning)
-    return module, facts
+    return module, metadata
 
 
 def _compiled(
@@ -131,11 +131,11 @@ def _compiled(
     _load_compiler()
     seconds["loading the compiler"] = perf_counter() - started
     started = perf_counter()
-    module, facts = elaborated(source, wishes, sources, told, doing)
+    module, metadata = elaborated(source, wishes, sources, told, doing)
     seconds["to HIR"] = perf_counter() - started
     doing("compiling")
     started = perf_counter()
-    made = _kept(None if warned else cache, key, module, wishes.level, {"facts": facts.plain()})
+    made = _kept(None if warned else cache, key, module, wishes.level, {"metadata": metadata.plain()})
     seconds["to machine code"] = perf_counter() - started
     return made
 

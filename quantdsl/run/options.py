@@ -55,6 +55,11 @@ class RunOptions:
     checkpoint_every: float = 2.0
 
 
+def fills_of(options: RunOptions, has_book: bool) -> str:
+    """How orders fill: as the options say, else by the data."""
+    return options.fills or ("touch" if has_book else "next")
+
+
 def refused(message: str, hint: str | None = None) -> ZyntaxError:
     return ZyntaxError(Diagnostic("0505", message, hint=hint))
 

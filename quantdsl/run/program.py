@@ -1,9 +1,9 @@
-"""A strategy ready to run: its facts, and its code linked with the engine's."""
+"""A strategy ready to run: its metadata, and its code linked with the engine's."""
 
 from collections.abc import Sequence
 
 from compiler.backends.native.link import Linked, ObjectModule
-from quantdsl.facts import StrategyFacts
+from quantdsl.metadata import StrategyMetadata
 from runtime.records import frozen
 
 
@@ -13,7 +13,7 @@ class LinkedStrategy:
     are linked with, and `unknown` those among them that do more than compute and copy; `seconds`: what each stage of making it took."""
 
     path: str
-    facts: StrategyFacts
+    metadata: StrategyMetadata
     linked: Linked
     modules: Sequence[ObjectModule]
     outside: tuple[str, ...]

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from quantdsl.facts import Market, StateShape
+from quantdsl.metadata import Market, StateShape
 from runtime.replay.grids import GridStep
 from runtime.replay.outputs.charts import moment
 

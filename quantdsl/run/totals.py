@@ -9,6 +9,7 @@ from typing import Any
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import KILLED, REDUCING
+from quantdsl.metadata import StrategyMetadata
 from quantdsl.run.audit import Audit
 from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.machine import machine
@@ -28,30 +29,45 @@ LOSS, FAILURE = -1, -2
 
 
 def run_of(strategy: LinkedStrategy, options: RunOptions) -> RunDescription:
-    """What the outputs are of. How orders fill is written into its settings once it is known."""
-    facts = strategy.facts
-    market = facts.market
-    traded = TradedInstrument(market.name, GridStep(*market.tick), GridStep(*market.lot), market.currency, market.scale)
-    settings: dict[str, Any] = {
-        **facts.parameters,
-        "strategy": facts.strategy,
-        "fills": options.fills,
+    """What the outputs are of, as far as it is known before anything is read."""
+    metadata = strategy.metadata
+    market = metadata.market
+    return RunDescription(
+        program=strategy.path,
+        instruments=[
+            TradedInstrument(
+                name=market.name, tick=GridStep(*market.tick), lot=GridStep(*market.lot), currency=market.currency, scale=market.scale
+            )
+        ],
+        data=[str(file.path) if file.symbol is None else f"{file.symbol}={file.path}" for file in options.data],
+        handlers=EVENTS,
+        target_ns=metadata.target_ns,
+        remark=f"No risk block: {metadata.no_risk}" if metadata.no_risk is not None else "",
+        logs=bool(metadata.logs),
+    )
+
+
+def settings_of(metadata: StrategyMetadata, options: RunOptions, fills: str) -> dict[str, Any]:
+    """What decides a run beside its program and its data. `fills`: how orders fill."""
+    return {
+        **metadata.parameters,
+        "strategy": metadata.strategy,
+        "fills": fills,
         "latency_ns": f"{options.out}/{options.back}",
         "on_bad": "skip" if options.skip else "stop",
         "on_cross": "trim" if options.trim else "refuse",
         **({"reorder_ns": options.reorder} if options.reorder else {}),
         **{name: iso(ns) for name, ns in (("from", options.begin), ("to", options.end)) if ns is not None},
     }
-    names = [str(one.path) if one.symbol is None else f"{one.symbol}={one.path}" for one in options.data]
-    remark = f"No risk block: {facts.no_risk}" if facts.no_risk is not None else ""
-    return RunDescription(strategy.path, [traded], names, settings, EVENTS, facts.target_ns, remark, bool(facts.logs))
 
 
-def totals_of(replay: EngineRun, audit: Audit | None, not_pinned: str | None, seconds: float) -> Totals:
+def totals_of(
+    replay: EngineRun, settings: Mapping[str, Any], audit: Audit | None, not_pinned: str | None, seconds: float
+) -> Totals:
     """At the end of a run; `not_pinned` is why the thread isn't on the core that the program asks for. Raises ZyntaxError where the run's
     money doesn't add up, which is a fault of the engine."""
-    desk, tallies, facts = replay.desk, replay.feed.tallies, replay.strategy.facts
-    crossed, book = replay.crossed.count, desk["book"]
+    engine, tallies, metadata = replay.engine, replay.feed.tallies, replay.strategy.metadata
+    crossed, book = replay.crossed.count, engine["book"]
     used, bad = sum(tally.used for tally in tallies) - crossed, sum(tally.bad for tally in tallies) + crossed
     reasons = sum((tally.reasons for tally in tallies), Counter({Why.CROSSED: crossed}))
     more = {
@@ -59,36 +75,37 @@ def totals_of(replay: EngineRun, audit: Audit | None, not_pinned: str | None, se
         "rows_left_out": sum(tally.left_out for tally in tallies),
         "events": replay.events,
         "identity": _identity(replay),
-        "trading": "killed" if desk["trading"] == KILLED else "reducing" if desk["trading"] == REDUCING else "active",
+        "trading": "killed" if engine["trading"] == KILLED else "reducing" if engine["trading"] == REDUCING else "active",
         "books_refused": int(book["crossed"]),
         "books_left_out": int(book["left_out"]),
         "gaps": dict(sorted(sum((tally.gaps for tally in tallies), Counter[str]()).items())),
         "adds_refused": _by_name(ADDS, book["adds_refused"]),
         "unknown_orders": _by_name(EVENTS_OF_ORDERS, book["unknown"]),
-        "illegal_transitions": int(desk["illegal"]),
-        "counted": _counted(desk["reject_counts"]),
-        "log_dropped": desk.dropped,
+        "illegal_transitions": int(engine["illegal"]),
+        "counted": _counted(engine["reject_counts"]),
+        "log_dropped": engine.dropped,
         "outside_calls": _outside(replay.strategy, audit),
     }
     return Totals(
-        used + bad,
-        used,
-        bad,
-        int(desk["submitted"]),
-        _halted(replay),
-        {**machine(), **_times(replay, seconds)},
-        {facts.market.currency: int(desk["position"]["max_drawdown"])},
-        more,
-        _timing(replay, not_pinned),
+        settings=settings,
+        rows_in=used + bad,
+        rows_used=used,
+        rows_bad=bad,
+        submitted=int(engine["submitted"]),
+        halted=_halted(replay),
+        machine={**machine(), **_times(replay, seconds)},
+        drawdowns={metadata.market.currency: int(engine["position"]["max_drawdown"])},
+        more=more,
+        timing=_timing(replay, not_pinned),
     )
 
 
 def _identity(replay: EngineRun) -> dict[str, Decimal]:
     """Realised and unrealised profit are what was paid and what is held; to the last unit."""
-    position, market = replay.desk["position"], replay.strategy.facts.market
+    position, market = replay.engine["position"], replay.strategy.metadata.market
     realized, unrealized, cost, qty = (int(position[name]) for name in ("realized", "unrealized", "cost", "qty"))
-    cash, mark2 = int(replay.desk["account"]["cash"]), replay.desk.optional("mark2", replay.desk["account"])
-    value = cost + unrealized if mark2 is None else round(Fraction(qty * mark2 * market.point, 2))
+    cash, mark2 = int(replay.engine["account"]["cash"]), replay.engine.optional("mark2", replay.engine["account"])
+    value = cost + unrealized if mark2 is None else round(Fraction(qty * mark2 * market.tick_value, 2))
     if realized + unrealized != cash + value:
         raise ZyntaxError(
             Diagnostic("0901", f"the money of the run doesn't add up: {realized} + {unrealized} is not {cash} + {value} units")
@@ -101,12 +118,12 @@ def _by_name(names: Sequence[str], counts: Any) -> dict[str, int]:
 
 
 def _halted(replay: EngineRun) -> str | None:
-    killed = int(replay.desk["killed_by"])
+    killed = int(replay.engine["killed_by"])
     if killed == FAILURE:
         return replay.failure.message if replay.failure is not None else "a checked failure"
     if killed == LOSS:
         return "its risk block's limit of losses"
-    return f"kill: {replay.strategy.facts.kill_texts[killed - 1]}" if killed > 0 else None
+    return f"kill: {replay.strategy.metadata.kill_texts[killed - 1]}" if killed > 0 else None
 
 
 def _counted(counts: Any) -> dict[str, int]:
@@ -147,7 +164,7 @@ def _timing(replay: EngineRun, not_pinned: str | None) -> Mapping[str, Any]:
         return {}
     from quantdsl.run.clock import clock
 
-    found, core = clock(), replay.strategy.facts.affinity
+    found, core = clock(), replay.strategy.metadata.affinity
     return {
         **({"core": core if not_pinned is None else None, "not_pinned": not_pinned} if core is not None else {}),
         "one_event_in": replay.options.sample,

@@ -36,8 +36,8 @@ class SourceFile(NamedTuple):
 
 def source_files(root: Path, packages: Iterable[str] = PACKAGES, endings: tuple[str, ...] = ENDINGS) -> list[SourceFile]:
     """The files of the packages that lie in `root`, by name."""
-    found = [file for package in packages for file in _files(str(root / package), package, endings)]
-    return sorted(found)
+    files = [file for package in packages for file in _files(str(root / package), package, endings)]
+    return sorted(files)
 
 
 def _files(folder: str, name: str, endings: tuple[str, ...]) -> Iterator[SourceFile]:

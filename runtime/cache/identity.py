@@ -66,8 +66,8 @@ def remembered_hash(files: Sequence[SourceFile], now: int | None = None) -> str:
     entry = cache.get(name) if cache is not None else None
     if entry is not None and isinstance(entry[0], str):
         return entry[0]
-    found = hash_of(files)
+    digest = hash_of(files)
     settled = max((file.changed for file in files), default=0) + _SETTLED < (time.time_ns() if now is None else now)
     if cache is not None and settled:  # else a change right now could leave the times as they are
-        cache.put(name, found, b"")
-    return found
+        cache.put(name, digest, b"")
+    return digest

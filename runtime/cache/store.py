@@ -53,8 +53,8 @@ class CacheStore:
         if stranger:
             self._note(f"{path} belongs to another user, whose code isn't run")
             return None
-        found = _unpacked(held, key)
-        if found is None:
+        entry = _unpacked(held, key)
+        if entry is None:
             self._note(f"{path} is damaged: its code is made again")
             with contextlib.suppress(OSError):  # of a folder that is only read from
                 Path(path).unlink(missing_ok=True)
@@ -62,7 +62,7 @@ class CacheStore:
         if time.time() - about.st_mtime > _LATELY:
             with contextlib.suppress(OSError):  # of a folder that is only read from
                 os.utime(path)
-        return found
+        return entry
 
     def put(self, key: str, head: Any, code: bytes) -> None:
         """Keep an entry, and drop old ones where there are too many."""
@@ -113,11 +113,11 @@ def _folder(user: str) -> Path:
 
 def key_of(parts: Iterable[str | bytes]) -> str:
     """The name of what is made of these parts, in this order."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         held = part.encode() if isinstance(part, str) else part
-        made.update(struct.pack("<Q", len(held)) + held)
-    return made.hexdigest()
+        digest.update(struct.pack("<Q", len(held)) + held)
+    return digest.hexdigest()
 
 
 def _packed(head: Any, code: bytes, key: str) -> bytes:

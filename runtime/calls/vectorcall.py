@@ -74,10 +74,10 @@ def vectorcall_type(base: type) -> tuple[type, dict[str, int]]:
     specification = _TypeSpecification(name, start + 8 * len(offsets), 0, _HAS_VECTORCALL, slots)
     make = ctypes.pythonapi.PyType_FromSpecWithBases
     make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object)
-    made: type = make(ctypes.addressof(specification), (base,))
+    type_: type = make(ctypes.addressof(specification), (base,))
     # Python 3.11 keeps the address of the name and of the members' names
     _KEPT.append((name, members))
-    return made, offsets
+    return type_, offsets
 
 
 _KEPT: list[object] = []

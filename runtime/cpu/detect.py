@@ -41,7 +41,7 @@ def cores() -> int:
 @cache
 def caches() -> dict[str, int]:
     """Bytes of the caches that a core sees, by name: `L1d`, `L1i`, `L2`, `L3`; nothing where the system doesn't tell."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
@@ -49,8 +49,8 @@ def caches() -> dict[str, int]:
             continue
         unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)
         if size.rstrip("KM").isdigit():
-            found[f"L{level}" + {"Data": "d", "Instruction": "i"}.get(kind, "")] = int(size.rstrip("KM")) * unit
-    return found
+            sizes[f"L{level}" + {"Data": "d", "Instruction": "i"}.get(kind, "")] = int(size.rstrip("KM")) * unit
+    return sizes
 
 
 def describe() -> list[str]:

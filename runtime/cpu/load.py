@@ -68,8 +68,8 @@ def machine(of: CodeTarget) -> Any:
         _initialise()
     else:
         _initialise_all()
-    made = binding.Target.from_triple(of.triple)
-    return made.create_target_machine(cpu=of.cpu, features=of.features, opt=of.level, reloc="pic", codemodel="default", jit=True)
+    target = binding.Target.from_triple(of.triple)
+    return target.create_target_machine(cpu=of.cpu, features=of.features, opt=of.level, reloc="pic", codemodel="default", jit=True)
 
 
 @cache
@@ -105,10 +105,6 @@ class CompiledModule:
                 self._object = bytes(machine(self.target).emit_object(module))
                 self.timings["generate"] = time.perf_counter() - started
             return self._object
-
-    def use(self, code: bytes) -> None:
-        """Takes code that was made of this text before."""
-        self._object = code
 
     def _parse(self) -> Any:
         from llvmlite import binding
@@ -175,11 +171,11 @@ def needed(code: bytes) -> frozenset[str]:
 
     sections = {s.name(): s.data() for s in binding.ObjectFileRef.from_data(code).sections()}
     names = sections[b".strtab"]
-    found: set[str] = set()
+    libraries: set[str] = set()
     for name, _, _, section, _, _ in struct.iter_unpack("<IBBHQQ", sections[b".symtab"]):
         if name and section == 0:
-            found.add(names[name : names.index(b"\0", name)].decode())
-    return frozenset(found)
+            libraries.add(names[name : names.index(b"\0", name)].decode())
+    return frozenset(libraries)
 
 
 def is_loaded(name: str) -> bool:

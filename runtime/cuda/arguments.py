@@ -20,6 +20,10 @@ class LaunchParameter:
     size: int
     alignment: int
 
+    def packed(self, value: Any) -> bytes:
+        """Raises one of `Arguments.FAULTS` for a value that doesn't fit."""
+        return struct.pack(f"<{self.code}", bfloat16_bits(value) if self.name == "bf16" else value)
+
 
 _SCALARS = {
     "pointer": "Q",
@@ -89,7 +93,7 @@ class Arguments:
             return TypeError(f"the kernel takes {len(self.parameters)} arguments, not {len(values)}")
         for index, (each, value) in enumerate(zip(self.parameters, values, strict=True)):
             try:
-                struct.pack(f"<{each.code}", bfloat16_bits(value) if each.name == "bf16" else value)
+                each.packed(value)
             except (struct.error, OverflowError, TypeError):
                 shown = repr(value)
                 text = f"argument {index} of the kernel is {each.name}, and {shown if len(shown) <= 60 else type(value).__name__} is not"
@@ -117,8 +121,8 @@ def _layout(parameters: Sequence[LaunchParameter]) -> tuple[str, list[int], int]
 
 def _with_bfloats(values: Sequence[Any], places: Sequence[int]) -> list[Any]:
     changed = list(values)
-    for place in places:
-        changed[place] = bfloat16_bits(changed[place])
+    for position in places:
+        changed[position] = bfloat16_bits(changed[position])
     return changed
 
 

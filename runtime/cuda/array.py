@@ -8,8 +8,8 @@ from runtime.cuda.device import CudaDevice
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.stream import LEGACY, Stream, foreign_stream
 from runtime.dlpack import CUDA, Description, make_capsule
+from runtime.element_types import DTYPES
 from runtime.overlap import elements_at, overlaps_itself, share_memory
-from runtime.tensor import DTYPES
 
 BFLOAT = "<V2"
 """How bfloat16 is written in an array interface, which has no name for it; PyTorch writes the same."""
@@ -80,10 +80,10 @@ class DeviceArray:
     @property
     def layout(self) -> "Layout":
         """The device's number, elements, extents, and strides unless the elements lie in C order without gaps."""
-        found = self._layout
-        if found is None:
-            found = self._layout = _layout(self.stream.device.ordinal, self.dtype, self.shape, self.strides)
-        return found
+        layout = self._layout
+        if layout is None:
+            layout = self._layout = _layout(self.stream.device.ordinal, self.dtype, self.shape, self.strides)
+        return layout
 
     @property
     def size(self) -> int:
@@ -112,8 +112,8 @@ class DeviceArray:
         if self.size == 0:
             return 0, 0
         reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
-        low = sum(min(0, one) for one in reach)
-        return low, sum(max(0, one) for one in reach) - low + 1
+        low = sum(min(0, stretch) for stretch in reach)
+        return low, sum(max(0, stretch) for stretch in reach) - low + 1
 
     def shares_memory(self, other: "DeviceArray") -> bool:
         """Whether a byte of one's elements is a byte of the other's."""

@@ -10,7 +10,8 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.host import extent, host_memory
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.stream import Stream
-from runtime.tensor import DTYPES, dtype_name
+from runtime.element_types import DTYPES
+from runtime.tensor import dtype_name
 
 Array = npt.NDArray[Any]
 OnDevice = DeviceBuffer | DeviceArray
@@ -137,9 +138,9 @@ def size_of(memory: OnDevice) -> int:
     return memory.bytes
 
 
-def _require(array: Array, room: int, what: str) -> None:
+def _require(array: Array, room: int, side: str) -> None:
     if not array.flags.c_contiguous:
-        raise ValueError(f"the {what} of a copy is contiguous; this array is not")
+        raise ValueError(f"the {side} of a copy is contiguous; this array is not")
     if array.nbytes > room:
         raise ValueError(f"{array.nbytes} bytes are more than the {room} on the device")
 

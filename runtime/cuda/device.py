@@ -29,8 +29,8 @@ class CudaDevice:
 
     def __init__(self, driver: Driver, ordinal: int = 0) -> None:
         if not 0 <= ordinal < driver.device_count:
-            here = "1 device" if driver.device_count == 1 else f"{driver.device_count} devices"
-            raise CudaUnavailable(f"there is no device cuda:{ordinal}; this machine has {here}")
+            present = "1 device" if driver.device_count == 1 else f"{driver.device_count} devices"
+            raise CudaUnavailable(f"there is no device cuda:{ordinal}; this machine has {present}")
         self.driver = driver
         self.api = driver.api
         self.ordinal = ordinal

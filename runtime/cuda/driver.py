@@ -4,6 +4,7 @@ one check. What the calls are for is said in the files beside this one."""
 import ctypes
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -15,10 +16,11 @@ _LOCK = forks.lock()
 
 
 class Driver:
-    """The driver's calls. `api` has them by their C names and gives `(result, value...)`, as `cuda.bindings.driver` does."""
+    """The driver's calls. `api` has them by their C names and gives `(result, value...)`, as `cuda.bindings.driver` does; `library` has
+    them as C does, the one that is loaded where it isn't given."""
 
-    def __init__(self, api: Any) -> None:
-        self.api = api
+    def __init__(self, api: Any, library: Any = None) -> None:
+        self.api, self._library = api, library
         self.process = os.getpid()
         self.call("cuInit", 0)
         self.device_count = int(self.call("cuDeviceGetCount"))
@@ -31,6 +33,14 @@ class Driver:
         if result[0]:
             raise self.error(name, result[0], context)
         return result[1] if len(result) == 2 else result[1:] or None
+
+    def addresses(self, names: Sequence[str]) -> dict[str, int] | None:
+        """Where C's calls lie, for machine code; None where one of them isn't to be found."""
+        try:
+            library = self._library or ctypes.CDLL("libcuda.so.1")
+            return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names}
+        except (OSError, AttributeError):
+            return None
 
     def failure(self, code: Any) -> Failure:
         return describe(self.api, code)
@@ -48,11 +58,11 @@ class _State:
 def driver() -> Driver:
     """The driver, initialised. Raises CudaUnavailable, for the same reason each time."""
     with _LOCK:
-        found = _State.driver
-        if found is not None:
-            if found.process != os.getpid():
+        opened = _State.driver
+        if opened is not None:
+            if opened.process != os.getpid():
                 raise CudaUnavailable(FORKED)
-            return found
+            return opened
         if _State.refusal is None:
             try:
                 _State.driver = open_driver()
@@ -69,7 +79,7 @@ def open_driver(package: str = "cuda.bindings.driver") -> Driver:
     except ImportError as missing:
         raise CudaUnavailable(f"the package `cuda-bindings` can't be imported ({missing}): {install('compute')}") from None
     try:
-        found = Driver(api)
+        opened = Driver(api)
     except CudaError as error:
         raise CudaUnavailable(f"the CUDA driver can't be initialised: {error.message} ({error.name}, {error.code})") from None
     except RuntimeError as missing:
@@ -77,9 +87,9 @@ def open_driver(package: str = "cuda.bindings.driver") -> Driver:
         known = type(missing).__name__ == "DynamicLibNotFoundError"
         detail = "" if known else f" ({str(missing).splitlines()[0]})"
         raise CudaUnavailable(f"this machine has no NVIDIA driver{detail}") from None
-    if found.device_count == 0:
+    if opened.device_count == 0:
         raise CudaUnavailable("the CUDA driver finds no device")
-    return found
+    return opened
 
 
 def gpu_available() -> bool:

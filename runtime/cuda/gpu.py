@@ -46,13 +46,13 @@ class Gpu:
     def zeros(self, size: int, stream: Stream) -> DeviceBuffer:
         """Memory of zeros for work on a stream that leaves it so: the same again and again, as that work is done in order."""
         key = (stream.number, threading.get_ident() if stream.number == PER_THREAD else 0)
-        found = self._zeros.get(key)
-        if found is None or found.size < size:
-            found = self.allocate(max(size, LEAST_ZEROS), stream)
-            fill(found, 0, stream)
+        block = self._zeros.get(key)
+        if block is None or block.size < size:
+            block = self.allocate(max(size, LEAST_ZEROS), stream)
+            fill(block, 0, stream)
             if stream.recording is None:
-                self._zeros[key] = found
-        return found
+                self._zeros[key] = block
+        return block
 
     def synchronize(self) -> None:
         """Wait for all work of blocks: it is on `stream`, or on those of other libraries that last."""
@@ -71,10 +71,10 @@ def gpu(ordinal: int = 0) -> Gpu:
     known = _OPEN.get(ordinal)
     if known is not None and known.device.driver.process == os.getpid():
         return known
-    found = driver()
+    opened = driver()
     with _LOCK:
         if ordinal not in _OPEN:
-            _OPEN[ordinal] = open_gpu(found, ordinal)
+            _OPEN[ordinal] = open_gpu(opened, ordinal)
         return _OPEN[ordinal]
 
 

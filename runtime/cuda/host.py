@@ -89,9 +89,9 @@ class PinnedPool:
     def _block(self, size: int) -> PinnedBlock:
         with self._lock:
             self._collect()
-            kept = self._idle.get(size)
-            if kept:
-                pointer = kept.pop()
+            idle = self._idle.get(size)
+            if idle:
+                pointer = idle.pop()
                 self.idle_bytes -= size
             else:
                 pointer = self._fresh(size)
@@ -147,10 +147,10 @@ class PinnedPool:
             self._release(self.keep)
 
     def _release(self, keep: int) -> None:
-        for size, kept in sorted(self._idle.items(), reverse=True):
-            while kept and self.idle_bytes > keep and self.device.lost is None:
-                self.device.call("cuMemFreeHost", kept[-1])
-                kept.pop()
+        for size, idle in sorted(self._idle.items(), reverse=True):
+            while idle and self.idle_bytes > keep and self.device.lost is None:
+                self.device.call("cuMemFreeHost", idle[-1])
+                idle.pop()
                 self.idle_bytes -= size
 
 

@@ -13,7 +13,8 @@ from runtime.cuda.gpu import gpu
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import LEGACY, Stream, foreign_stream
 from runtime.dlpack import ON_DEVICE, TakenTensor, capsule_of
-from runtime.tensor import DTYPES, Array, dtype_name
+from runtime.element_types import DTYPES
+from runtime.tensor import Array, dtype_name
 
 
 def import_array(source: Any, stream: Stream) -> DeviceArray:
@@ -33,9 +34,9 @@ def import_dlpack(source: Any, stream: Stream) -> DeviceArray:
         raise ValueError("the array does not lie on a CUDA device")
     _require_device(stream.device, ordinal)
     taken = TakenTensor(capsule_of(source, stream=stream.number))
-    found = taken.description
+    description = taken.description
     owner = BorrowedMemory(stream.device, taken, stream)
-    return DeviceArray(owner, found.pointer, found.shape, found.dtype, stream, found.strides, found.read_only)
+    return DeviceArray(owner, description.pointer, description.shape, description.dtype, stream, description.strides, description.read_only)
 
 
 def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:

@@ -208,12 +208,12 @@ class CheckedLaunch:
 
     def _attributes(self) -> list[Any]:
         api = self.device.api
-        found: list[Any] = []
+        attributes: list[Any] = []
 
         def value(name: str) -> Any:
-            found.append(api.CUlaunchAttribute())
-            found[-1].id = getattr(api.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
-            return found[-1].value
+            attributes.append(api.CUlaunchAttribute())
+            attributes[-1].id = getattr(api.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+            return attributes[-1].value
 
         if self.cluster is not None:
             dim = value("CLUSTER_DIMENSION").clusterDim
@@ -222,7 +222,7 @@ class CheckedLaunch:
             value("COOPERATIVE").cooperative = 1
         if self.early:
             value("PROGRAMMATIC_STREAM_SERIALIZATION").programmaticStreamSerializationAllowed = 1
-        return found
+        return attributes
 
     def _described(self) -> str:
         shared = f", {self.shared} bytes of dynamic shared memory" if self.shared else ""
@@ -248,17 +248,17 @@ class BoundLaunch:
         self.plan.launch_packed(stream, self._address, self.values)
 
 
-def _shape(extents: Sequence[int], what: str, least: int = 1) -> Shape:
+def _shape(extents: Sequence[int], kind: str, least: int = 1) -> Shape:
     """One to three extents as three."""
     given = tuple(int(extent) for extent in extents)
     if not 1 <= len(given) <= 3 or any(extent < least for extent in given):
-        raise CudaRefused(f"{given} is no shape of a {what}")
+        raise CudaRefused(f"{given} is no shape of a {kind}")
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
 
 
-def _check_dimensions(shape: Shape, most: Shape, what: str, site: str) -> None:
+def _check_dimensions(shape: Shape, most: Shape, kind: str, site: str) -> None:
     for axis, extent, limit in zip("xyz", shape, most, strict=True):
         if extent > limit:
-            short = "threads" if what == "block" else ""
-            raise CudaRefused(f"the {what} of {site} has {extent} in {axis}; the device allows {limit}", short)
+            short = "threads" if kind == "block" else ""
+            raise CudaRefused(f"the {kind} of {site} has {extent} in {axis}; the device allows {limit}", short)

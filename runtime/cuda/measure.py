@@ -36,28 +36,28 @@ def microseconds(act: Callable[[], Any], calls: int, after: Callable[[], Any], r
     return round(statistics.median(times), 3)
 
 
-def gigabytes(found: Gpu, act: Callable[[], Any], size: int, runs: int = RUNS) -> float:
+def gigabytes(device: Gpu, act: Callable[[], Any], size: int, runs: int = RUNS) -> float:
     """Bytes a nanosecond between two events, the best of several."""
     best = 0.0
     for _ in range(runs):
-        start = found.stream.record(timing=True)
+        start = device.stream.record(timing=True)
         act()
-        end = found.stream.record(timing=True)
+        end = device.stream.record(timing=True)
         end.synchronize()
         best = max(best, size / end.milliseconds_since(start) / 1e6)
     return round(best, 1)
 
 
-def launches(found: Gpu, calls: int = 500) -> dict[str, float]:
+def launches(device: Gpu, calls: int = 500) -> dict[str, float]:
     """Microseconds of the host for a kernel with four arguments: one after the other, with waiting, in graphs; and of what a launch
     takes besides."""
-    stream = found.stream
-    nothing = found.modules.load(NOTHING).kernel("nothing")
+    stream = device.stream
+    nothing = device.modules.load(NOTHING).kernel("nothing")
     plan = CheckedLaunch(nothing, ("pointer", "pointer", "f32", "i64"), (1,), (32,))
-    a, b = found.allocate(1024), found.allocate(1024)
+    a, b = device.allocate(1024), device.allocate(1024)
     values = (a, b, 1.0, 5)
     launch, bound = plan.launch, plan.bind(*values)
-    wait, driver = stream.synchronize, found.device.api.cuLaunchKernel
+    wait, driver = stream.synchronize, device.device.api.cuLaunchKernel
     raw = (nothing.handle, 1, 1, 1, 32, 1, 1, 0, stream.handle, plan.arguments.address, 0)
 
     def round_trip() -> None:
@@ -80,16 +80,16 @@ def launches(found: Gpu, calls: int = 500) -> dict[str, float]:
         "driver's launch alone": microseconds(lambda: driver(*raw), calls, wait),
         "graph of 100 launches, host time a launch": round(microseconds(lambda: graph(stream), few, wait) / LAUNCHES_OF_GRAPH, 3),
         "graph of 100 launches, with waiting, a launch": round(microseconds(replay, few, wait) / LAUNCHES_OF_GRAPH, 3),
-        "cached module load": microseconds(lambda: found.modules.load(NOTHING), 10 * calls, wait),
+        "cached module load": microseconds(lambda: device.modules.load(NOTHING), 10 * calls, wait),
         "event record": microseconds(lambda: stream.record(), calls, wait),
         "synchronize, nothing to do": microseconds(wait, 4 * calls, wait),
         "argument change in a graph": microseconds(lambda: graph.change(LAUNCHES_OF_GRAPH // 2, values), calls, wait),
     }
 
 
-def allocations(found: Gpu, calls: int = 5000) -> dict[str, float]:
+def allocations(opened: Gpu, calls: int = 5000) -> dict[str, float]:
     """Microseconds of the host to take device memory and give it back: from the pool, and from the driver."""
-    stream, pool, device = found.stream, found.pool, found.device
+    stream, pool, device = opened.stream, opened.pool, opened.device
 
     def from_driver() -> None:
         device.call("cuMemFreeAsync", device.call("cuMemAllocAsync", 4096, stream.handle), stream.handle)

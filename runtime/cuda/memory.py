@@ -128,14 +128,15 @@ class Pool:
         if shelf is None:
             if size <= 0:
                 return DeviceBuffer(None, 0, 0, stream)
-            shelf = self._shelf_for(size, stream)
+            shelf = self.shelf_for(size, stream)
         try:
             pointer = shelf.idle.pop()
         except IndexError:
             pointer = self._fetch(shelf, size, stream)
         return DeviceBuffer(shelf, pointer, size, stream)
 
-    def _shelf_for(self, size: int, stream: Stream) -> Shelf:
+    def shelf_for(self, size: int, stream: Stream) -> Shelf:
+        """Where blocks of this size lie that are idle for work on a stream: it stays the same."""
         if stream.device.ordinal != self.device.ordinal:
             raise ValueError(f"memory of cuda:{self.device.ordinal} is allocated for its own streams, not cuda:{stream.device.ordinal}'s")
         block = block_size(size)

@@ -28,13 +28,13 @@ class Modules:
 
     def load(self, image: bytes | str, name: str = "") -> "CudaModule":
         """The module of a cubin (bytes) or of PTX (bytes or text). A second load of the same content is a look-up."""
-        found = self._loaded.get(image)
-        if found is None:
+        module = self._loaded.get(image)
+        if module is None:
             with self._lock:
-                found = self._loaded.get(image)
-                if found is None:
-                    found = self._loaded[image] = CudaModule(self.device, image, name)
-        return found
+                module = self._loaded.get(image)
+                if module is None:
+                    module = self._loaded[image] = CudaModule(self.device, image, name)
+        return module
 
     def clear(self) -> None:
         """Unload all. No kernel of theirs may be used afterwards."""
@@ -68,10 +68,10 @@ class CudaModule:
 
     def kernel(self, name: str) -> "CudaKernel":
         """A kernel by the name it has in the image."""
-        found = self._kernels.get(name)
-        if found is None:
-            found = self._kernels.setdefault(name, CudaKernel(self, name))
-        return found
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            kernel = self._kernels.setdefault(name, CudaKernel(self, name))
+        return kernel
 
     def unload(self) -> None:
         self._kernels.clear()

@@ -11,7 +11,9 @@ from runtime.cuda.device import CudaDevice
 from runtime.cuda.gpu import Gpu, gpu
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import LEGACY, Stream, foreign_stream
-from runtime.tensor import NAMES
+from runtime.dlpack import ExchangeFunctions, exchange_functions
+from runtime.element_types import NAMES
+from runtime.records import frozen
 
 Read = Callable[[Any], OnGpu | None]
 Glance = Callable[[Any], tuple[Hashable, int] | None]
@@ -22,6 +24,18 @@ READERS: dict[type, Read] = {}
 GLANCES: dict[type, Glance] = {}
 """What reading an array of a class looks at, the current stream included, and the array's address; None for what is out of the ordinary
 or changes. Arrays of which the former is the same are read alike."""
+
+@frozen
+class Exchange:
+    """How machine code reads an array of a class. `false`: attributes that are False of what is ordinary, and `false_methods`: methods."""
+
+    functions: ExchangeFunctions
+    false: tuple[str, ...]
+    false_methods: tuple[Any, ...]
+
+
+EXCHANGES: dict[type, Exchange] = {}
+"""The classes among those of `GLANCES` that machine code can read."""
 
 _TORCH_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
@@ -39,10 +53,10 @@ def lent(source: Any) -> OnGpu | None:
 
 def _reader_of(kind: type) -> Read | None:
     """The reader for a peer's class, from now on; None for other classes. No library is imported here."""
-    for name, array, made in (("torch", "Tensor", _reader_of_torch), ("cupy", "ndarray", _reader_of_cupy)):
+    for name, array, make in (("torch", "Tensor", _reader_of_torch), ("cupy", "ndarray", _reader_of_cupy)):
         library = sys.modules.get(name)
         if library is not None and kind is getattr(library, array, None):
-            read = made(library)
+            read = make(library)
             if read is not None:
                 READERS[kind] = read
             return read
@@ -64,15 +78,15 @@ def _reader_of_torch(torch: Any) -> Read | None:
         dtype = names.get(tensor.dtype)
         if dtype is None or not tensor.is_cuda or tensor.requires_grad or tensor.layout is not strided or tensor.is_neg():
             return None
-        found = gpu(tensor.get_device())
-        number = raw_stream(found.device.ordinal)
+        device = gpu(tensor.get_device())
+        number = raw_stream(device.device.ordinal)
         if number and is_recording():
             raise BufferError("PyTorch is recording its current stream into a graph, which blocks can't be a part of")
-        stream = _lasting(found.device, number, is_own)
+        stream = _lasting(device.device, number, is_own)
         if stream is None:
             return None
         strides = None if tensor.is_contiguous() else tensor.stride()
-        return _on_gpu(found, tensor, tensor.data_ptr(), tuple(tensor.shape), dtype, stream, strides)
+        return _on_gpu(device, tensor, tensor.data_ptr(), tuple(tensor.shape), dtype, stream, strides)
 
     def glance(tensor: Any) -> tuple[Hashable, int] | None:
         ordinal = tensor.get_device()
@@ -85,6 +99,9 @@ def _reader_of_torch(torch: Any) -> Read | None:
         return (ordinal, number, tensor.dtype, tensor.shape, strides), tensor.data_ptr()
 
     GLANCES[torch.Tensor] = glance
+    if (functions := exchange_functions(torch.Tensor)) is not None:
+        # what isn't strided has no address, which it says itself
+        EXCHANGES[torch.Tensor] = Exchange(functions, ("requires_grad",), (torch.Tensor.is_neg,))
     return read
 
 
@@ -101,8 +118,8 @@ def _reader_of_cupy(cupy: Any) -> Read | None:
             if any(stride % itemsize for stride in array.strides):
                 return None
             strides = tuple([stride // itemsize for stride in array.strides])
-        found = gpu(ordinal)
-        return _on_gpu(found, array, array.data.ptr, array.shape, dtype, foreign_stream(found.device, LEGACY), strides)
+        device = gpu(ordinal)
+        return _on_gpu(device, array, array.data.ptr, array.shape, dtype, foreign_stream(device.device, LEGACY), strides)
 
     def glance(array: Any) -> tuple[Hashable, int] | None:
         ordinal = array.device.id
@@ -115,16 +132,16 @@ def _reader_of_cupy(cupy: Any) -> Read | None:
 
 
 def _on_gpu(
-    found: Gpu, owner: Any, pointer: int, shape: tuple[int, ...], dtype: str, stream: Stream, strides: tuple[int, ...] | None
+    device: Gpu, owner: Any, pointer: int, shape: tuple[int, ...], dtype: str, stream: Stream, strides: tuple[int, ...] | None
 ) -> OnGpu:
-    borrowed = BorrowedMemory(found.device, owner)
-    return OnGpu(DeviceArray(borrowed, pointer, shape, dtype, stream, strides or contiguous_strides(shape)), found, True)
+    borrowed = BorrowedMemory(device.device, owner)
+    return OnGpu(DeviceArray(borrowed, pointer, shape, dtype, stream, strides or contiguous_strides(shape)), device, True)
 
 
 def _lasting(device: CudaDevice, number: int, is_own: Callable[[int, int], bool]) -> Stream | None:
     """A library's stream that is there as long as the process is: the legacy one, or one of the library's own, which it keeps for ever.
     None for any other: memory can't be kept for it."""
-    found = device.lasting_streams.get(number or LEGACY)
-    if found is None and (number == 0 or is_own(device.ordinal, number)):
-        found = device.lasting_streams[number or LEGACY] = Stream.external(device, number or LEGACY)
-    return found
+    lasting = device.lasting_streams.get(number or LEGACY)
+    if lasting is None and (number == 0 or is_own(device.ordinal, number)):
+        lasting = device.lasting_streams[number or LEGACY] = Stream.external(device, number or LEGACY)
+    return lasting

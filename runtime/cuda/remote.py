@@ -6,17 +6,16 @@ from runtime.cuda.array import DeviceArray, Layout
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.gpu import Gpu
 from runtime.device import Device
-from runtime.records import define
 from runtime.tensor import Array, Tensor
 
 
-@define(eq=False)
 class OnGpu:
     """Elements on a GPU. `named`: the program (or its caller) put them there; results of blocks merely lie where they were made."""
 
-    elements: DeviceArray
-    gpu: Gpu
-    named: bool = False
+    __slots__ = ("elements", "gpu", "named")
+
+    def __init__(self, elements: DeviceArray, gpu: Gpu, named: bool = False) -> None:
+        self.elements, self.gpu, self.named = elements, gpu, named
 
     def claim(self) -> None:
         self.named = True

@@ -146,12 +146,12 @@ class StreamEvent:
 
 def foreign_stream(device: CudaDevice, number: int) -> Stream:
     """Another library's stream, by its handle; those that last as long as the process are the same object each time."""
-    found: Stream | None = device.lasting_streams.get(number)
-    if found is None:
-        found = Stream.external(device, number)
+    stream: Stream | None = device.lasting_streams.get(number)
+    if stream is None:
+        stream = Stream.external(device, number)
         if number in (LEGACY, PER_THREAD):
-            device.lasting_streams[number] = found
-    return found
+            device.lasting_streams[number] = stream
+    return stream
 
 
 def query(device: CudaDevice, name: str, handle: Any) -> bool:
@@ -171,7 +171,7 @@ def query(device: CudaDevice, name: str, handle: Any) -> bool:
             device.leave()
 
 
-def poll(ready: Callable[[], bool], timeout: float | None, what: str) -> None:
+def poll(ready: Callable[[], bool], timeout: float | None, operation: str) -> None:
     """Wait until `ready()`: spinning first, since most waits are short, then with sleeps that grow to a millisecond."""
     if ready():
         return
@@ -180,7 +180,7 @@ def poll(ready: Callable[[], bool], timeout: float | None, what: str) -> None:
     while not ready():
         waited = time.monotonic() - start
         if timeout is not None and waited >= timeout:
-            raise CudaTimeout(f"{what} did not end within {timeout:g} s")
+            raise CudaTimeout(f"{operation} did not end within {timeout:g} s")
         if waited > SPIN_SECONDS:
             time.sleep(sleep)
             sleep = min(sleep * 1.5, LONGEST_SLEEP)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import CudaRefused
+from runtime.element_types import DTYPES
 from runtime.records import frozen
-from runtime.tensor import DTYPES
 
 SIZE = 128
 PARAMETER = f"bytes{SIZE}@64"
@@ -79,19 +79,19 @@ class TensorBoxes:
 
     def faults(self) -> Iterator[str]:
         """Why the hardware can't copy them, wherever the array lies."""
-        rank, what = len(self.shape), f"{self.dtype}{list(self.shape)}"
+        rank, array = len(self.shape), f"{self.dtype}{list(self.shape)}"
         if not 1 <= rank <= _MOST_DIMS or len(self.box) != rank:
-            yield f"a box of {len(self.box)} dims from {what}: 1 to {_MOST_DIMS} dims, as many as the array has"
+            yield f"a box of {len(self.box)} dims from {array}: 1 to {_MOST_DIMS} dims, as many as the array has"
             return
         if not all(1 <= extent <= _MOST_EXTENT for extent in self.shape):
-            yield f"boxes are copied from arrays of 1 to 2^32 elements along each dim, not from {what}"
+            yield f"boxes are copied from arrays of 1 to 2^32 elements along each dim, not from {array}"
         most = [_MOST_BOX] * rank if self.window is None else [*[_MOST_BOX] * (rank - 2), _MOST_PIXELS, _MOST_BOX]
         if not all(1 <= extent <= limit for extent, limit in zip(self.box, most, strict=True)):
             yield f"the box {self.box} has more than {max(most)} elements along a dim, or none"
         if self.shape[-1] > 1 and self.strides[-1] != 1:
-            yield f"boxes are contiguous along the last dim; {what} has strides {self.strides}"
+            yield f"boxes are contiguous along the last dim; {array} has strides {self.strides}"
         if any(pitch % _ALIGN or not 0 < pitch < _MOST_STRIDE for pitch in self.pitches):
-            yield f"the rows of {what} are {self.pitches} bytes apart; boxes are copied where that is a multiple of {_ALIGN}"
+            yield f"the rows of {array} are {self.pitches} bytes apart; boxes are copied where that is a multiple of {_ALIGN}"
         if self.row % _ALIGN:
             yield f"a box's rows of {self.row} bytes are no multiple of {_ALIGN}"
         if self.swizzle is not None and self.row != _SWIZZLES[self.swizzle]:
@@ -149,9 +149,9 @@ def _encoded(device: CudaDevice, pointer: int, boxes: TensorBoxes) -> bytes:
         api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
     if boxes.window is None:
-        made = device.call("cuTensorMapEncodeTiled", *head, [api.cuuint32_t(extent) for extent in reversed(boxes.reach)], *tail)
+        map_ = device.call("cuTensorMapEncodeTiled", *head, [api.cuuint32_t(extent) for extent in reversed(boxes.reach)], *tail)
     else:
         lower, upper = (list(reversed(corner)) for corner in boxes.window)
         pixels, channels = boxes.box[-2:]
-        made = device.call("cuTensorMapEncodeIm2col", *head, lower, upper, channels, pixels, *tail)
-    return ctypes.string_at(int(made.getPtr()), SIZE)
+        map_ = device.call("cuTensorMapEncodeIm2col", *head, lower, upper, channels, pixels, *tail)
+    return ctypes.string_at(int(map_.getPtr()), SIZE)

@@ -40,7 +40,7 @@ class DataSource:
         if self.symbol is None:
             if len(self.listings) == 1:
                 return 0
-            known = ", ".join(one.name for one in self.listings)
+            known = ", ".join(listing.name for listing in self.listings)
             hint = f"--data {self.listings[0].name}={self.path}"
             raise BadSource(f"{self.path}: the file doesn't say which of {known} it is about", hint)
         return self.index(self.symbol)
@@ -52,10 +52,10 @@ class DataSource:
 
     def index(self, name: str) -> int:
         """The place of an instrument in the program. Raises BadSource."""
-        for place, one in enumerate(self.listings):
-            if one.name == name:
-                return place
-        known = ", ".join(one.name for one in self.listings)
+        for position, listing in enumerate(self.listings):
+            if listing.name == name:
+                return position
+        known = ", ".join(listing.name for listing in self.listings)
         raise BadSource(f"{self.path}: the program has no instrument `{name}`", f"it has {known}")
 
     def grid(self, instrument: int, of: str) -> str:
@@ -100,7 +100,7 @@ def refuse(
     texts: Callable[[int], str],
     why: Why,
     grid: str = "",
-    detail: Callable[[int], str] = lambda place: "",
+    detail: Callable[[int], str] = lambda row: "",
 ) -> None:
     """Takes the rows with a marked event out and lists each of them once. `texts` and `detail` give those of an event's place; `grid`: tick
     or lot, where they are off it."""
@@ -109,7 +109,7 @@ def refuse(
     rows = batch.events["row"]
     places = np.flatnonzero(which)
     _, first = np.unique(rows[places], return_index=True)
-    for place in places[first].tolist():
-        said = source.grid(int(batch.events["instrument"][place]), grid) if grid else detail(place)
-        batch.bad.append(source.bad(int(rows[place]), column, texts(place), why, said, batch.binary))
+    for row in places[first].tolist():
+        said = source.grid(int(batch.events["instrument"][row]), grid) if grid else detail(row)
+        batch.bad.append(source.bad(int(rows[row]), column, texts(row), why, said, batch.binary))
     batch.events = batch.events[~np.isin(rows, rows[places])]

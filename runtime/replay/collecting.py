@@ -10,6 +10,7 @@ from runtime.records import define
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import TextColumn, settled
+from runtime.replay.decoders import Decoders
 from runtime.replay.events import EventKind, Flag, MarketSide, empty
 from runtime.replay.tables import flag_crossed
 
@@ -36,6 +37,7 @@ class Collector:
     """The records of a block."""
 
     source: DataSource
+    decoders: Decoders
     rows: int = 0
     left_out: int = 0
     faults: list[tuple[int, RowFault]] = field(factory=list)
@@ -91,20 +93,20 @@ class Collector:
             events[name] = numbers
         wrong: dict[int, tuple[str, str, Why, str]] = {}
         for (name, grid), texts in zip(_DECIMAL.items(), zip(*self._texts, strict=True), strict=True):
-            column = _column(texts)
+            column = _column(texts, self.decoders)
             for instrument in np.unique(events["instrument"]).tolist():
-                here = np.flatnonzero(events["instrument"] == instrument)
-                part = TextColumn(column.bytes, column.starts[here], column.lengths[here])
+                rows = np.flatnonzero(events["instrument"] == instrument)
+                part = TextColumn(column.bytes, column.starts[rows], column.lengths[rows], self.decoders)
                 values, faults = settled(part, getattr(self.source.listings[instrument], grid))
-                events[name][here] = values
+                events[name][rows] = values
                 if grid == "lot" or not self.source.signed:
                     faults |= dict.fromkeys(np.flatnonzero(values < 0).tolist(), Why.NEGATIVE)
                 if name == "qty":
-                    none = np.flatnonzero((values == 0) & (events["kind"][here] == EventKind.TRADE))
+                    none = np.flatnonzero((values == 0) & (events["kind"][rows] == EventKind.TRADE))
                     faults = {**dict.fromkeys(none.tolist(), Why.ZERO), **faults}
-                for place, why in faults.items():
+                for position, why in faults.items():
                     detail = self.source.grid(instrument, grid) if why is Why.OFF_GRID else ""
-                    wrong.setdefault(int(here[place]), (_CALLED.get(name, name), texts[here[place]], why, detail))
+                    wrong.setdefault(int(rows[position]), (_CALLED.get(name, name), texts[rows[position]], why, detail))
         quotes = events["kind"] == EventKind.QUOTE
         if quotes.any():
             some = events[quotes]
@@ -112,17 +114,17 @@ class Collector:
             events[quotes] = some
         if wrong:
             first: dict[int, int] = {}
-            for place in sorted(wrong):
-                first.setdefault(int(events["row"][place]), place)
-            batch.bad += [self.source.bad(row, *wrong[place]) for row, place in first.items()]
+            for position in sorted(wrong):
+                first.setdefault(int(events["row"][position]), position)
+            batch.bad += [self.source.bad(row, *wrong[position]) for row, position in first.items()]
             batch.events = events[~np.isin(events["row"], list(first))]
         return batch
 
 
-def _column(texts: tuple[str, ...]) -> TextColumn:
+def _column(texts: tuple[str, ...], decoders: Decoders) -> TextColumn:
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     joined = "".join(texts).encode("ascii", "replace")
-    return TextColumn(np.frombuffer(joined, np.uint8), np.cumsum(lengths) - lengths, lengths)
+    return TextColumn(np.frombuffer(joined, np.uint8), np.cumsum(lengths) - lengths, lengths, decoders)
 
 
 def _check(number: int) -> None:

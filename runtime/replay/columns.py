@@ -9,10 +9,8 @@ import numpy.typing as npt
 from runtime.extras import required
 from runtime.records import frozen
 from runtime.replay.bad_rows import Why
+from runtime.replay.decoders import WORD, Bytes, Decoders, Good, packed
 from runtime.replay.grids import I64, WHOLE, GridStep
-from runtime.replay.native import text as native
-
-Good = npt.NDArray[np.bool_]
 
 
 class Column(Protocol):
@@ -25,7 +23,7 @@ class Column(Protocol):
         """One row looked at closely."""
 
     def words(self) -> npt.NDArray[np.uint64]:
-        """Short words as `native.packed` gives them."""
+        """Short words as `packed` gives them."""
 
     def text(self, row: int) -> str:
         """A row as it stands."""
@@ -38,18 +36,19 @@ class Column(Protocol):
 class TextColumn:
     """Fields between separators: `starts` and `lengths` [rows] in `bytes`."""
 
-    bytes: native.Bytes
+    bytes: Bytes
     starts: I64
     lengths: I64
+    decoders: Decoders
 
     def units(self, step: GridStep) -> tuple[I64, Good]:
-        return native.decimals(self.bytes, self.starts, self.lengths, step)
+        return self.decoders.decimals(self.bytes, self.starts, self.lengths, step)
 
     def unit(self, row: int, step: GridStep) -> int | Why:
         return step.units(self.text(row))
 
     def words(self) -> npt.NDArray[np.uint64]:
-        return native.words(self.bytes, self.starts, self.lengths)
+        return self.decoders.words(self.bytes, self.starts, self.lengths)
 
     def text(self, row: int) -> str:
         start = int(self.starts[row])
@@ -67,6 +66,7 @@ class ArrowColumn:
 
     array: Any
     there: Good
+    decoders: Decoders
 
     def units(self, step: GridStep) -> tuple[I64, Good]:
         kinds = required("pyarrow.types")
@@ -85,7 +85,7 @@ class ArrowColumn:
         elif kinds.is_decimal128(kind):
             values, good = self._decimals(step)
         else:
-            column = _text_of_arrow(self.array)
+            column = _text_of_arrow(self.array, self.decoders)
             if column is None:
                 return np.zeros(self.there.size, np.int64), np.zeros(self.there.size, np.bool_)
             values, good = column.units(step)
@@ -113,10 +113,10 @@ class ArrowColumn:
         return step.units(str(value)) if not isinstance(value, (bool, bytes)) else Why.UNREADABLE
 
     def words(self) -> npt.NDArray[np.uint64]:
-        column = _text_of_arrow(self.array)
+        column = _text_of_arrow(self.array, self.decoders)
         if column is not None:
             return column.words()
-        return np.array([native.packed(self.text(row)[: native.WORD]) for row in range(len(self.array))], np.uint64)
+        return np.array([packed(self.text(row)[:WORD]) for row in range(len(self.array))], np.uint64)
 
     def text(self, row: int) -> str:
         value = self.array[row].as_py()
@@ -129,7 +129,7 @@ class ArrowColumn:
             stamps = self.array.cast(pyarrow.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             values, good = GridStep(0, 1).of_integers(stamps, 0) if factor == 1 else _times(stamps, factor)
             return values, good & self.there
-        column = _text_of_arrow(self.array)
+        column = _text_of_arrow(self.array, self.decoders)
         return column.instants() if column is not None else None
 
 
@@ -139,7 +139,7 @@ def _times(values: I64, factor: int) -> tuple[I64, Good]:
     return np.where(fits, values, 0) * factor, fits
 
 
-def _text_of_arrow(array: Any) -> TextColumn | None:
+def _text_of_arrow(array: Any, decoders: Decoders) -> TextColumn | None:
     """Strings where they lie, None for other types."""
     pyarrow, kinds = required("pyarrow"), required("pyarrow.types")
     if kinds.is_dictionary(array.type):
@@ -151,7 +151,7 @@ def _text_of_arrow(array: Any) -> TextColumn | None:
     if raw is None:
         raw = pyarrow.py_buffer(b"")
     bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    return TextColumn(np.frombuffer(raw, np.uint8), bounds[:-1].copy(), np.diff(bounds))
+    return TextColumn(np.frombuffer(raw, np.uint8), bounds[:-1].copy(), np.diff(bounds), decoders)
 
 
 def parsed_times(texts: list[str]) -> tuple[I64, Good]:
@@ -160,10 +160,10 @@ def parsed_times(texts: list[str]) -> tuple[I64, Good]:
     values, good = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.bool_)
     for kind in (pyarrow.timestamp("ns"), pyarrow.timestamp("ns", "UTC")):
         try:
-            found = pyarrow.array(texts, pyarrow.string()).cast(kind)
+            times = pyarrow.array(texts, pyarrow.string()).cast(kind)
         except pyarrow.ArrowInvalid:
             continue
-        return found.cast(pyarrow.int64()).to_numpy(zero_copy_only=False), np.ones(len(texts), np.bool_)
+        return times.cast(pyarrow.int64()).to_numpy(zero_copy_only=False), np.ones(len(texts), np.bool_)
     if len(texts) > 1:
         # a row among them is no time; halves find it in few steps
         half = len(texts) // 2
@@ -180,12 +180,12 @@ def settled(column: Column, step: GridStep) -> tuple[I64, dict[int, Why]]:
         if not values.flags.writeable:
             values = values.copy()
         for row in np.flatnonzero(~good).tolist():
-            found = column.unit(row, step)
-            if isinstance(found, Why):
-                wrong[row] = found
+            value = column.unit(row, step)
+            if isinstance(value, Why):
+                wrong[row] = value
                 values[row] = 0
             else:
-                values[row] = found
+                values[row] = value
     return values, wrong
 
 

@@ -64,7 +64,7 @@ class Content:
 
     def _gzip(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         """Small bites, since a bite that is damaged gives nothing."""
-        unpacker, packed, found, count = zlib.decompressobj(wbits=31), b"", list[bytes](), 0
+        unpacker, packed, parts, count = zlib.decompressobj(wbits=31), b"", list[bytes](), 0
         while True:
             packed = packed or file.read(_BITE)
             if not packed:
@@ -77,23 +77,23 @@ class Content:
                     continue
                 unpacker = zlib.decompressobj(wbits=31)
             try:
-                found.append(unpacker.decompress(packed))
+                parts.append(unpacker.decompress(packed))
             except zlib.error:
                 self.broken = "the gzip data is damaged"
                 break
             packed = unpacker.unused_data
-            count += len(found[-1])
+            count += len(parts[-1])
             if count >= size:
                 self.read = file.tell()
-                yield b"".join(found)
-                found, count = [], 0
+                yield b"".join(parts)
+                parts, count = [], 0
         self.read = file.tell()
         if count:
-            yield b"".join(found)
+            yield b"".join(parts)
 
     def _zstd(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         pyarrow = required("pyarrow")
-        unpacked, found, count = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd"), list[bytes](), 0
+        unpacked, parts, count = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd"), list[bytes](), 0
         while True:
             try:
                 bite = unpacked.read(_UNPACKED)
@@ -102,15 +102,15 @@ class Content:
                 break
             if not bite:
                 break
-            found.append(bite)
+            parts.append(bite)
             count += len(bite)
             if count >= size:
                 self.read = file.tell()
-                yield b"".join(found)
-                found, count = [], 0
+                yield b"".join(parts)
+                parts, count = [], 0
         self.read = file.tell()
         if count:
-            yield b"".join(found)
+            yield b"".join(parts)
 
 
 @frozen

@@ -41,9 +41,9 @@ def _day(source: DataSource) -> date | None:
     for digits in _DAY.findall(source.path.name):
         for form in ("%Y%m%d", "%m%d%Y", "%Y-%m-%d"):
             try:
-                found = datetime.strptime(digits, form).date()
+                day = datetime.strptime(digits, form).date()
             except ValueError:
                 continue
-            if 1970 < found.year < 2262:
-                return found
+            if 1970 < day.year < 2262:
+                return day
     return None

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import chain
 
 from attrs import Factory, field
 
-from runtime.records import define
+from runtime.records import define, frozen
 from runtime.replay.bad_rows import BadData, BadRow, BadSource, Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.content import Content
+from runtime.replay.decoders import Decoders
 from runtime.replay.events import OF_BOOK, Events
 from runtime.replay.merge import merged
 from runtime.replay.repeated_files import given_before
@@ -24,7 +26,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
 }
 """Readers by the ends of file names."""
 
-Read = Callable[[Content, DataSource], Iterator[Batch]]
+Read = Callable[[Content, DataSource, Decoders], Iterator[Batch]]
 
 
 def reader(source: DataSource) -> Read:
@@ -48,20 +50,38 @@ def _of(form: str) -> Read:
     return read
 
 
+@frozen
+class OpenedFeed:
+    """A feed whose beginning is read. `begin`: the time of its first event, None where it has no events; `has_book`: whether any of its
+    files begins with something other than trades; `blocks`: all events, those at the beginning included."""
+
+    begin: int | None
+    has_book: bool
+    blocks: Iterator[Events]
+
+
 @define
 class Feed:
-    """The events of some files, each of which counts once. `tallies` and what `found_bad` gives grow as they are read, and so does
-    `has_book`: once a block is given, it is known of the beginning of every file whether there is anything but trades."""
+    """The events of some files, each of which counts once. `tallies` and what `found_bad` gives grow as they are read."""
 
     sources: Sequence[DataSource]
+    decoders: Decoders
     rules: Rules = Factory(Rules)
     tallies: list[Tally] = field(init=False)
-    has_book: bool = field(init=False, default=False)
+    _has_book: bool = field(init=False, default=False)
     _bad: list[BadRow] = field(init=False, factory=list)
     _contents: list[Content] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.tallies = [Tally() for _ in self.sources]
+
+    def opened(self) -> OpenedFeed:
+        """Reads the beginning of every file. Raises what `events` raises."""
+        blocks = self.events()
+        first = next(blocks, None)
+        if first is None:
+            return OpenedFeed(begin=None, has_book=self._has_book, blocks=blocks)
+        return OpenedFeed(begin=int(first["ts"][0]), has_book=self._has_book, blocks=chain((first,), blocks))
 
     def events(self) -> Iterator[Events]:
         """Blocks in the order of (time, place on the command line). Raises BadSource, and BadData unless bad rows are skipped."""
@@ -96,13 +116,13 @@ class Feed:
 
     def found_bad(self) -> list[BadRow]:
         """Bad rows since the last call."""
-        found, self._bad = self._bad, []
-        return found
+        rows, self._bad = self._bad, []
+        return rows
 
     def _one(self, read: Read, source: DataSource, tally: Tally, trades: Trades) -> Iterator[Events]:
         content = Content(source.path)
         self._contents.append(content)
-        for batch in ruled(read(content, source), content, source, self.rules, tally, trades):
+        for batch in ruled(read(content, source, self.decoders), content, source, self.rules, tally, trades):
             self._bad += batch.bad
-            self.has_book = self.has_book or bool(OF_BOOK[batch.events["kind"]].any())
+            self._has_book = self._has_book or bool(OF_BOOK[batch.events["kind"]].any())
             yield batch.events

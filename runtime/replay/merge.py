@@ -13,7 +13,7 @@ def merged(streams: Sequence[Iterator[Events]]) -> Iterator[Events]:
     streams = list(streams)
     heads: list[Events] = [_next(stream) for stream in streams]
     while True:
-        live = [place for place, head in enumerate(heads) if head.size]
+        live = [number for number, head in enumerate(heads) if head.size]
         if not live:
             return
         if len(live) == 1:
@@ -21,13 +21,13 @@ def merged(streams: Sequence[Iterator[Events]]) -> Iterator[Events]:
             heads[live[0]] = _next(streams[live[0]])
             continue
         # the stream that is known least far says how far all may go; one behind it must not go to that very moment
-        until, limit = min((int(heads[place]["ts"][-1]), place) for place in live)
+        until, limit = min((int(heads[number]["ts"][-1]), number) for number in live)
         parts = []
-        for place in live:
-            head = heads[place]
-            count = int(np.searchsorted(head["ts"], until, side="right" if place <= limit else "left"))
+        for number in live:
+            head = heads[number]
+            count = int(np.searchsorted(head["ts"], until, side="right" if number <= limit else "left"))
             parts.append(head[:count])
-            heads[place] = head[count:] if count < head.size else _next(streams[place])
+            heads[number] = head[count:] if count < head.size else _next(streams[number])
         together = np.concatenate(parts)
         yield together[np.argsort(together["ts"], kind="stable")]
 

@@ -19,34 +19,34 @@ def given_before(source: DataSource, sources: Sequence[DataSource]) -> DataSourc
     return next((other for other in earlier if _is_same_instrument(source, other) and _is_same(source, other)), None)
 
 
-def _is_same_instrument(one: DataSource, two: DataSource) -> bool:
-    return (len(one.listings) == 1 or one.symbol == two.symbol) and one.mapped.get("symbol") == two.mapped.get("symbol")
+def _is_same_instrument(first: DataSource, second: DataSource) -> bool:
+    return (len(first.listings) == 1 or first.symbol == second.symbol) and first.mapped.get("symbol") == second.mapped.get("symbol")
 
 
-def _is_same(one: DataSource, two: DataSource) -> bool:
-    if one.table is not None or two.table is not None:
-        return _is_same_table(one.table, two.table)
+def _is_same(first_source: DataSource, second_source: DataSource) -> bool:
+    if first_source.table is not None or second_source.table is not None:
+        return _is_same_table(first_source.table, second_source.table)
     try:
-        first, second = one.path.stat(), two.path.stat()
+        first, second = first_source.path.stat(), second_source.path.stat()
         if (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino):
             return True
-        return first.st_size == second.st_size > 0 and _is_same_content(one.path, two.path)
+        return first.st_size == second.st_size > 0 and _is_same_content(first_source.path, second_source.path)
     except OSError as error:
         raise BadSource(f"{error.filename}: {error.strerror or error}") from None
 
 
-def _is_same_content(one: Path, two: Path) -> bool:
+def _is_same_content(first_path: Path, second_path: Path) -> bool:
     """Files of one length that differ do so early, mostly."""
-    with one.open("rb") as first, two.open("rb") as second:
+    with first_path.open("rb") as first, second_path.open("rb") as second:
         while block := first.read(_AT_ONCE):
             if block != second.read(_AT_ONCE):
                 return False
     return True
 
 
-def _is_same_table(one: Any, two: Any) -> bool:
-    if one is two:
+def _is_same_table(first: Any, second: Any) -> bool:
+    if first is second:
         return True
-    if isinstance(one, np.ndarray) and isinstance(two, np.ndarray):
-        return one.size > 0 and one.dtype == two.dtype and np.array_equal(one, two)
-    return type(one) is type(two) and hasattr(one, "num_rows") and one.num_rows > 0 and bool(one.equals(two))
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return first.size > 0 and first.dtype == second.dtype and np.array_equal(first, second)
+    return type(first) is type(second) and hasattr(first, "num_rows") and first.num_rows > 0 and bool(first.equals(second))

@@ -160,7 +160,7 @@ class Order:
         latest = np.maximum.accumulate(np.concatenate(([self.latest], times)))
         self.latest = int(latest[-1])
         floor = np.maximum(latest[:-1], _NEVER + self.window) - self.window
-        refuse(batch, times < floor, source, batch.time, lambda place: str(times[place]), Why.EARLIER)
+        refuse(batch, times < floor, source, batch.time, lambda row: str(times[row]), Why.EARLIER)
 
     def sort(self, batch: Batch) -> None:
         """Lets go what nothing can come before any more, in order."""

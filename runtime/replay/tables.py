@@ -10,9 +10,9 @@ from runtime.records import define, frozen
 from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import Column, settled, whole
+from runtime.replay.decoders import packed
 from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
 from runtime.replay.grids import I64, GridStep
-from runtime.replay.native.text import packed
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "ts": ("ts_ns", "ts_us", "ts_ms", "ts_s", "ts", "timestamp"),
@@ -53,8 +53,8 @@ class ColumnUnit:
 
     @classmethod
     def named(cls, name: str) -> "ColumnUnit":
-        found = _UNIT.fullmatch(name.lower())
-        return cls(found[1] if found else None)
+        match = _UNIT.fullmatch(name.lower())
+        return cls(match[1] if match else None)
 
     def instants(self, column: Column, source: DataSource, name: str) -> tuple[I64, dict[int, Why]]:
         """Times in ns, and what is wrong with the others. Raises BadSource where the unit can't be told."""
@@ -113,16 +113,16 @@ def layout(names: Sequence[str], source: DataSource) -> ColumnLayout:
                 raise BadSource(f"{source.path}: there is no column `{said[0][1]}`", f"it has {_list(names)}")
             fields[field] = plain.index(wanted)
         else:
-            place = next((plain.index(alias) for alias in aliases if alias in plain), None)
-            if place is not None:
-                fields[field] = place
+            column = next((plain.index(alias) for alias in aliases if alias in plain), None)
+            if column is not None:
+                fields[field] = column
     kind = EventKind.QUOTE if {"bid", "ask"} <= set(fields) and "price" not in fields else EventKind.TRADE
     for field in QUOTE if kind is EventKind.QUOTE else TRADE:
         if field not in fields:
             hint = f"--map {field}=NAME names it; the file has {_list(names)}"
             raise BadSource(f"{source.path}: no column is called {_list(ALIASES[field])}", hint)
-    kept = {field: place for field, place in fields.items() if field in (QUOTE if kind is EventKind.QUOTE else (*TRADE, "id", "side"))}
-    return ColumnLayout(kept, tuple(name.strip() for name in names), kind)
+    used = {field: column for field, column in fields.items() if field in (QUOTE if kind is EventKind.QUOTE else (*TRADE, "id", "side"))}
+    return ColumnLayout(used, tuple(name.strip() for name in names), kind)
 
 
 def clock(of: ColumnLayout, source: DataSource) -> ColumnUnit:
@@ -173,10 +173,10 @@ def table(columns: dict[str, Column], rows: I64, of: ColumnLayout, time: ColumnU
     if "id" in columns:
         batch.id = of.called("id")
     if wrong:
-        for place in sorted(wrong):
-            field, why = wrong[place]
+        for position in sorted(wrong):
+            field, why = wrong[position]
             detail = source.grid(instrument, "lot" if "qty" in field else "tick") if why is Why.OFF_GRID else ""
-            batch.bad.append(source.bad(int(rows[place]), of.called(field), columns[field].text(place), why, detail))
+            batch.bad.append(source.bad(int(rows[position]), of.called(field), columns[field].text(position), why, detail))
         batch.events = np.delete(events, sorted(wrong))
     return batch
 
@@ -190,12 +190,12 @@ def flag_crossed(quotes: Events) -> None:
 def sides(column: Column) -> tuple[npt.NDArray[np.uint8], dict[int, Why]]:
     """Aggressors as numbers of Side; what is no word for one can't be read."""
     words = column.words()
-    found = np.full(words.size, 255, np.uint8)
+    codes = np.full(words.size, 255, np.uint8)
     for word, side in SIDES.items():
-        found[words == packed(word)] = side
-    unknown = np.flatnonzero(found == 255).tolist()
-    found[unknown] = MarketSide.NONE
-    return found, dict.fromkeys(unknown, Why.UNREADABLE)
+        codes[words == packed(word)] = side
+    unknown = np.flatnonzero(codes == 255).tolist()
+    codes[unknown] = MarketSide.NONE
+    return codes, dict.fromkeys(unknown, Why.UNREADABLE)
 
 
 def _list(names: Sequence[str]) -> str:

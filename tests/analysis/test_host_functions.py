@@ -6,20 +6,20 @@ from compiler.analysis.host_costs import stack_bytes, worst_case
 from compiler.analysis.host_effects import EffectFinding, EffectKind, findings
 from compiler.analysis.ranges import MOST_TURNS, Ranges
 from compiler.hir.control import For, While
-from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_expressions import Expr
+from compiler.hir.native_types import F64, I64, U64
 from compiler.hir.parse import parse_function, parse_module
 from compiler.hir.types import Array, Pointer
 from compiler.source import Span
 from quantdsl.native.book import ASKS, BIDS, Book
-from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.table import NativeTable
-from quantdsl.native.types import F64, I64, U64
 
 # ---- ranges ------------------------------------------------------------------------------------------------------
 
 
-def value_of(function: HirFunction, name: str) -> Value:
+def value_of(function: HirFunction, name: str) -> Expr:
     return next(r for top in function.body.body for op in top.walk() for r in op.results if r.name == name)
 
 
@@ -142,7 +142,7 @@ def test_calls_lead_to_what_is_found() -> None:
         b.call("middle", b.parameters[0])
         with b.place(at(5)):
             b.call("mystery")
-    with p.function("handler", {"n": I64}) as b, b.place(at(6)), b.when(b.gt(b.parameters[0], 0)):
+    with p.function("handler", {"n": I64}) as b, b.place(at(6)), b.when(b.parameters[0] > 0):
         b.call("other", 1)
         with b.place(at(7)):
             b.call("middle", 2)
@@ -158,7 +158,7 @@ def test_calls_lead_to_what_is_found() -> None:
 def test_a_pure_function_of_c_is_no_finding() -> None:
     p = program()
     with p.function("f", {"x": F64}, [F64]) as b:
-        b.give(*b.call("sin", b.parameters[0]))
+        b.ret(*b.call("sin", b.parameters[0]))
     assert findings(p.module, "f") == ()
 
 
@@ -168,9 +168,9 @@ def test_a_circle_of_calls_is_found_once() -> None:
         p.declare(name, {"n": I64}, [I64])
     for place, (name, other) in enumerate((("even", "odd"), ("odd", "even"))):
         with p.define(name, at(place)) as b:
-            b.give(*b.call(other, b.sub(b.parameters[0], 1)))
+            b.ret(*b.call(other, b.parameters[0] - 1))
     with p.function("start", {"n": I64}, [I64], span=at(9)) as b:
-        b.give(*b.call("even", b.parameters[0]))
+        b.ret(*b.call("even", b.parameters[0]))
     (found,) = findings(p.module, "start")
     assert (found.kind, found.what) == (EffectKind.RECURSION, "even")
     assert spans(found) == [("start", 9), ("even", 0), ("odd", 1)]
@@ -216,15 +216,14 @@ def test_the_longest_way_is_counted() -> None:
     with p.function("f", {"x": I64, "y": I64}, [I64]) as b:
         x, y = b.parameters
         with b.place(at(1)):
-            total = b.variable(b.add(x, y))
-        with b.place(at(2)), b.choice(b.gt(x, y)) as c:
-            with c.then(), b.place(at(3)):
-                b.set(total, b.div(x, y))
-            with c.otherwise(), b.place(at(4)):
-                b.set(total, b.mul(x, y))
+            total = b.variable(x + y)
+        with b.place(at(2)), b.when(x > y), b.place(at(3)):
+            total.value = x / y
+        with b.otherwise(), b.place(at(4)):
+            total.value = x * y
         with b.place(at(5)), b.loop(0, 10):
-            b.set(total, b.add(b.now(total), 1))
-        b.give(b.now(total))
+            total.value += 1
+        b.ret(total.value)
     cost = worst_case(p.module, "f")
     assert cost is not None
     where = {span.start for span in cost.lines if span is not None}
@@ -236,7 +235,7 @@ def test_the_longest_way_is_counted() -> None:
 def test_more_turns_cost_more_and_calls_count() -> None:
     p = ModuleBuilder("p")
     with p.function("one", {"x": I64}, [I64]) as b:
-        b.give(b.add(b.parameters[0], 1))
+        b.ret(b.parameters[0] + 1)
     costs = []
     for turns in (0, 1, 10):
         with p.function(f"loop{turns}", {"x": I64}) as b, b.loop(0, turns):
@@ -253,13 +252,13 @@ def test_what_has_no_place_in_the_file_lies_at_the_call() -> None:
     program = ModuleBuilder("m")
     library, here = Span("<library>", 0, 9), Span("p", 20, 30)
     with program.function("made", {"x": F64}, [F64]) as b:
-        b.give(b.div(b.parameters[0], 3.0))
+        b.ret(b.parameters[0] / 3.0)
     with program.function("held", {"x": F64}, [F64]) as b, b.place(library):
-        b.give(*b.call("made", b.mul(b.parameters[0], 2.0)))
+        b.ret(*b.call("made", b.parameters[0] * 2.0))
     with program.function("f", {"x": F64}, [F64]) as b:
         with b.place(here):
             found = b.call("held", b.parameters[0])
-        b.give(*found)
+        b.ret(*found)
     cost = worst_case(program.module, "f")
     assert cost is not None and set(cost.lines) <= {here, None} and cost.lines[here] > 13
 

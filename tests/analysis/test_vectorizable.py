@@ -5,97 +5,97 @@ from collections.abc import Callable
 import pytest
 
 from compiler.analysis.vectorizable import carried
-from compiler.hir.instruction import Value
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, Record
+from compiler.hir.native_types import F64, I64, struct
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import F64, I64, struct
 
 CELL = struct("cell", a=F64, b=F64)
 PARAMETERS = {"x": Pointer(Array(F64, 100)), "y": Pointer(Array(F64, 100)), "cells": Pointer(Array(CELL, 100)), "n": I64}
-Write = Callable[[FunctionCode, Value, Value, Value, Value], None]
+Write = Callable[[FunctionCode, Expr, Expr, Expr, Expr], None]
 
 
 def found(write: Write, noalias: bool = True, step: int = 1) -> list[str]:
     program = ModuleBuilder("m")
     with program.function("g", {"v": F64}, [F64]) as b:
-        b.give(b.parameters[0])
+        b.ret(b.parameters[0])
     with program.function("f", PARAMETERS, attributes=("noalias",) if noalias else ()) as b:
         x, y, cells, _ = b.parameters
-        total = b.variable(b.const(0.0, "f64"))
+        total = b.variable(0.0, "f64")
         b.program.total = total  # type: ignore[attr-defined]
         with b.loop(1, 90, step) as i:
             write(b, x, y, cells, i)
     return [one.words for one in carried(program.module.functions["f"])]
 
 
-def joined(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
+def joined(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
     total = b.program.total  # type: ignore[attr-defined]
-    b.set(total, b.add(b.now(total), b.mul(b.get(x, i, proved=True), b.get(y, i, proved=True))))
+    total.value += x.unchecked[i] * y.unchecked[i]
 
 
-def twice(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
+def twice(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
     joined(b, x, y, cells, i)
     joined(b, y, x, cells, i)
 
 
-def mixed(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
+def mixed(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
     joined(b, x, y, cells, i)
     total = b.program.total  # type: ignore[attr-defined]
-    b.set(total, b.mul(b.now(total), 2.0))
+    total.value *= 2.0
 
 
-def seen(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
+def seen(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
     joined(b, x, y, cells, i)
-    b.put(y, i, b.now(b.program.total))  # type: ignore[attr-defined]
+    y[i] = b.program.total.value  # type: ignore[attr-defined]
 
 
-def other(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
+def other(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
     total = b.program.total  # type: ignore[attr-defined]
-    b.set(total, b.add(b.mul(b.now(total), 0.5), b.get(x, i)))
+    total.value = total.value * 0.5 + x[i]
 
 
-def own(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
+def own(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
     total = b.program.total  # type: ignore[attr-defined]
-    b.set(total, b.get(x, i))
-    b.put(y, i, b.mul(b.now(total), b.now(total)))
+    total.value = x[i]
+    y[i] = total.value * total.value
 
 
-def sometimes(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    with b.when(b.gt(b.get(x, i), 0.0)):
-        b.set(b.program.total, b.get(x, i))  # type: ignore[attr-defined]
+def sometimes(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    with b.when(x[i] > 0.0):
+        b.program.total.value = x[i]  # type: ignore[attr-defined]
 
 
-def shifted(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(x, i, b.get(x, b.sub(i, 1)))
+def shifted(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    x[i] = x[i - 1]
 
 
-def in_place(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(x, i, b.mul(b.get(x, i), 2.0))
+def in_place(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    x[i] *= 2.0
 
 
-def apart(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(x, i, b.get(y, b.sub(i, 1)))
+def apart(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    x[i] = y[i - 1]
 
 
-def fields(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(cells, i, "a", b.get(cells, b.add(i, 1), "b"))
+def fields(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    cells[i].a = cells[i + 1].b
 
 
-def scattered(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(x, b.cast(b.get(y, i), "i64"), 1.0)
+def scattered(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    x[y[i].cast("i64")] = 1.0
 
 
-def one_place(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(x, 3, b.get(y, i))
+def one_place(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    x[3] = y[i]
 
 
-def calling(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(x, i, *b.call("g", b.get(y, i)))
+def calling(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    b.store(x, i, *b.call("g", y[i]))
 
 
-def neighbours(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
-    b.put(x, i, 1.0)
-    b.put(x, b.add(i, 1), 2.0)
+def neighbours(b: FunctionCode, x: Record, y: Record, cells: Expr, i: Record) -> None:
+    x[i] = 1.0
+    x[i + 1] = 2.0
 
 
 READS, SETS = "one turn reads what another may write", "one turn writes what another may write"
@@ -140,12 +140,12 @@ def test_only_the_innermost_loop_counts() -> None:
     with program.function("f", {"x": Pointer(Array(F64, 100))}) as b:
         (x,) = b.parameters
         with b.loop(0, 10), b.loop(0, 100) as i:
-            b.put(x, i, b.mul(b.get(x, i), 2.0))
+            x[i] *= 2.0
     assert carried(program.module.functions["f"]) == []
 
 
 def test_a_while_has_no_turns_to_share() -> None:
     program = ModuleBuilder("m")
     with program.function("f", {"x": Pointer(Array(F64, 100))}) as b, b.repeat():
-        b.leave()
+        b.break_()
     assert [one.words for one in carried(program.module.functions["f"])] == ["a `while` ends where its last turn says"]

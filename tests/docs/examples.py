@@ -12,13 +12,13 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from compiler.diagnostics import ZyntaxError, render
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.machines.cpu import CpuMachine
 from compiler.source import Source, Sources
 from zynml.api import open_source
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "errors.md")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "errors.md")]
 """The error index has programs that are wrong on purpose, and tests of its own."""
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -97,7 +97,7 @@ def stage_of(text: str, stage: str, target: str | None = None) -> str:
 
 
 def _session(text: str, sources: Sources, sanitize: bool = False) -> Session:
-    return open_source(sources.add(Source("example.zynml", text)), DriverOptions(threads=2, sanitize=sanitize), sources, lambda warning: None)
+    return open_source(sources.add(Source("example.zynml", text)), CompileOptions(threads=2, sanitize=sanitize), sources, lambda warning: None)
 
 
 def renew(path: Path) -> None:

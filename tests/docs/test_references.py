@@ -4,7 +4,7 @@ from pathlib import Path
 
 from compiler.hir import reference as instructions
 from compiler.hir.instructions import INSTRUCTIONS
-from zynml.stdlib import library
+from zynml.stdlib import NAMES, library
 from zynml.stdlib import reference as functions
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -12,6 +12,10 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 
 def test_the_page_of_the_library_is_up_to_date() -> None:
     assert (DOCS / "library.md").read_text(encoding="utf-8") == functions.markdown(), "run python -m zynml.stdlib.reference docs/library.md"
+
+
+def test_the_names_of_the_library_are_up_to_date() -> None:
+    assert NAMES.read_text(encoding="utf-8") == functions.names(), "run python -m zynml.stdlib.reference docs/library.md"
 
 
 def test_the_page_of_the_instructions_is_up_to_date() -> None:

@@ -4,7 +4,7 @@ import contextlib
 import io
 
 from compiler.diagnostics import ZyntaxError, render
-from compiler.driver import DriverOptions
+from compiler.driver import CompileOptions
 from compiler.source import Source, Sources
 from compiler.syntax.comments import comment_warnings
 from quantdsl.check.program import check_program
@@ -23,7 +23,7 @@ def diagnose(text: str, run: bool = False, sanitize: bool = False, language: str
     source = Source("program.zynml", text)
     sources = Sources(source)
     try:
-        session = open_source(source, DriverOptions(threads=2, sanitize=sanitize), sources, lambda warning: None)
+        session = open_source(source, CompileOptions(threads=2, sanitize=sanitize), sources, lambda warning: None)
         found = () if run else session.checked.diagnostics.sorted
         if run:
             with contextlib.redirect_stdout(io.StringIO()):

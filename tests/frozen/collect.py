@@ -65,13 +65,13 @@ def stages(quick: bool, cpu: str, only: str = "") -> Iterator[Stage]:
 
 
 def _of_program(path: Path, quick: bool, cpu: str) -> Iterator[Stage]:
-    from compiler.driver import DriverOptions
+    from compiler.driver import CompileOptions
     from compiler.source import Sources
     from tests.frozen.programs import ROOT
     from zynml.api import open_program
 
     messages: list[str] = []
-    session = open_program(str(path.relative_to(ROOT)), DriverOptions(device="cpu"), Sources(), lambda d: messages.append(f"{d.code} {d.message}"))
+    session = open_program(str(path.relative_to(ROOT)), CompileOptions(device="cpu"), Sources(), lambda d: messages.append(f"{d.code} {d.message}"))
     name = path.stem
     yield f"{name}.{cpu}.schedule", lambda: session.emit("schedule")
     for stage in ("hir", "hir-after=lift", "hir-after=place"):
@@ -104,12 +104,12 @@ def _of_launches(program: Any, target: str, quick: bool) -> Iterator[Stage]:
     """The launches of a call with these sizes, as HIR and PTX."""
 
     def launched() -> Any:
-        from compiler.driver import DriverOptions
+        from compiler.driver import CompileOptions
         from compiler.source import Source, Sources
         from zynml.api import open_source
 
         sources = Sources()
-        session = open_source(Source("frozen.zynml", program.text), DriverOptions(device="cpu"), sources, lambda d: None)
+        session = open_source(Source("frozen.zynml", program.text), CompileOptions(device="cpu"), sources, lambda d: None)
         return sized_module(session, program.extents, target), sources
 
     modules: list[Any] = []
@@ -138,7 +138,7 @@ def sized_module(session: Any, extents: dict[str, tuple[int, ...]], target: str)
     from compiler.fusion.shown import Shown
     from compiler.hir.module import HirModule
     from compiler.hir.types import Mem
-    from compiler.launch.emulator import launch_facts, thread_kernel
+    from compiler.launch.thread_kernels import launch_facts, thread_kernel
     from compiler.lowering.kernel import ScalarArgument, SizeArgument, StrideArgument, TensorArgument
 
     module = HirModule("frozen")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compiler.diagnostics import ZyntaxError
-from compiler.driver import DriverOptions
+from compiler.driver import CompileOptions
 from compiler.source import Source, Sources
 from zynml.api import open_source
 
@@ -19,7 +19,7 @@ def run(text: str, device: str = "cpu") -> tuple[list[str], list[str]]:
     source, printed = Source("program.zynml", text), io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
-            open_source(source, DriverOptions(device=device, threads=2), Sources(source), lambda warning: None).run()
+            open_source(source, CompileOptions(device=device, threads=2), Sources(source), lambda warning: None).run()
         except ZyntaxError as error:
             return printed.getvalue().splitlines(), [d.code for d in error.diagnostics]
     return printed.getvalue().splitlines(), []

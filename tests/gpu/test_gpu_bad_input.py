@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compiler.diagnostics import ZyntaxError, render
-from compiler.driver import DriverOptions
+from compiler.driver import CompileOptions
 from compiler.source import Source, Sources
 from runtime.cuda.driver import gpu_count
 from runtime.cuda.gpu import Gpu
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 def fails(text: str, device: str | None = None) -> str:
     source = Source("program.zynml", text)
     with pytest.raises(ZyntaxError) as caught, contextlib.redirect_stdout(io.StringIO()):
-        open_source(source, DriverOptions(device=device), Sources(source), lambda warning: None).run()
+        open_source(source, CompileOptions(device=device), Sources(source), lambda warning: None).run()
     return "\n\n".join(render(diagnostic, Sources(source)) for diagnostic in caught.value.diagnostics)
 
 

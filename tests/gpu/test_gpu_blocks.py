@@ -9,7 +9,7 @@ import pytest
 import zynml
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
-from compiler.launch import emulator as device_kernels
+from compiler.launch import thread_kernels
 from compiler.schedule.gpu import blocks
 from compiler.schedule.launches import Launches
 from tests.kernels.checks import numbers
@@ -26,7 +26,7 @@ def _only_nests(monkeypatch: pytest.MonkeyPatch) -> None:
     def launches(nest: HirFunction, field: HirFunction | None, *facts: object) -> Launches:
         return blocks.nest_launches(nest, analyse(nest))
 
-    monkeypatch.setattr(device_kernels, "launches_for", launches)
+    monkeypatch.setattr(thread_kernels, "launches_for", launches)
 
 
 @pytest.mark.parametrize("shape", [(1000, 33), (33, 1000), (3, 50_000), (2000, 257), (1, 1)])

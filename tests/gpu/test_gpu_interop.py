@@ -12,7 +12,8 @@ from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.interop import import_array, import_cuda_array, import_dlpack
 from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.remote import upload
-from runtime.tensor import DTYPES, Tensor
+from runtime.element_types import DTYPES
+from runtime.tensor import Tensor
 
 AXPB = ("pointer", "pointer", "f32", "f32", "i64")
 BOTH_KNOW = [name for name in DTYPES if name not in ("u16", "u32", "u64")]

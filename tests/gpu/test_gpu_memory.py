@@ -13,7 +13,7 @@ from runtime.cuda.errors import CudaError, CudaOutOfMemory
 from runtime.cuda.gpu import open_gpu
 from runtime.cuda.host import Registered
 from runtime.cuda.launch import CheckedLaunch
-from runtime.tensor import DTYPES
+from runtime.element_types import DTYPES
 
 
 @pytest.mark.parametrize("name", DTYPES)

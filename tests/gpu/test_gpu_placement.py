@@ -9,7 +9,7 @@ import pytest
 
 from compiler.devices.calibration import measure
 from compiler.devices.places import CpuPlace, GpuPlace
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.launch.kernels import KernelOptions
 from compiler.source import Source, Sources
 from runtime.cuda.gpu import Gpu
@@ -18,7 +18,7 @@ from zynml.api import open_source
 
 def run(text: str, device: str | None = None) -> tuple[str, list[str], Session]:
     source, told = Source("program.zynml", text), []
-    session = open_source(source, DriverOptions(device=device, explain=told.append), Sources(source), lambda warning: None)
+    session = open_source(source, CompileOptions(device=device, explain=told.append), Sources(source), lambda warning: None)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         session.run()

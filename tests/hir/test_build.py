@@ -6,7 +6,7 @@ import pytest
 from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.core import MONOIDS
-from compiler.hir.instruction import Effect
+from compiler.hir.instruction import Effect, Region
 from compiler.hir.instructions import INSTRUCTIONS
 from compiler.hir.module import Form
 from compiler.hir.text import print_function
@@ -84,3 +84,17 @@ def test_the_monoids_that_combine_pairs_come_last() -> None:
 
 def test_types_of_one_value_do_not_depend_on_the_order_of_axes() -> None:
     assert Tile("f32", (("i", 2), ("j", 3))) == Tile("f32", (("j", 3), ("i", 2)))
+
+
+def test_the_position_moves_into_a_region_and_back() -> None:
+    f = FunctionBuilder("f")
+    b, region, apart = f.body, Region(), Region()
+    one = b.const(1, "i64")
+    with b.inside(region):
+        assert b.const(1, "i64") is one, "made around"
+        two = b.const(2, "i64")
+    with pytest.raises(ValueError, match="left"), b.inside(apart, alone=True):
+        assert b.const(1, "i64") is not one, "it may end up before"
+        raise ValueError("left")
+    assert b.const(2, "i64") is not two, "made where it may not be reached"
+    assert [len(r.body) for r in (f.function.body, region, apart)] == [2, 1, 1]

@@ -67,6 +67,8 @@ for i in N..-1 step -1 { break }
 for i in 0..N { continue }
 %r = for i in 0..N carry(%t = %a) place="warp,lane" { yield %t }
 if %p { yield } else { return }
+if %p unlikely { return }
+%r = if %p likely : f32 { yield %a } else { yield %b }
 %r, %s = if %p : f32, i32 { yield %a, %x } else { yield %b, %y }
 %r = while carry(%t = %x) { %k = lt %t, %y : i1 ; condition %k } do (%w) { %n = add %w, %y : i32 ; yield %n }
 %r = call @f(%a, %x) : f32
@@ -81,6 +83,9 @@ FORM_HOST = """
 ; %w = read %e : i32 ; write %e, %y ; copy %r, %r ; clear %f
 %r = local : ptr<array<3 x i32>> ; %e = element %r, %x site=-1 : ptr<i32>
 %e = element %o, %x, %n site=0 : ptr<i32>
+%d = read_bytes %B, %n, %n to=u16 order=big site=0 : u16
+%d = read_bytes %B, %n, %n to=i64 site=-1 : i64
+%z = const 10 : u8 ; %m = match_bytes %B, %n, %n, %z, %z site=0 : u64 ; %l = trailing_zeros %m : u64
 %t = attempt @g(%o, %x) ; %k = cycles : i64
 """
 FORM_B = """
@@ -177,7 +182,7 @@ def in_form_c(line: str) -> str:
 
 
 def in_host(line: str) -> str:
-    return f'func @f({PARAMETERS}, %o: ptr<array<open x i32>>, %n: i64) form=A {{ site 0805 "does not fit" {line.replace(" ; ", " ")} }}'
+    return f'func @f({PARAMETERS}, %o: ptr<array<open x i32>>, %B: ptr<array<open x u8>>, %n: i64) form=A {{ site 0805 "does not fit" {line.replace(" ; ", " ")} }}'
 
 
 WARP_PRODUCT = f"""func @f({PARAMETERS}) form=C axes=[col:1, half:2, row:1, simd:2] {{

@@ -20,7 +20,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
     """The driver of the emulated GPUs: one, or as many as the test is parametrized with."""
     device_module.CURRENT.__dict__.clear()
     made = FakeDriver(devices=getattr(request, "param", 1))
-    monkeypatch.setattr(driver_module._State, "driver", Driver(made))
+    monkeypatch.setattr(driver_module._State, "driver", Driver(made, made.library))
     monkeypatch.setattr(gpu_module, "_OPEN", {})
     monkeypatch.setattr(cuda_code, "compile_kernels", emulating(made))
     monkeypatch.setattr(cuda_code, "assembler_version", lambda: "")

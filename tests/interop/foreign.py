@@ -10,7 +10,8 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.stream import Stream
-from runtime.tensor import DTYPES, dtype_name
+from runtime.element_types import DTYPES
+from runtime.tensor import dtype_name
 
 
 class Foreign:

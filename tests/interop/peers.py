@@ -1,5 +1,7 @@
 """Stand-ins for PyTorch and CuPy on the fake device: what of their arrays and streams is read directly, and nothing else."""
 
+import ctypes
+import struct
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -7,7 +9,8 @@ import numpy as np
 from foreign import ByDlpack
 
 from runtime.cuda.gpu import Gpu
-from runtime.tensor import DTYPES
+from runtime.dlpack import type_code
+from runtime.element_types import DTYPES
 
 TORCH_NAMES = {
     "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
@@ -18,10 +21,14 @@ OWN, EXTERNAL = 0x7700, 0x8800
 """Handles of a stream that PyTorch made, and of one that it was given."""
 
 
-class FakeTorch(ModuleType):
-    """`torch`, as far as tensors on a device go. `stream` is its current one."""
+class _ExchangeTable(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32 * 2), ("others", ctypes.c_void_p * 4), ("describe", ctypes.c_void_p), ("stream", ctypes.c_void_p))
 
-    def __init__(self) -> None:
+
+class FakeTorch(ModuleType):
+    """`torch`, as far as tensors on a device go. `stream` is its current one; `exchanges`: its tensors have DLPack's functions in C."""
+
+    def __init__(self, exchanges: bool = False) -> None:
         super().__init__("torch")
         self.stream, self.recording = 0, False
         self.strided, self.sparse_coo, self.complex64 = object(), object(), object()
@@ -57,6 +64,38 @@ class FakeTorch(ModuleType):
                 return inner.negative
 
         self.Tensor = Tensor
+        if exchanges:
+            self._offer(Tensor)
+
+    def _offer(self, kind: Any) -> None:
+        """DLPack's exchange API of a class, in the layout of its header."""
+
+        def describe(tensor: Any, into: int) -> int:
+            if tensor.layout is not self.strided:
+                return -1
+            array = tensor.array
+            tensor.extents = (ctypes.c_int64 * 8)(*array.shape), (ctypes.c_int64 * 8)(*array.strides)
+            code, bits = type_code(array.dtype)
+            shape, strides = map(ctypes.addressof, tensor.extents)
+            packed = struct.pack("<QiiiBBHQQQ", array.pointer, 2, tensor.get_device(), len(array.shape), code, bits, 1, shape, strides, 0)
+            ctypes.memmove(into, packed, len(packed))
+            self.described += 1
+            return 0
+
+        def current(kind: int, ordinal: int, into: Any) -> int:
+            into[0] = self.stream
+            return 0
+
+        self.described = 0
+        call, number = ctypes.PYFUNCTYPE, ctypes.c_int
+        self.kept = (
+            call(number, ctypes.py_object, ctypes.c_void_p)(describe),
+            call(number, number, number, ctypes.POINTER(ctypes.c_uint64))(current),
+        )
+        addresses = [ctypes.cast(one, ctypes.c_void_p).value for one in self.kept]
+        self.table = _ExchangeTable((1, 3), (0, 0, 0, 0), *addresses)
+        new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+        kind.__dlpack_c_exchange_api__ = new(ctypes.addressof(self.table), b"dlpack_exchange_api", None)
 
 
 class FakeCupy(ModuleType):

@@ -14,8 +14,9 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.interop import import_array
 from runtime.cuda.remote import OnGpu, upload
+from runtime.element_types import DTYPES
 from runtime.host_arrays import import_host_array
-from runtime.tensor import DTYPES, Tensor, dtype_name
+from runtime.tensor import Tensor, dtype_name
 
 LEGACY = 1
 

@@ -14,7 +14,8 @@ import zynml
 from compiler.schedule.gpu import sort_launches
 from runtime.cuda.remote import upload
 from runtime.cuda.stream import LEGACY
-from runtime.tensor import DTYPES, Tensor
+from runtime.element_types import DTYPES
+from runtime.tensor import Tensor
 
 PROGRAM = """
 def scale(x: tensor[N], by: f32): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }

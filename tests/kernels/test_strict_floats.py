@@ -360,11 +360,11 @@ def test_an_unknown_rule_is_no_rule() -> None:
 
 
 def test_programs_that_are_kept_are_kept_by_their_rule() -> None:
-    from compiler.options import DriverOptions, origin
+    from compiler.options import CompileOptions, origin
     from compiler.source import Source
 
     source = Source("p.zynml", BLOCK % "")
-    kept = {origin(source, DriverOptions(floats=floats)) for floats in (None, "contract", "strict")}
+    kept = {origin(source, CompileOptions(floats=floats)) for floats in (None, "contract", "strict")}
     assert len(kept) == 3
 
 

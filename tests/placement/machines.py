@@ -10,7 +10,7 @@ from fake_driver import FakeDriver
 
 from compiler.devices.costs import Rates
 from compiler.diagnostics import ZyntaxError, render
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.source import Source, Sources
 from zynml.api import open_source
 
@@ -52,7 +52,7 @@ class Machine:
 
     def open(self, text: str, device: str | None = None, explain: Callable[[str], None] | None = None) -> Session:
         source = Source("program.zynml", text)
-        options = DriverOptions(device=device, threads=1, explain=explain)
+        options = CompileOptions(device=device, threads=1, explain=explain)
         session = open_source(source, options, Sources(source), lambda warning: None)
         places = session.placement.places
         places.measure = lambda place: self.rates[place.device]

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from compiler.diagnostics import Diagnostic
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.emit import module_of
 from compiler.emulator.interpret import interpret
 from compiler.hir.equal import equal_modules
@@ -31,7 +31,7 @@ def opened(path: Path) -> Session:
     def ignore(warning: Diagnostic) -> None:
         """Warnings are tested where they are made."""
 
-    return open_program(str(path), DriverOptions(device="cpu"), Sources(), ignore)
+    return open_program(str(path), CompileOptions(device="cpu"), Sources(), ignore)
 
 
 @by_name

@@ -14,8 +14,8 @@ from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.diagnostics import ZyntaxError
 from compiler.launch import emulator as device_kernels
-from compiler.launch.emulator import ThreadKernel
 from compiler.launch.kernels import BuiltKernel
+from compiler.launch.thread_kernels import ThreadKernel
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.facts import Facts
 from compiler.typed_ast import nodes

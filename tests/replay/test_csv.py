@@ -11,10 +11,10 @@ from feeds import BTC, DATA, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.events import EventKind, Flag, MarketSide
 from runtime.replay.grids import Listing
-from runtime.replay.native.text import cut
 
 TRADES = DATA / "btcusdt_spot_20240808_trades.csv"
 PLAIN = Listing("X", "0.01", "1")
@@ -73,7 +73,7 @@ def test_lines_are_cut_as_the_csv_module_cuts_them(rows: list[list[str]], end: s
         return  # a lone return is a line end for the csv module only
     want = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     raw = text.encode()
-    found = cut(np.frombuffer(raw, np.uint8), ",", np.arange(3, dtype=np.int32), 3)
+    found = NativeDecoders().cut(np.frombuffer(raw, np.uint8), ",", np.arange(3, dtype=np.int32), 3)
     assert found.right.tolist() == [len(row) == 3 for row in want]
     for row in np.flatnonzero(found.right):
         spans = [(int(found.starts[slot, row]), int(found.lengths[slot, row])) for slot in range(3)]

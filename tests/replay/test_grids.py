@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.bad_rows import Why
 from runtime.replay.columns import TextColumn, settled
 from runtime.replay.grids import GridStep
-from runtime.replay.native.text import words
 
 TICKS = ("0.01", "0.25", "1", "5", "0.03125", "1e-8", "0.00001", "2.5", "100", "3")
 
@@ -19,7 +19,7 @@ TICKS = ("0.01", "0.25", "1", "5", "0.03125", "1e-8", "0.00001", "2.5", "100", "
 def column(texts: list[str]) -> TextColumn:
     raw = [text.encode() for text in texts]
     lengths = np.array([len(one) for one in raw], np.int64)
-    return TextColumn(np.frombuffer(b"".join(raw) or b"\0", np.uint8), np.cumsum(lengths) - lengths, lengths)
+    return TextColumn(np.frombuffer(b"".join(raw) or b"\0", np.uint8), np.cumsum(lengths) - lengths, lengths, NativeDecoders())
 
 
 def expected(text: str, tick: str) -> int | None:
@@ -123,5 +123,5 @@ def test_no_step_of_nothing(size: str) -> None:
 
 
 def test_words_are_packed_in_lower_case() -> None:
-    found = words(*(lambda c: (c.bytes, c.starts, c.lengths))(column(["Buy", " s ", "", "abcdefgh", "abcdefghi"])))
+    found = NativeDecoders().words(*(lambda c: (c.bytes, c.starts, c.lengths))(column(["Buy", " s ", "", "abcdefgh", "abcdefghi"])))
     assert found.tolist() == [int.from_bytes(w, "little") for w in (b"buy", b"s", b"", b"abcdefgh")] + [2**64 - 1]

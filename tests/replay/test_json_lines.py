@@ -14,11 +14,11 @@ from feeds import BTC, DATA, FINE, read
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.bad_rows import BadData, BadSource, Why
+from runtime.replay.decoders import Bytes, FlatFields
 from runtime.replay.events import EventKind, Events, Flag, MarketSide
 from runtime.replay.grids import Listing
-from runtime.replay.native.flat_json import scan
-from runtime.replay.readers import binance_flat
 from runtime.replay.rules import Rules
 
 BINANCE = DATA / "btcusdt_spot_20240808.jsonl.gz"
@@ -104,10 +104,16 @@ def write(folder: Path, *lines: object) -> Path:
     return path
 
 
-def test_messages_one_by_one_give_the_same_as_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+class OneByOne(NativeDecoders):
+    """Finds no message that is simple."""
+
+    def flat_fields(self, text: Bytes, keys: str, lines: int) -> FlatFields:
+        return evolve(super().flat_fields(text, keys, lines), simple=np.zeros(lines, np.bool_))
+
+
+def test_messages_one_by_one_give_the_same_as_many_at_once() -> None:
     events, tally, _ = read(BINANCE, FINE)
-    monkeypatch.setattr(binance_flat, "scan", lambda text, keys, lines: evolve(scan(text, keys, lines), simple=np.zeros(lines, np.bool_)))
-    others, other_tally, _ = read(BINANCE, FINE)
+    others, other_tally, _ = read(BINANCE, FINE, decoders=OneByOne())
     assert events.tobytes() == others.tobytes() and tally == other_tally
 
 
@@ -136,11 +142,8 @@ def test_odd_messages_one_by_one_and_many_at_once(lines: list[tuple[str, str, in
     path = Path(tempfile.mkdtemp()) / "m.jsonl"
     path.write_text("\n".join(texts) + "\n")
     found = []
-    for one_by_one in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            if one_by_one:
-                patch.setattr(binance_flat, "scan", lambda text, keys, lines: evolve(scan(text, keys, lines), simple=np.zeros(lines, np.bool_)))
-            events, tally, bad = read(path, X, rules=SKIP)
+    for decoders in (NativeDecoders(), OneByOne()):
+        events, tally, bad = read(path, X, rules=SKIP, decoders=decoders)
         found.append((events.tolist(), tally, [(one.row, one.why) for one in bad]))
     shutil.rmtree(path.parent)
     assert found[0] == found[1]

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from feeds import BTC, DATA, read, stopped
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.bad_rows import BadData, BadSource, Why
 from runtime.replay.batches import NOBODY, DataSource
 from runtime.replay.events import EVENT, EventKind, Events, Flag
@@ -19,7 +20,7 @@ COLUMNS = {"ts_ns": np.array([1, 2, 3]), "price": np.array([1.25, 2.0, 0.01]), "
 
 
 def rows(table: object, *listings: Listing) -> Events:
-    feed = Feed([DataSource(Path("data"), 0, listings or (X,), table=table)])
+    feed = Feed([DataSource(Path("data"), 0, listings or (X,), table=table)], NativeDecoders())
     return np.concatenate([np.empty(0, EVENT), *feed.events()])
 
 
@@ -90,7 +91,7 @@ def test_events_are_checked_as_files_are(fields: dict[str, int], says: str, why:
     source = DataSource(Path("data"), 0, (X,), table=event(**fields))
     before, stop, _ = stopped(source)
     assert str(stop) == f"data: row 2, {says}" and before["row"].tolist() == [1]
-    feed = Feed([source], Rules(skip=True))
+    feed = Feed([source], NativeDecoders(), Rules(skip=True))
     left = np.concatenate(list(feed.events()))
     assert left[left["kind"] != EventKind.GAP]["row"].tolist() == [1, 3]
     assert (feed.tallies[0].rows, feed.tallies[0].used, feed.tallies[0].reasons) == (3, 2, {why: 1})
@@ -116,7 +117,7 @@ def test_prices_below_zero_are_for_those_who_say_so(tmp_path: Path) -> None:
         read(path, X)
     assert read(path, X, prices="signed")[0]["price"].tolist() == [100, -5]
     for given in (table, event(kind=EventKind.TRADE, price=-5)):
-        feed = Feed([DataSource(Path("data"), 0, (X,), None, {"prices": "signed"}, given)])
+        feed = Feed([DataSource(Path("data"), 0, (X,), None, {"prices": "signed"}, given)], NativeDecoders())
         assert np.concatenate(list(feed.events()))["price"][1] == -5
 
 

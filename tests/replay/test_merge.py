@@ -9,6 +9,7 @@ from feeds import BTC, DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
@@ -36,7 +37,7 @@ def test_two_files(tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("\n".join([lines[0], *(re.sub(",3", ",7", line, count=1) for line in lines[1:])]))
     sources = [DataSource(DATA / "btcusdt_spot_20240808_trades.csv", 0, (BTC,)), DataSource(other, 1, (BTC,))]
-    events = np.concatenate(list(Feed(sources).events()))
+    events = np.concatenate(list(Feed(sources, NativeDecoders()).events()))
     assert events["stream"].tolist() == [0, 1] * 9757
     assert events["row"][0::2].tolist() == list(range(2, 9759))
 
@@ -46,7 +47,7 @@ def test_blocks_stay_small_however_long_the_file(tmp_path) -> None:  # type: ign
     del rows
     path, count = tmp_path / "long.csv", 120_000
     path.write_bytes(head + b"\n" + b"".join(b"%d,%d,1.00000000,2.00000000,B\n" % (10**18 + n, n + 1) for n in range(count)))
-    feed = Feed([DataSource(path, 0, (BTC,))])
+    feed = Feed([DataSource(path, 0, (BTC,))], NativeDecoders())
     sizes = [events.size for events in feed.events()]
     assert sum(sizes) == count and len(sizes) > 4
     # a block of a mebibyte holds so many of these rows

@@ -11,6 +11,7 @@ from feeds import BTC, DATA, read, stopped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.events import EVENT, EventKind, Events
@@ -52,7 +53,7 @@ def test_a_file_that_is_given_twice(tmp_path: Path, how: str) -> None:
     events, stop, _ = stopped(*sources(first, again))
     as_what = f" (as {first})" if how != "name" else ""
     assert str(stop) == f"{again}: the file was given before{as_what}" and events.size == 0
-    feed = Feed(sources(first, again), SKIP)
+    feed = Feed(sources(first, again), NativeDecoders(), SKIP)
     events = np.concatenate(list(feed.events()))
     assert events.size == 9757 and set(events["stream"].tolist()) == {0}
     assert [(tally.rows, tally.used, dict(tally.reasons)) for tally in feed.tallies] == [
@@ -74,7 +75,7 @@ def test_files_that_differ_in_a_byte_are_two(tmp_path: Path) -> None:
     text = "ts_ns,price,qty\n1,1,1\n2,1,1\n"
     (tmp_path / "a.csv").write_text(text)
     (tmp_path / "b.csv").write_text(text.replace("2,1,1", "3,1,1"))
-    feed = Feed(sources(tmp_path / "a.csv", tmp_path / "b.csv"))
+    feed = Feed(sources(tmp_path / "a.csv", tmp_path / "b.csv"), NativeDecoders())
     assert np.concatenate(list(feed.events()))["ts"].tolist() == [1, 1, 2, 3]
 
 
@@ -88,7 +89,7 @@ def test_a_trade_that_two_files_have(tmp_path: Path) -> None:
     b = write(tmp_path / "b.csv", [(n, 100 + n) for n in range(40, 90)])
     _, stop, _ = stopped(*sources(a, b))
     assert str(stop) == f"{b}: row 2, column `id`: `140` was there before (in {a})"
-    feed = Feed(sources(a, b), SKIP)
+    feed = Feed(sources(a, b), NativeDecoders(), SKIP)
     events = np.concatenate(list(feed.events()))
     assert events["id"].tolist() == list(range(100, 190))
     assert feed.tallies[1].reasons == {Why.REPEATED_TRADE: 10}
@@ -99,7 +100,7 @@ def test_days_on_which_a_venue_counts_anew(tmp_path: Path) -> None:
     events, tally, _ = read(write(tmp_path / "week.csv", rows))
     assert (events.size, tally.bad) == (2500, 0)
     files = [write(tmp_path / f"{day}.csv", rows[500 * day : 500 * day + 500]) for day in range(5)]
-    assert sum(events.size for events in Feed(sources(*files)).events()) == 2500
+    assert sum(events.size for events in Feed(sources(*files), NativeDecoders()).events()) == 2500
     assert read(write(tmp_path / "twice.csv", [*rows, (rows[-1][0] + HOUR, 1)]), rules=SKIP)[1].reasons == {Why.REPEATED_TRADE: 1}
 
 
@@ -174,4 +175,4 @@ def test_trades_of_two_instruments_may_share_ids() -> None:
     events = np.zeros(2, EVENT)
     events["kind"], events["id"], events["qty"], events["instrument"], events["flags"] = EventKind.TRADE, 5, 1, [0, 1], 1
     both = (Listing("A", "1", "1"), Listing("B", "1", "1"))
-    assert sum(part.size for part in Feed([DataSource(Path("data"), 0, both, table=events)]).events()) == 2
+    assert sum(part.size for part in Feed([DataSource(Path("data"), 0, both, table=events)], NativeDecoders()).events()) == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.batches import DataSource
 from runtime.replay.events import empty
 from runtime.replay.feed import Feed
@@ -23,7 +24,7 @@ def test_the_share_grows_to_the_whole(tmp_path: Path, ending: str) -> None:
     text = rows(100_000)
     path = tmp_path / f"trades{ending}"
     path.write_bytes(gzip.compress(text) if ending == ".csv.gz" else text)
-    feed = Feed([DataSource(path, 0, LISTINGS)])
+    feed = Feed([DataSource(path, 0, LISTINGS)], NativeDecoders())
     assert feed.share is None
     shares = [feed.share for _ in feed.events()]
     assert len(shares) > 1 and None not in shares
@@ -34,6 +35,6 @@ def test_the_share_grows_to_the_whole(tmp_path: Path, ending: str) -> None:
 def test_tables_in_memory_have_none() -> None:
     events = empty(3)
     events["ts"], events["kind"], events["price"], events["qty"], events["flags"] = np.arange(3), 1, 5, 1, 1
-    feed = Feed([DataSource(Path("array"), 0, LISTINGS, table=events)])
+    feed = Feed([DataSource(Path("array"), 0, LISTINGS, table=events)], NativeDecoders())
     assert sum(len(block) for block in feed.events()) == 3
     assert feed.share is None

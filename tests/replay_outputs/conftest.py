@@ -16,11 +16,5 @@ def swing() -> Sample:
 @pytest.fixture(scope="session")
 def folder(swing: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("swing")
-    write(found, swing, options=OutputOptions())
+    write(found, swing, options=OutputOptions(png=True))
     return found
-
-
-@pytest.fixture
-def empty_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty file stands for each picture."""
-    monkeypatch.setattr("runtime.replay.outputs.folder.write_picture", lambda chart, path: path.touch())

@@ -56,18 +56,18 @@ def sample() -> Sample:
         BadRow("ticks.csv", 0, 40, "", "<b>&,", Why.FIELDS, "3, not 5"),
         BadRow("feed.itch", 1, 4096, "", "", Why.DAMAGED, binary=True),
     ]
-    about = RunDescription("swing.qdsl", [ES], ["ticks.csv", "feed.itch"], {"fast": 12, "seed": 0}, ["on trade"], 5000.0)
-    return Sample(about, records, bad, Totals(503, 500, 3, engine.submitted, machine={"cpu": "a test"}))
-
-
-PLAIN = OutputOptions(pictures=False)
+    run = RunDescription("swing.qdsl", [ES], data=["ticks.csv", "feed.itch"], handlers=["on trade"], target_ns=5000.0)
+    totals = Totals(
+        rows_in=503, rows_used=500, rows_bad=3, submitted=engine.submitted, settings={"fast": 12, "seed": 0}, machine={"cpu": "a test"}
+    )
+    return Sample(run, records, bad, totals)
 
 
 def pieces(records: Records, size: int) -> list[Records]:
     return [records[start : start + size] for start in range(0, len(records), size)]
 
 
-def write(folder: Path, swing: Sample, size: int = 10**9, checkpoints: bool = False, options: OutputOptions = PLAIN) -> dict[str, Any]:
+def write(folder: Path, swing: Sample, size: int = 10**9, checkpoints: bool = False, options: OutputOptions | None = None) -> dict[str, Any]:
     """All of the sample's outputs, its records handed over in pieces of some size."""
     with Outputs(folder, swing.run, options) as out:
         for name, records in swing.records.items():

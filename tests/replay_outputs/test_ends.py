@@ -40,7 +40,7 @@ from tests.replay_outputs.samples import pieces, sample
 
 swing = sample()
 limit = int(sys.argv[2])
-with Outputs(Path(sys.argv[1]), swing.run, OutputOptions(pictures=False, part_rows=100)) as out:
+with Outputs(Path(sys.argv[1]), swing.run, OutputOptions(part_rows=100)) as out:
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     for name in ("fills", "pnl"):
@@ -102,28 +102,26 @@ def test_a_run_stopped_by_hand_keeps_all_it_had(swing: Sample, tmp_path: Path) -
 
 
 def test_parts_become_one_file_in_order(swing: Sample, folder: Path, tmp_path: Path) -> None:
-    write(tmp_path, swing, 13, checkpoints=True, options=OutputOptions(pictures=False, part_rows=64))
+    write(tmp_path, swing, 13, checkpoints=True, options=OutputOptions(part_rows=64))
     for name in NAMES:
         assert parquet.read_table(tmp_path / f"{name}.parquet").equals(parquet.read_table(folder / f"{name}.parquet"))
     assert not list(tmp_path.glob("*.partial-*"))
 
 
-@pytest.mark.usefixtures("empty_pictures")
 def test_a_fault_while_finishing_leaves_no_table_that_looks_whole(swing: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> str:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("runtime.replay.outputs.folder.report", fails)
     with pytest.raises(OutputFault, match=r"report\.html: No space left on device"):
-        write(tmp_path, swing, options=OutputOptions())
+        write(tmp_path, swing, options=OutputOptions(png=True))
     assert summary(tmp_path)["partial"].endswith("No space left on device")
     assert {name: partial_rows(tmp_path, name) for name in NAMES} == summary(tmp_path)["rows"]
     assert not list(tmp_path.glob("*.png"))
 
 
-@pytest.mark.usefixtures("empty_pictures")
 def test_a_new_run_takes_the_old_ones_outputs_away_first_and_nothing_else(swing: Sample, tmp_path: Path) -> None:
-    write(tmp_path, swing, options=OutputOptions())
+    write(tmp_path, swing, options=OutputOptions(png=True))
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "photo.png").write_text("mine")
     (tmp_path / "fills.partial-0001.parquet").write_text("of a killed run")

@@ -1,4 +1,4 @@
-"""The page and the pictures: what is in them, and that a browser draws it."""
+"""The page and the PNG files: what is in them, and that a browser draws it."""
 
 import json
 import re
@@ -16,14 +16,15 @@ from PIL import Image
 
 from runtime.replay.grids import GridStep
 from runtime.replay.outputs.axes import number_ticks, span, time_ticks
-from runtime.replay.outputs.charts import charts
+from runtime.replay.outputs.charts import Bar, Bins, Chart, LineForm, Mark, MarkLine, Marks, NamedBars, OverTime, Point, TimeLine, charts
+from runtime.replay.outputs.drawing import HEIGHT, LETTER, WIDTH, Box, ChartLabel, Drawing, Stroke, drawn
 from runtime.replay.outputs.folder import Outputs
 from runtime.replay.outputs.gathered import Gathered
-from runtime.replay.outputs.pictures import write_picture
+from runtime.replay.outputs.png import write_png
 from runtime.replay.outputs.records import LAYOUTS, RunDescription, TradedInstrument
 from runtime.replay.outputs.summary import Totals
 from runtime.replay.outputs.svg import svg
-from tests.replay_outputs.samples import PLAIN, Sample, write
+from tests.replay_outputs.samples import Sample, write
 
 CHARTS = ["equity", "drawdown", "position", "price", "rejects", "latency"]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -73,19 +74,21 @@ def test_the_page_needs_nothing_from_elsewhere(folder: Path) -> None:
 
 def test_texts_from_outside_are_texts(swing: Sample, tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
-    run = evolve(swing.run, program=evil.replace("/", ""), data=[evil], settings={evil: evil}, remark=evil)
+    run = evolve(swing.run, program=evil.replace("/", ""), data=[evil], remark=evil)
     instrument = evolve(swing.run.instruments[0], name=evil)
-    write(tmp_path, evolve(swing, run=evolve(run, instruments=[instrument]), totals=evolve(swing.totals, halted=evil)))
+    write(tmp_path, evolve(swing, run=evolve(run, instruments=[instrument]), totals=evolve(swing.totals, settings={evil: evil}, halted=evil)))
     text = (tmp_path / "report.html").read_text()
     assert "<script>alert" not in text
     Elements(text)
 
 
-def test_pictures_show_something(folder: Path) -> None:
+def test_png_files_show_something(folder: Path) -> None:
     for name in CHARTS:
         with Image.open(folder / f"{name}.png") as picture:
+            assert picture.width == 2 * WIDTH
             colours = picture.convert("RGB").getcolors(1 << 24)
         assert colours is not None and len(colours) > 20
+        assert any(count > 1000 and colour != (255, 255, 255) for count, colour in colours)
 
 
 def run_of(records: dict[str, Any], run: RunDescription) -> Gathered:
@@ -96,12 +99,12 @@ def run_of(records: dict[str, Any], run: RunDescription) -> Gathered:
 
 
 def test_a_run_of_nothing_has_all_its_outputs(swing: Sample, tmp_path: Path) -> None:
-    with Outputs(tmp_path, swing.run, PLAIN) as out:
-        summary = out.finish(Totals(0, 0, 0, 0))
+    with Outputs(tmp_path, swing.run) as out:
+        summary = out.finish(Totals(rows_in=0, rows_used=0, rows_bad=0, submitted=0))
     assert (summary["fill_ratio"], summary["pnl"]["USD"]["sharpe"], summary["from"]) == (None, None, None)
     assert (tmp_path / "report.html").read_text().count("nothing to show") == len(CHARTS)
     for chart in charts(Gathered(swing.run)):
-        write_picture(chart, tmp_path / f"{chart.key}.png")
+        write_png(chart, tmp_path / f"{chart.key}.png")
 
 
 @pytest.mark.parametrize("value", [0, 1, -(2**63) + 1, 2**63 - 1])
@@ -146,10 +149,103 @@ def test_ticks_are_few_distinct_and_inside(low: float, high: float) -> None:
 
 @pytest.mark.parametrize("length", [1, 7, 999, 10**6, 3 * 10**9, 86_400 * 10**9, 400 * 86_400 * 10**9, 9 * 10**18])
 def test_time_ticks_are_few_and_distinct(length: int) -> None:
-    ticks = time_ticks(17, 17 + length)
+    ticks, day = time_ticks(17, 17 + length)
+    assert day == ("" if length >= 7 * 86_400 * 10**9 else "1970-01-01")
     assert len(ticks) <= 8
     assert all(17 <= ts <= 17 + length for ts, _ in ticks)
     assert len({ts for ts, _ in ticks}) == len(ticks)
+
+
+# ---- the layout of charts ----------------------------------------------------------------------------------------------------
+
+BEGIN = 1_700_000_000 * 10**9
+
+
+def over_time(values: list[Any], form: LineForm = LineForm.LINE, step: int = 10**9, marks: list[Mark] | None = None) -> OverTime:
+    points = [Point(BEGIN + step * number, Decimal(value)) for number, value in enumerate(values)]
+    return OverTime("price", "Price", "USD", [TimeLine("mark", points, form)], [Marks("bought", marks or [])])
+
+
+def latencies(*at: float, count: int = 3) -> Bins:
+    bars = [Bar("a", count, 50.0, 56.0), Bar("b", 0, 56.0, 63.0), Bar("c", 1, 63.0, 70.0)]
+    return Bins("latency", "Latency", "samples by ns", bars, [MarkLine(one, f"p{number}") for number, one in enumerate(at)])
+
+
+EXTREMES = {
+    "many": over_time([number % 97 for number in range(5000)]),
+    "large": over_time([-(2**63), 2**63 - 1]),
+    "small": over_time(["-0.00000001", "0.00000002"]),
+    "flat": over_time([61_837, 61_837, 61_837]),
+    "days": over_time([1, 2, 3], step=40 * 86_400 * 10**9),
+    "nanoseconds": over_time([1, 2, 3, 4], step=1),
+    "steps": over_time([1, -1, 2], LineForm.STEPS),
+    "area": over_time([0, -1, -3], LineForm.AREA),
+    "rejects": NamedBars("rejects", "Rejects", "orders", [Bar("max_open_orders", 10**9), Bar("kill", 0)]),
+    "latency": latencies(60.0, 3.0, 1e9, 9.9e8, 61.0),
+    "few samples": latencies(60.0, count=1),
+}
+
+
+def box_of(label: ChartLabel) -> tuple[float, float, float, float]:
+    width = LETTER * len(label.text)
+    left = label.x - {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
+    return left, left + width, label.y - 8, label.y
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_labels_are_inside_and_apart(name: str) -> None:
+    drawing = drawn(EXTREMES[name])
+    boxes = [box_of(shape) for shape in drawing.shapes if isinstance(shape, ChartLabel)]
+    assert len(boxes) > 2
+    for number, (left, right, top, bottom) in enumerate(boxes):
+        assert left >= 0 and right <= WIDTH + 1 and top >= 0 and bottom <= drawing.height
+        assert not any(left < b and a < right and top < d and c < bottom for a, b, c, d in boxes[:number]), boxes[number]
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_shapes_are_inside(name: str) -> None:
+    chart = EXTREMES[name]
+    for shape in drawn(chart).shapes:
+        match shape:
+            case Stroke():
+                assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in shape.points)
+            case Box():
+                assert 0 <= shape.x <= shape.x + shape.width <= WIDTH and shape.height >= 0
+    Elements(svg(chart))
+
+
+def line_of(drawing: Drawing) -> list[Stroke]:
+    return [shape for shape in drawing.shapes if isinstance(shape, Stroke) and shape.look == "line"]
+
+
+def test_a_line_goes_through_its_points() -> None:
+    """By hand: 3 points over 800 units from 84 on; values 0, 5, 10 with 6 % of air above and below."""
+    (line,) = line_of(drawn(over_time([0, 10, 5])))
+    height = (260 - 28 - 14) / 11.2
+    expected = [(84, 232 - 0.6 * height), (484, 232 - 10.6 * height), (884, 232 - 5.6 * height)]
+    assert [*line.points] == [pytest.approx(point) for point in expected]
+
+
+def test_steps_hold_until_the_next_point() -> None:
+    (line,) = line_of(drawn(over_time([1, 3], LineForm.STEPS)))
+    (first, _), (second, before), (third, after) = line.points
+    assert (first, second, third) == (84, 884, 884) and before == line.points[0][1] != after
+
+
+def test_values_that_are_no_numbers_are_gaps(tmp_path: Path) -> None:
+    chart = over_time([1, 2, "NaN", 4, 5, "Infinity", 7], marks=[Mark(BEGIN, Decimal("NaN"), "bought 1 at NaN")])
+    assert [len(line.points) for line in line_of(drawn(chart))] == [2, 2]
+    text = svg(chart).lower()
+    assert "nan" not in text and "inf" not in text and text.count("<circle class=\"dot") == 1
+    write_png(chart, tmp_path / "gaps.png")
+    assert over_time(["NaN"]).empty and "nothing to show" in svg(over_time(["NaN"]))
+
+
+def test_latencies_that_are_no_numbers_arent_counted(swing: Sample) -> None:
+    latency = np.zeros(3, LAYOUTS["latency"])
+    latency["ns"] = [50.0, np.nan, np.nan]
+    found: Chart = charts(run_of({"latency": latency}, swing.run))[-1]
+    assert isinstance(found, Bins) and [bar.count for bar in found.bars] == [1]
 
 
 PROBE = """

@@ -75,7 +75,7 @@ def test_the_hash_is_of_what_the_run_decides(folder: Path, swing: Sample, tmp_pa
         totals=evolve(swing.totals, machine={"cpu": "another"}),
     )
     assert write(tmp_path, other_machine)["hash"] == known
-    other_fee, other_seed = copy.deepcopy(swing), evolve(swing, run=evolve(swing.run, settings={"fast": 12, "seed": 1}))
+    other_fee, other_seed = copy.deepcopy(swing), evolve(swing, totals=evolve(swing.totals, settings={"fast": 12, "seed": 1}))
     other_fee.records["fills"]["fee"][5] += 1
     other_text = evolve(swing, bad=[evolve(swing.bad[0], text="inf"), *swing.bad[1:]])
     hashes = {write(tmp_path, other)["hash"] for other in (other_fee, other_seed, other_text)}

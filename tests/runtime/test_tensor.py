@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from runtime.device import CPU, Device, NoDevice, is_present, parse_device, present_devices, require_present
-from runtime.tensor import DTYPES, Tensor, dtype_name, numpy_dtype
+from runtime.element_types import DTYPES
+from runtime.tensor import Tensor, dtype_name, numpy_dtype
 
 
 def test_a_tensor_wraps_an_array_without_a_copy() -> None:

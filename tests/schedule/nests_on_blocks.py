@@ -11,6 +11,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.module import HirFunction
 from compiler.launch import emulator as device_kernels
+from compiler.launch import thread_kernels
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launches
@@ -28,7 +29,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Launches]:
     def report(found: tuple[Diagnostic, ...]) -> None:
         assert not found, "; ".join(f"{one.message}: {one.label}" for one in found)
 
-    monkeypatch.setattr(device_kernels, "launches_for", only_nests)
+    monkeypatch.setattr(thread_kernels, "launches_for", only_nests)
     monkeypatch.setattr(device_kernels, "emulate", lambda *call: emulate(*call[:-1], report))
     return made
 

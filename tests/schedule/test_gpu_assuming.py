@@ -6,7 +6,7 @@ import pytest
 import zynml
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.memory import Check
-from compiler.launch.emulator import launch_facts, thread_kernel
+from compiler.launch.thread_kernels import launch_facts, thread_kernel
 
 TEXT = "def f(x: tensor[N], y: tensor[G]) { compute(x, y) { for i in 0..N: out[i] = x[i] + (if i > 0 { y[i / 4] } else { 0.0 }) } }"
 

@@ -514,7 +514,7 @@ def test_launches_verify_and_assemble_without_spills(target: str) -> None:
     )
     program = emulated(text.replace("DTYPE", "f32").replace("OP", "argmax").replace("ELEMENT", "(x[at[i]], i)"))
     from compiler.fusion.program_kernels import kernels
-    from compiler.launch.emulator import thread_kernel
+    from compiler.launch.thread_kernels import thread_kernel
 
     functions = [f for compute, built in kernels(program._session) for f in thread_kernel(built, compute).functions]
     for function in functions:

@@ -7,7 +7,7 @@ import pytest
 import zynml
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.memory import Check
-from compiler.launch.emulator import launch_facts, thread_kernel
+from compiler.launch.thread_kernels import launch_facts, thread_kernel
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_maps import ptx

@@ -8,7 +8,7 @@ from compiler.fusion.program_kernels import kernels
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
-from compiler.launch.emulator import launch_facts, thread_kernel
+from compiler.launch.thread_kernels import launch_facts, thread_kernel
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import passes, rows
 from compiler.schedule.gpu.facts import NOTHING, facts_of, specialised

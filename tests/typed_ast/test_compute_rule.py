@@ -6,7 +6,7 @@ import attrs
 
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.typed_ast import nodes
-from compiler.typed_ast.context import ComputeOutcome
+from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import F32, UNKNOWN, StaticShape, TensorType, Type
 from tests.typed_ast.checking import checked, errors

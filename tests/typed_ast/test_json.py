@@ -43,7 +43,7 @@ ONE_OF_EACH = [
     types.WarpValue(types.I64),
     types.FunctionType((types.STRING, types.CHAR), types.NEVER),
     types.DictType(types.STRING, types.SetType(types.OptionType(types.ResultType(types.UNIT, types.ERROR)))),
-    types.FutureType(types.NamedType("P", (types.RANGE,))),
+    types.FutureType(types.StructType("P", (types.RANGE,))),
     types.TupleType((types.WEAK_INT, types.ListType(types.BOOL))),
     types.DeviceTarget(types.DeviceKind.CUDA, 1, (9, 0)),
     kernel.KernelMetadata(kernel.KernelType.REDUCE, options=(("op", "+"), ("axis", (0, 1)), ("keepdims", True), ("scale", 0.5))),

@@ -19,7 +19,7 @@ from tests.typed_ast.checking import checked, codes, messages, type_of, types_of
         ("true", "bool"),
         ('"a"', "String"),
         ('f"{1:>8}"', "String"),
-        ("()", "()"),
+        ("((), true)", "((), bool)"),
         ("(1, 2.0)", "(i64, f64)"),
         ("[1, 2]", "List<i64>"),
         ("[1, 2.5]", "List<f64>"),
@@ -159,7 +159,7 @@ def test_constants_of_lets_make_shapes_static() -> None:
 def test_a_function_without_a_result_type_has_that_of_its_body() -> None:
     assert type_of("f(1)", "def f(x: i64) { x * 2.5 }") == "f64"
     assert type_of("f(1)", "def f(x: i64) { if x > 0 { return 1 }\n 2.5 }") == "f64"
-    assert type_of("f(1)", "def f(x) { println(x) }") == "()"
+    assert type_of("(f(1), true)", "def f(x) { println(x) }") == "((), bool)"
 
 
 def test_sizes_of_a_result_are_those_of_the_call() -> None:

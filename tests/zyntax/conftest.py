@@ -17,7 +17,7 @@ PROGRAMS = {
     "double.zynml": "param by: float = 2.0\nlet x = arange(0, 4)\nlet y = compute(x, by) { for i in 0..N: out[i] = x[i] * by as f32 }\nprintln(y)\n",
     "wrong.zynml": "let a = b\nlet c: int = 2.5\nlet d = 5q\n",
     "names.zynml": "println(one)\nprintln(1)\nprintln(two)\nprintln(three)\n",
-    "fault.zynml": 'println("before")\nlet x = 1 / 0\n',
+    "fault.zynml": 'println("before")\nlet n = 0\nlet x = 1 / n\n',
     "warns.zynml": "let x = arange(0, 4)\nlet y = compute(x) { for i in 0..N: out[2 * i] = x[i] }\nprintln(y)\n",
     "cuda.zynml": 'let x = arange(0, 2)\nprintln("first")\nlet y = compute(x) @device("cuda:0") { for i in 0..N: out[i] = x[i] }\nprintln(y)\n',
 }

@@ -52,3 +52,21 @@ def test_help_loads_nothing_but_the_command(folder: Path) -> None:
 def test_a_program_without_kernels_loads_no_compiler_of_kernels(folder: Path) -> None:
     modules = loaded(folder, "run", "hello.zynml")
     assert {"llvmlite", "rich", "matplotlib", "PIL", "compiler.hir.core", "compiler.launch.kernels"}.isdisjoint(modules)
+
+
+PLAIN = """\
+def square(x: i64): i64 { x * x }
+fn main() {
+    let mut total = 0
+    for i in 0..5 { total += square(i) }
+    if total > 29 && !(total == 31) { println(f"{total} {total as f64 / 4.0:.2f} {-total}") }
+    println([1, 2], "a", 2.5, true, (1, "b"))
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "needs_numpy"), [('print("hello")\n', False), (PLAIN, False), ("println(zeros(2))\n", True)])
+def test_only_a_program_with_tensors_loads_numpy(folder: Path, text: str, needs_numpy: bool) -> None:
+    (folder / "plain.zynml").write_text(text, encoding="utf-8")
+    modules = loaded(folder, "run", "plain.zynml")
+    assert ("numpy" in modules, "ml_dtypes" in modules) == (needs_numpy, needs_numpy)

@@ -35,7 +35,7 @@ QUANTDSL = [
     pytest.param("fn f(a: int) -> int {\n  /* \u6f22\u5b57 */ yy\n}\n", (2, 12), (2, 14), id="behind wide characters"),
     pytest.param("fn f(a: int) -> int {\n  let b =\n  let c = 3\n a\n}\n", (2, 10), (2, 11), id="where a line ends"),
     pytest.param("fn f(a: int) -> int", (1, 20), (1, 21), id="where the file ends"),
-    pytest.param("fn f(a: int) -> int {\n  a + (\n    true)\n}\n", (2, 3), (3, 10), id="over several lines"),
+    pytest.param("fn f(a: int) -> int {\n  (a,\n    true)\n}\n", (2, 3), (3, 10), id="over several lines"),
     pytest.param("fn f(a: int) -> int {\n  if a { 1 }\n  else {\n    2 }\n}\n", (2, 6), (2, 7), id="in a statement of several lines"),
 ]
 

@@ -13,6 +13,7 @@ from compiler.hir.verify import verify
 from compiler.launch import emulator
 from compiler.targets import cpu, nvidia
 from compiler.targets.registry import AFTER
+from zyntax import compile_command
 from zyntax.main import cli
 from zyntax.report import guarded
 
@@ -233,3 +234,9 @@ def test_strategies_have_no_calls(command: Command) -> None:
     found = command.output.readouterr().err.decode()
     message = "`--like` describes calls of functions with compute blocks"
     assert (code, found) == (2, f"error[ZYN0505]: {message}\nhint: a strategy's code is the same for all data\n")
+
+
+def test_the_command_names_the_stages_of_each_target() -> None:
+    """It lists them itself: `--help` doesn't wait for the compiler."""
+    assert compile_command.GPU_STAGES == nvidia.STAGES
+    assert {*compile_command.CPU_STAGES} == {*cpu.STAGES, *compile_command.WHOLE}

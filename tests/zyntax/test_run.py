@@ -38,7 +38,7 @@ def test_a_fault_at_run_time_keeps_the_output_before_it_and_exits_with_1(zyntax:
     done = zyntax("run", "fault.zynml")
     assert (done.returncode, done.stdout) == (1, "before\n")
     assert done.stderr.startswith("error[ZYN0806]: ")
-    assert "--> fault.zynml:2:9" in done.stderr
+    assert "--> fault.zynml:3:9" in done.stderr
 
 
 def test_a_missing_device_is_found_before_anything_runs(zyntax: Zyntax) -> None:

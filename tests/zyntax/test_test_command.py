@@ -11,7 +11,7 @@ def test_programs_are_run_against_their_heads(zyntax: Zyntax, folder: Path) -> N
     programs.mkdir()
     (programs / "a_good.zynml").write_text("// run: n = 4\n// prints: 16\nparam n: int = 2\nprintln(n * n)\n", encoding="utf-8")
     (programs / "b_bad.zynml").write_text("// prints: 5\nprintln(4)\n", encoding="utf-8")
-    (programs / "c_fails.zynml").write_text("// prints: begins\n// fails: ZYN0806\nprintln('begins')\nlet x = 1 / 0\n", encoding="utf-8")
+    (programs / "c_fails.zynml").write_text("// prints: begins\n// fails: ZYN0806\nprintln('begins')\nlet n = 0\nlet x = 1 / n\n", encoding="utf-8")
     (programs / "d_tests.zynml").write_text('test "two" { assert(1 + 1 == 2) }\ntest "three" { assert(1 + 1 == 3, "no") }\n', encoding="utf-8")
     done = zyntax("test", "programs")
     assert done.returncode == 1
@@ -61,7 +61,7 @@ def test_a_line_matches_a_pattern_as_a_whole() -> None:
 
 
 def test_what_is_printed_before_a_stated_failure_counts(zyntax: Zyntax, folder: Path) -> None:
-    (folder / "fails.zynml").write_text("// prints: ends\n// fails: ZYN0806\nprintln('begins')\nlet x = 1 / 0\n", encoding="utf-8")
+    (folder / "fails.zynml").write_text("// prints: ends\n// fails: ZYN0806\nprintln('begins')\nlet n = 0\nlet x = 1 / n\n", encoding="utf-8")
     done = zyntax("test", "fails.zynml")
     assert (done.returncode, done.stdout) == (
         1,

@@ -185,18 +185,18 @@ def chain(self: Any, other: Any) -> list[Any]:
 @_iterator("fold", result=lambda calls: _folded(calls))
 def fold(self: Any, initial: Any, function: Any) -> Any:
     """function(... function(function(initial, first), second) ..., last)."""
-    found = initial
+    total = initial
     for value in items(self):
-        found = call(function, found, value)
-    return found
+        total = call(function, total, value)
+    return total
 
 
 def _folded(calls: CallTypes) -> Type:
-    found = result_of(calls["function"])
+    result = result_of(calls["function"])
     kind = calls["initial"]
-    if found is UNKNOWN or (isinstance(kind, Scalar) and kind.weak):
-        return found
-    return kind if found == kind else UNKNOWN
+    if result is UNKNOWN or (isinstance(kind, Scalar) and kind.weak):
+        return result
+    return kind if result == kind else UNKNOWN
 
 
 @_iterator("any", result=BOOL)

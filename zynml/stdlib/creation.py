@@ -66,9 +66,9 @@ def place(shape: Any, dtype: Any, device: Any, default: DType = DType.F32) -> tu
     """Shape and NumPy dtype of a tensor to be made, all arguments checked, memory included."""
     device_of(device)
     extents = require_extents(require_shape(shape))
-    found = numpy_of(default if dtype is None else require_dtype(dtype))
-    require_memory(extents, found.itemsize)
-    return extents, found
+    numpy_type = numpy_of(default if dtype is None else require_dtype(dtype))
+    require_memory(extents, numpy_type.itemsize)
+    return extents, numpy_type
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
@@ -192,16 +192,16 @@ def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tenso
     source = dtype_of(value)
     if source is None or isinstance(value, Tensor):
         raise LibraryFault("0203", f"a tensor is filled with a number, not {type_name(value)}")
-    extents, found = place((shape,) if not isinstance(shape, tuple) else shape, dtype, device)
-    filled = np.full(extents, cast_array(np.asarray(value), source, array_dtype(np.empty(0, found)))[()], dtype=found)
+    extents, numpy_type = place((shape,) if not isinstance(shape, tuple) else shape, dtype, device)
+    filled = np.full(extents, cast_array(np.asarray(value), source, array_dtype(np.empty(0, numpy_type)))[()], dtype=numpy_type)
     return placed(Tensor(filled), device)
 
 
 @family.function(*forms("eye"), result=_eye_rule, keywords=PLACE, rows="int", columns="int")
 def eye(rows: Any, columns: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
     """The identity matrix."""
-    extents, found = place((rows, rows if columns is None else columns), dtype, device)
-    return placed(Tensor(np.eye(*extents, dtype=found)), device)
+    extents, numpy_type = place((rows, rows if columns is None else columns), dtype, device)
+    return placed(Tensor(np.eye(*extents, dtype=numpy_type)), device)
 
 
 def arange_count(start: float, stop: float, step: float) -> int:
@@ -226,13 +226,13 @@ def arange(start: Any, stop: Any = None, step: Any = 1.0, dtype: Any = None, dev
     exact = all(is_int(b) or float(b).is_integer() for b in (start, stop, step))
     if exact:
         start, stop, step = int(start), int(stop), int(step)
-        (count,), found = place((max(0, -((start - stop) // step)),), dtype, device)
+        (count,), numpy_type = place((max(0, -((start - stop) // step)),), dtype, device)
         require_memory((count,), 8)
         values = start + step * np.arange(count, dtype=np.int64 if max(abs(start), abs(stop), abs(step)) < 1 << 62 else object)
-        return placed(Tensor(cast_array(values, DType.I64, array_dtype(np.empty(0, found)))), device)
-    (count,), found = place((arange_count(start, stop, step),), dtype, device)
+        return placed(Tensor(cast_array(values, DType.I64, array_dtype(np.empty(0, numpy_type)))), device)
+    (count,), numpy_type = place((arange_count(start, stop, step),), dtype, device)
     values = float(start) + float(step) * np.arange(count, dtype=np.float64)
-    return placed(Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, found)))), device)
+    return placed(Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, numpy_type)))), device)
 
 
 @family.function(*forms("linspace"), result=_count_rule, keywords=PLACE, start="number", stop="number")
@@ -242,29 +242,29 @@ def linspace(start: Any, stop: Any, count: Any, dtype: Any = None, device: Any =
         if not is_number(bound):
             raise LibraryFault("0203", f"`linspace` takes numbers, not {type_name(bound)}")
     extent = require_count(count)
-    _, found = place((extent,), dtype, device)
+    _, numpy_type = place((extent,), dtype, device)
     with np.errstate(all="ignore"):
         values = np.linspace(float(start), float(stop), extent, dtype=np.float64)
-    return placed(Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, found)))), device)
+    return placed(Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, numpy_type)))), device)
 
 
 @family.function(*shaped_forms("rand"), result=_shaped_rule, variadic="shape", keywords=PLACE, uses_settings=True)
 def rand(settings: StdlibSettings, shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Uniform random numbers in [0, 1), the same for the same seed."""
-    extents, found = place(shape, dtype, device)
-    _require_float(found, "rand")
-    values = generator(settings).random(extents, dtype=np.float64 if found == np.float64 else np.float32)
+    extents, numpy_type = place(shape, dtype, device)
+    _require_float(numpy_type, "rand")
+    values = generator(settings).random(extents, dtype=np.float64 if numpy_type == np.float64 else np.float32)
     # Rounding up to 1 would leave the interval.
-    return placed(Tensor(values if values.dtype == found else (np.floor(values * 128) / 128).astype(found)), device)
+    return placed(Tensor(values if values.dtype == numpy_type else (np.floor(values * 128) / 128).astype(numpy_type)), device)
 
 
 @family.function(*shaped_forms("randn"), result=_shaped_rule, variadic="shape", keywords=PLACE, uses_settings=True)
 def randn(settings: StdlibSettings, shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Normal random numbers of mean 0 and deviation 1, the same for the same seed."""
-    extents, found = place(shape, dtype, device)
-    _require_float(found, "randn")
-    values = generator(settings).standard_normal(extents, dtype=np.float64 if found == np.float64 else np.float32)
-    return placed(Tensor(values.astype(found, copy=False)), device)
+    extents, numpy_type = place(shape, dtype, device)
+    _require_float(numpy_type, "randn")
+    values = generator(settings).standard_normal(extents, dtype=np.float64 if numpy_type == np.float64 else np.float32)
+    return placed(Tensor(values.astype(numpy_type, copy=False)), device)
 
 
 def _permutation_rule(calls: CallTypes) -> Type:
@@ -324,14 +324,14 @@ def tensor(values: Any, dtype: Any = None, device: Any = None) -> Tensor:
     wanted = None if dtype is None else require_dtype(dtype)
     if isinstance(values, Tensor):
         copied = np.array(values.contents, order="C", copy=True)
-        made = copied if wanted is None else cast_array(copied, array_dtype(copied), wanted)
+        converted = copied if wanted is None else cast_array(copied, array_dtype(copied), wanted)
     elif isinstance(values, range):
         require_memory((len(values),), 8)
         array = np.arange(values.start, values.stop, values.step, dtype=np.int64)
-        made = array if wanted is None else cast_array(array, DType.I64, wanted)
+        converted = array if wanted is None else cast_array(array, DType.I64, wanted)
     else:
-        made = array_of_list(values, wanted)
-    return placed(Tensor(made), device)
+        converted = array_of_list(values, wanted)
+    return placed(Tensor(converted), device)
 
 
 def _ragged(shape: list[int], depth: int, number: int, length: int) -> LibraryFault:
@@ -356,50 +356,50 @@ def array_of_list(values: Any, dtype: DType | None = None) -> Array:
         if not level:
             break
         level = level[0]
-    found: list[Any] = [values]
+    rows: list[Any] = [values]
     for depth, extent in enumerate(shape):
         below: list[Any] = []
-        for number, row in enumerate(found):
+        for number, row in enumerate(rows):
             if not isinstance(row, list | tuple):
                 raise LibraryFault("0301", f"rows differ: {type_name(row)} stands where a list of {extent} does at depth {depth}")
             if len(row) != extent:
                 raise _ragged(shape, depth, number, len(row))
             below += row
-        found = below
-    if found and isinstance(found[0], Tensor):
-        return _stack_rows(found, tuple(shape), dtype)
-    natural = _natural_dtype(found)
+        rows = below
+    if rows and isinstance(rows[0], Tensor):
+        return _stack_rows(rows, tuple(shape), dtype)
+    natural = _natural_dtype(rows)
     target = natural if dtype is None else dtype
     if target is DType.F32 and natural.is_float:
         with np.errstate(all="ignore"):
-            return np.array([float(v) for v in found], dtype=np.float64).astype(np.float32).reshape(shape)
+            return np.array([float(v) for v in rows], dtype=np.float64).astype(np.float32).reshape(shape)
     if natural.is_int or natural is DType.BOOL:
-        wide = np.array([int(v) for v in found], dtype=object)
+        wide = np.array([int(v) for v in rows], dtype=object)
         if natural.is_int and target.is_int:
-            for value in found:
+            for value in rows:
                 require_fit(int(value), target)
         return wide.astype(numpy_of(target)).reshape(shape)
-    return cast_array(np.array([float(v) for v in found], dtype=np.float64), DType.F64, target).reshape(shape)
+    return cast_array(np.array([float(v) for v in rows], dtype=np.float64), DType.F64, target).reshape(shape)
 
 
 def _natural_dtype(values: list[Any]) -> DType:
     """What a list's elements make: bool, an int dtype, or a float dtype (f32 for plain floats)."""
-    found: DType | None = None
+    common: DType | None = None
     for value in values:
         dtype = dtype_of(value)
         if dtype is None or isinstance(value, Tensor):
             raise LibraryFault("0203", f"a tensor is made of numbers, not of {type_name(value)}")
         dtype = DType.F32 if type(value) is float else dtype
-        if found is None or found is dtype:
-            found = dtype
-        elif DType.BOOL in (found, dtype):
+        if common is None or common is dtype:
+            common = dtype
+        elif DType.BOOL in (common, dtype):
             raise LibraryFault("0203", "a list that makes a tensor has bools or numbers, not both")
         else:
-            joined = join(found, dtype)
+            joined = join(common, dtype)
             if joined is None:
-                raise LibraryFault("0207", f"{found.value} and {dtype.value} have no common type")
-            found = joined
-    return DType.F32 if found is None else found
+                raise LibraryFault("0207", f"{common.value} and {dtype.value} have no common type")
+            common = joined
+    return DType.F32 if common is None else common
 
 
 def _stack_rows(rows: list[Any], shape: tuple[int, ...], dtype: DType | None) -> Array:
@@ -412,10 +412,10 @@ def _stack_rows(rows: list[Any], shape: tuple[int, ...], dtype: DType | None) ->
     return stacked if dtype is None else cast_array(stacked, array_dtype(stacked), dtype)
 
 
-def to_tensor(value: Any, what: str = "a tensor") -> Tensor:
+def to_tensor(value: Any, subject: str = "a tensor") -> Tensor:
     """The implicit conversion at a call: a tensor as it is, nested lists made into one."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, list):
         return Tensor(array_of_list(value))
-    raise LibraryFault("0203", f"{what} is expected here, not {type_name(value)}")
+    raise LibraryFault("0203", f"{subject} is expected here, not {type_name(value)}")

@@ -150,8 +150,8 @@ def _fits(cell: str, low: int, high: int) -> bool:
 
 def _bad_cell(cells: list[str], picked: list[int], row: int, line: int, good: Any, dtype: DType | None = None) -> _BadCell:
     column, cell = next((column, cell) for column, cell in zip(picked, cells, strict=True) if not good(cell))
-    what = "is empty" if not cell.strip() else f"is {quoted(cell.strip()[:40])}, which is no {dtype.value if dtype else 'number'}"
-    return _BadCell(row, cell, f"row {line}, column {column + 1} {what}")
+    problem = "is empty" if not cell.strip() else f"is {quoted(cell.strip()[:40])}, which is no {dtype.value if dtype else 'number'}"
+    return _BadCell(row, cell, f"row {line}, column {column + 1} {problem}")
 
 
 def write(path: Path, array: Array, delimiter: str, header: Any = None) -> None:

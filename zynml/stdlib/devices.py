@@ -53,12 +53,12 @@ def allocate(shape: Any, dtype: Any = None, device: Any = None, pinned: Any = Fa
     """A tensor of zeros on a device. `pinned`: in memory of the host that GPUs copy from and to directly, which is quicker."""
     if not isinstance(pinned, bool | np.bool_):
         raise LibraryFault("0203", f"`pinned=` is a bool, not {type_name(pinned)}")
-    extents, found = place((shape,) if not isinstance(shape, tuple) else shape, dtype, device)
+    extents, numpy_type = place((shape,) if not isinstance(shape, tuple) else shape, dtype, device)
     if not pinned:
-        return placed(Tensor(np.zeros(extents, found)), device)
+        return placed(Tensor(np.zeros(extents, numpy_type)), device)
     if device is not None and device_of(device) != CPU:
         raise LibraryFault("0203", "pinned memory is the host's", 'leave `device=` out, or say `device="cpu"`')
-    return Tensor(_pinned(extents, found))
+    return Tensor(_pinned(extents, numpy_type))
 
 
 def _pinned(extents: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -77,16 +77,16 @@ def _pinned(extents: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 def memory_pool(device: Any = "cpu", limit: Any = None, trim: Any = False) -> list[tuple[str, int]]:
     """What the pool of a device's memory holds, in bytes by name: `in use`, `idle` (kept for the next tensor of that size), `most`, and
     `limit` where there is one. `limit` sets that, for GPUs; `trim` gives idle memory back first."""
-    found = device_of(device)
+    known = device_of(device)
     if limit is not None and (not is_int(limit) or limit < 0):
         raise LibraryFault("0203", f"`limit=` is a number of bytes, not {type_name(limit) if not is_int(limit) else limit}")
-    if found.kind != "cuda":
+    if known.kind != "cuda":
         if limit is not None:
-            raise LibraryFault("0203", f"the memory of `{found}` has no limit of its own", "pools of GPUs have")
+            raise LibraryFault("0203", f"the memory of `{known}` has no limit of its own", "pools of GPUs have")
         if trim:
             buffers.trim()
         return [("idle", buffers.idle_bytes())]
-    return _pool_of(found, limit, bool(trim))
+    return _pool_of(known, limit, bool(trim))
 
 
 def _pool_of(device: Device, limit: int | None, trim: bool) -> list[tuple[str, int]]:

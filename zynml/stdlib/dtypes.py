@@ -3,12 +3,12 @@
 A Python int or float is a weak number (it may come from a literal) and takes the other operand's dtype; who knows that a
 scalar is an i64 or f64 for certain hands it over as np.int64 or np.float64."""
 
+from struct import calcsize
 from typing import Any
-
-import numpy as np
 
 from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, ListType, RangeType, Scalar, StringType, TensorType, Type
+from runtime.lazy_numpy import np
 from runtime.tensor import Array, Tensor, dtype_name, numpy_dtype
 
 ALIASES = {
@@ -20,11 +20,9 @@ ALIASES = {
     "float32": "f32",
     "float64": "f64",
 }
-NUMBER_TYPES = (int, float, np.generic)
-"""What a host scalar number can be (bool is an int)."""
 
 _BY_NAME = {dtype.value: dtype for dtype in DType}
-_PLAIN_CHARACTERS = frozenset("dlq?" if np.dtype(np.int64).char in "lq" and np.dtype("l").itemsize == 8 else "dq?")
+_PLAIN_CHARACTERS = frozenset("dlq?" if calcsize("l") == 8 else "dq?")
 _PRECISION = {DType.F8E4M3: 0, DType.F8E5M2: 0, DType.F16: 1, DType.BF16: 1, DType.F32: 2, DType.F64: 3}
 
 
@@ -39,10 +37,10 @@ def require_dtype(value: Any) -> DType:
         return value.dtype
     if isinstance(value, DType):
         return value
-    found = dtype_of_name(value) if isinstance(value, str) else None
-    if found is None:
+    known = dtype_of_name(value) if isinstance(value, str) else None
+    if known is None:
         raise LibraryFault("0203", f"`{value}` is no dtype", f"the dtypes are {', '.join(_BY_NAME)}")
-    return found
+    return known
 
 
 def given_dtype(calls: CallTypes, default: DType | None = DType.F32) -> DType | None:
@@ -98,10 +96,10 @@ def combine_types(left: Type, right: Type) -> DType | None:
     a, b = element_dtype(left), element_dtype(right)
     if a is None or b is None:
         return None
-    found = combine(a, _weak(left), isinstance(left, TensorType), b, _weak(right), isinstance(right, TensorType))
-    if found is None:
+    combined = combine(a, _weak(left), isinstance(left, TensorType), b, _weak(right), isinstance(right, TensorType))
+    if combined is None:
         raise TypeFault("0207", f"{a.value} and {b.value} have no common type", hint="convert one of them with `as`")
-    return found
+    return combined
 
 
 def _weak(kind: Type) -> bool:
@@ -144,13 +142,13 @@ def combine_values(left: Any, right: Any) -> DType:
     """`combine` for two numbers or tensors at run time."""
     a, b = dtype_of(left), dtype_of(right)
     assert a is not None and b is not None
-    found = combine(a, is_weak(left), isinstance(left, Tensor), b, is_weak(right), isinstance(right, Tensor))
-    if found is None:
+    combined = combine(a, is_weak(left), isinstance(left, Tensor), b, is_weak(right), isinstance(right, Tensor))
+    if combined is None:
         raise LibraryFault("0207", f"{a.value} and {b.value} have no common type", "convert one of them with `as`")
-    return found
+    return combined
 
 
-def numpy_of(dtype: DType) -> np.dtype[Any]:
+def numpy_of(dtype: DType) -> "np.dtype[Any]":
     return numpy_dtype(dtype.value)
 
 
@@ -171,7 +169,7 @@ def require_fit(value: int, dtype: DType, what: str | None = None) -> int:
 
 def require_number(value: Any, what: str) -> float:
     """A number argument as a Python float; fault 0203 for anything else."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, NUMBER_TYPES):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.generic):
         raise LibraryFault("0203", f"{what} is a number, not {type_name(value)}")
     return float(value)
 

@@ -76,11 +76,11 @@ def _slice_rule(calls: CallTypes) -> Type:
     axis, low, high = (calls.constants.get(name) for name in ("dim", "low", "high"))
     if not (is_int(axis) and is_int(low) and is_int(high)):
         return with_dims(kind, (None,) * len(dims))
-    place = static_axis(axis, len(dims))
-    extent = dims[place].value if dims[place] is not None else None  # type: ignore[union-attr]
+    along = static_axis(axis, len(dims))
+    extent = dims[along].value if dims[along] is not None else None  # type: ignore[union-attr]
     if extent is not None and not 0 <= low <= high <= extent:  # type: ignore[operator]
-        raise TypeFault("0305", slice_message(low, high, place, extent), "high")
-    return with_dims(kind, (*dims[:place], ShapeExpr.of(max(0, high - low)), *dims[place + 1 :]))  # type: ignore[operator]
+        raise TypeFault("0305", slice_message(low, high, along, extent), "high")
+    return with_dims(kind, (*dims[:along], ShapeExpr.of(max(0, high - low)), *dims[along + 1 :]))  # type: ignore[operator]
 
 
 def slice_message(low: Any, high: Any, axis: int, extent: int) -> str:

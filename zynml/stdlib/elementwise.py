@@ -45,8 +45,8 @@ def _sigmoid(x: Any) -> Any:
 
 def _gelu(x: Any) -> Any:
     # -inf times the 0 of its factor would be nan; the limit is -0.
-    found = np.asarray(x, dtype=np.float64) * 0.5 * (1.0 + _error_function(np.asarray(x, dtype=np.float64) / math.sqrt(2.0)))
-    return np.where(np.isneginf(x), -0.0, found)
+    result = np.asarray(x, dtype=np.float64) * 0.5 * (1.0 + _error_function(np.asarray(x, dtype=np.float64) / math.sqrt(2.0)))
+    return np.where(np.isneginf(x), -0.0, result)
 
 
 def _silu(x: Any) -> Any:
@@ -84,9 +84,9 @@ def elementwise_type(calls: CallTypes, dtype_rule: Callable[[DType], DType]) -> 
     if isinstance(kind, Scalar):
         return Scalar(dtype_rule(kind.dtype))
     if isinstance(kind, TensorType | ListType):
-        found = as_tensor_type(kind)
-        element = element_dtype(found) if found is not None else None
-        return tensor_type(None if element is None else dtype_rule(element), dims_of(found) if found is not None else None)
+        tensor = as_tensor_type(kind)
+        element = element_dtype(tensor) if tensor is not None else None
+        return tensor_type(None if element is None else dtype_rule(element), dims_of(tensor) if tensor is not None else None)
     if kind is UNKNOWN:
         return UNKNOWN
     raise TypeFault("0203", f"a number or a tensor is expected here, not {kind}")
@@ -121,8 +121,8 @@ def _real(function: Real) -> Callable[[Any], Any]:
         assert dtype is not None
         array = value.contents if isinstance(value, Tensor) else np.asarray(value)
         with np.errstate(all="ignore"):
-            found = np.asarray(function(float_array(array)))
-            return _given(value, found.astype(numpy_of(real_dtype(dtype)), copy=False))
+            result = np.asarray(function(float_array(array)))
+            return _given(value, result.astype(numpy_of(real_dtype(dtype)), copy=False))
 
     return run
 
@@ -238,8 +238,8 @@ family.method("int float", "pow", result=_pair_rule("pow"))(power)
 
 
 def _atan2_rule(calls: CallTypes) -> Type:
-    found = arithmetic_rule("atan2")(CallTypes({"left": calls["y"], "right": calls["x"]}, {}))
-    return _to_real(found)
+    combined = arithmetic_rule("atan2")(CallTypes({"left": calls["y"], "right": calls["x"]}, {}))
+    return _to_real(combined)
 
 
 def _to_real(kind: Type) -> Type:
@@ -264,12 +264,12 @@ def atan2(y: Any, x: Any) -> Any:
 
 def _clamp_rule(calls: CallTypes) -> Type:
     arithmetic = arithmetic_rule("clamp")
-    found = subject(calls)
-    if isinstance(found, ListType):
-        found = as_tensor_type(found) or UNKNOWN
+    result = subject(calls)
+    if isinstance(result, ListType):
+        result = as_tensor_type(result) or UNKNOWN
     for name in ("low", "high"):
-        found = arithmetic(CallTypes({"left": found, "right": calls[name]}, {}))
-    return found
+        result = arithmetic(CallTypes({"left": result, "right": calls[name]}, {}))
+    return result
 
 
 @family.tensor_method("clamp", "clip", result=_clamp_rule)

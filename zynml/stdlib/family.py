@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from attrs import field
 
-from compiler.typed_ast.library import REQUIRED, CallTypes, Library, LibraryFunction, LibraryParameter, TypeRule
+from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
 from runtime.records import define
 from zynml.stdlib.settings import StdlibSettings
@@ -120,21 +120,24 @@ class FunctionFamily:
 
         return declare
 
-    def add_to(self, library: Library, settings: StdlibSettings) -> None:
+    def declared(self, settings: StdlibSettings) -> dict[str | tuple[str, str], LibraryFunction]:
+        """The functions by name and the methods by receiver and name, for a run with these settings."""
+        declared: dict[str | tuple[str, str], LibraryFunction] = {}
         for entry in self.entries:
             implementation = partial(entry.implementation, settings) if entry.uses_settings else entry.implementation
             for name in entry.names:
                 function = LibraryFunction(name, entry.parameters, entry.result, implementation, entry.doc, entry.mutates)
                 if not entry.receivers:
-                    library.functions[name] = function
+                    declared[name] = function
                 for receiver in entry.receivers:
-                    library.methods[receiver, name] = function
+                    declared[receiver, name] = function
+        return declared
 
 
 def subject(calls: CallTypes) -> Type:
     """The type of what a `tensor_method` works on, called either way."""
-    found: Type = calls.types.get("self", calls["x"])
-    return found
+    type_: Type = calls.types.get("self", calls["x"])
+    return type_
 
 
 def _parameters(

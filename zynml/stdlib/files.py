@@ -62,16 +62,16 @@ def ending(path: Any) -> str:
         raise LibraryFault("0203", f"a path is a String, not {type_name(path)}")
     if "\0" in path or not path:
         raise bad_file(path.replace("\0", "\\0"), "this is no path")
-    found = Path(path).suffix[1:].lower()
-    if found in LATER:
-        raise LibraryFault("0109", f"`{path}`: .{found} files are valid, but not supported yet", f"formats: {', '.join(FORMATS)}")
-    if found not in FORMATS:
+    suffix = Path(path).suffix[1:].lower()
+    if suffix in LATER:
+        raise LibraryFault("0109", f"`{path}`: .{suffix} files are valid, but not supported yet", f"formats: {', '.join(FORMATS)}")
+    if suffix not in FORMATS:
         raise bad_file(
             path,
-            f"the ending `.{found}` names no known format" if found else "no ending tells the format",
+            f"the ending `.{suffix}` names no known format" if suffix else "no ending tells the format",
             f"formats: {', '.join(FORMATS)}",
         )
-    return found
+    return suffix
 
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------
@@ -220,10 +220,10 @@ def load(
     if kind in ("csv", "tsv"):
         given = {"delimiter": "\t" if kind == "tsv" else ",", **given, "dtype": wanted or DType.F32}
     with file_faults(path):
-        found = settings.find_file(path)
-        if found.is_dir():
+        file = settings.find_file(path)
+        if file.is_dir():
             raise IsADirectoryError
-        array = LOADERS[kind](found, key, given)
+        array = LOADERS[kind](file, key, given)
         return Tensor(array if wanted is None else cast_array(array, array_dtype(array), wanted))
 
 

@@ -231,9 +231,9 @@ def _get_rule(calls: CallTypes) -> Type:
     value = calls["value"]
     indices: tuple[Type, ...] = calls.types.get("indices", ())
     constants = calls.constants.get("indices")
-    found = constants if isinstance(constants, tuple | list) and len(constants) == len(indices) else (None,) * len(indices)
+    known_indices = constants if isinstance(constants, tuple | list) and len(constants) == len(indices) else (None,) * len(indices)
     # A slice whose bounds aren't constant comes as a range.
-    known = tuple(slice(0, UNKNOWN) if k is None and isinstance(i, RangeType) else k for i, k in zip(indices, found, strict=True))
+    known = tuple(slice(0, UNKNOWN) if k is None and isinstance(i, RangeType) else k for i, k in zip(indices, known_indices, strict=True))
     if isinstance(value, TensorType):
         return tensor_part(value, indices, known)
     sliced = any(isinstance(k, slice) for k in known)

@@ -33,9 +33,9 @@ def _corners(left: Bounds, right: Bounds, operation: Callable[[int, int], int]) 
     return min(values), max(values)
 
 
-def _fits(found: Bounds, dtype: DType) -> bool:
+def _fits(range_: Bounds, dtype: DType) -> bool:
     low, high = limits(dtype)
-    return low <= found[0] and found[1] <= high
+    return low <= range_[0] and range_[1] <= high
 
 
 def checked(operator: str, ufunc: Any, exact: Callable[[int, int], int]) -> Callable[[Array, Array, DType], Array]:
@@ -43,8 +43,8 @@ def checked(operator: str, ufunc: Any, exact: Callable[[int, int], int]) -> Call
     the corners of the operands' bounds: `+ - *`."""
 
     def apply(left: Array, right: Array, dtype: DType) -> Array:
-        found = _corners(bounds(left), bounds(right), exact)
-        if _fits(found, dtype):
+        corners = _corners(bounds(left), bounds(right), exact)
+        if _fits(corners, dtype):
             return np.asarray(ufunc(left, right))
         if dtype.bits < 64:
             wide = np.asarray(ufunc(left.astype(np.int64), right.astype(np.int64)))
@@ -69,9 +69,9 @@ multiply = checked("*", np.multiply, lambda a, b: a * b)
 def require_nonzero(right: Array, operator: str) -> None:
     if not right.all():
         where = tuple(int(i) for i in np.argwhere(right == 0)[0])
-        place = f": the right operand is 0 at [{', '.join(map(str, where))}]" if where else ""
-        what = "division" if operator == "/" else "remainder"
-        raise LibraryFault("0806", f"integer {what} by zero{place}")
+        where_words = f": the right operand is 0 at [{', '.join(map(str, where))}]" if where else ""
+        operation = "division" if operator == "/" else "remainder"
+        raise LibraryFault("0806", f"integer {operation} by zero{where_words}")
 
 
 def divide(left: Array, right: Array, dtype: DType) -> Array:

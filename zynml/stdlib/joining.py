@@ -77,15 +77,15 @@ def _concat_rule(calls: CallTypes) -> Type:
 def _require_joinable(first: Dims, other: Dims, axis: int) -> None:
     if len(first) != len(other):
         raise TypeFault("0301", f"{shape_text(first)} and {shape_text(other)} can't be joined: their ranks differ", "tensors")
-    for place, (a, b) in enumerate(zip(first, other, strict=True)):
+    for along, (a, b) in enumerate(zip(first, other, strict=True)):
         x, y = a.value if a is not None else None, b.value if b is not None else None
-        if place != axis and x is not None and y is not None and x != y:
-            raise TypeFault("0301", join_message(first, other, axis, place), "tensors")
+        if along != axis and x is not None and y is not None and x != y:
+            raise TypeFault("0301", join_message(first, other, axis, along), "tensors")
 
 
-def join_message(first: Any, other: Any, axis: int, place: int) -> str:
+def join_message(first: Any, other: Any, axis: int, along: int) -> str:
     return (
-        f"{shape_text(first)} and {shape_text(other)} can't be joined along axis {axis}: axis {place} is {first[place]} and {other[place]}"
+        f"{shape_text(first)} and {shape_text(other)} can't be joined along axis {axis}: axis {along} is {first[along]} and {other[along]}"
     )
 
 
@@ -109,16 +109,16 @@ def concat(tensors: Any, axis: Any = 0) -> Tensor:
     first = arrays[0]
     if first.ndim == 0:
         raise LibraryFault("0301", "tensors of rank 0 can't be joined along an axis", "`stack` makes an axis")
-    place = require_axis(axis, first.ndim)
+    along = require_axis(axis, first.ndim)
     for other in arrays[1:]:
         if other.ndim != first.ndim:
             raise LibraryFault("0301", f"{shape_text(first.shape)} and {shape_text(other.shape)} can't be joined: their ranks differ")
         for at, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
-            if at != place and a != b:
-                raise LibraryFault("0301", join_message(first.shape, other.shape, place, at))
-    total = sum(array.shape[place] for array in arrays)
-    require_memory((*first.shape[:place], total, *first.shape[place + 1 :]), first.itemsize)
-    return Tensor(np.concatenate(arrays, axis=place))
+            if at != along and a != b:
+                raise LibraryFault("0301", join_message(first.shape, other.shape, along, at))
+    total = sum(array.shape[along] for array in arrays)
+    require_memory((*first.shape[:along], total, *first.shape[along + 1 :]), first.itemsize)
+    return Tensor(np.concatenate(arrays, axis=along))
 
 
 def _joined_rule(calls: CallTypes) -> Type:
@@ -168,9 +168,9 @@ def stack(tensors: Any, axis: Any = 0) -> Tensor:
     for other in arrays[1:]:
         if other.shape != arrays[0].shape:
             raise LibraryFault("0301", f"{shape_text(arrays[0].shape)} and {shape_text(other.shape)} can't be stacked: shapes differ")
-    place = require_axis(axis, arrays[0].ndim + 1)
+    along = require_axis(axis, arrays[0].ndim + 1)
     require_memory((len(arrays), *arrays[0].shape), arrays[0].itemsize)
-    return Tensor(np.stack(arrays, axis=place))
+    return Tensor(np.stack(arrays, axis=along))
 
 
 def _split_rule(calls: CallTypes) -> Type:
@@ -188,20 +188,20 @@ def _split_rule(calls: CallTypes) -> Type:
 def split(self: Any, parts: Any, axis: Any = 0) -> list[Tensor]:
     """Views along an axis: so many equal parts, or parts of the listed extents."""
     array = array_of(self)
-    place = require_axis(axis, array.ndim)
-    extent = array.shape[place]
+    along = require_axis(axis, array.ndim)
+    extent = array.shape[along]
     if is_int(parts):
         if parts <= 0 or extent % parts:
-            raise LibraryFault("0301", f"axis {place} of {shape_text(array.shape)} has extent {extent}, which {parts} parts don't divide")
+            raise LibraryFault("0301", f"axis {along} of {shape_text(array.shape)} has extent {extent}, which {parts} parts don't divide")
         if parts > max(extent, MAX_EMPTY_PARTS):
             raise LibraryFault("0804", f"{parts} parts of an empty axis are more than a list holds here: {MAX_EMPTY_PARTS}")
         sizes: tuple[int, ...] = (extent // int(parts),) * int(parts)
     else:
         sizes = require_extents(require_shape(parts, "a list of extents"))
         if sum(sizes) != extent:
-            raise LibraryFault("0301", f"parts of {shape_text(sizes)} make {sum(sizes)}, and axis {place} has extent {extent}")
+            raise LibraryFault("0301", f"parts of {shape_text(sizes)} make {sum(sizes)}, and axis {along} has extent {extent}")
     out, low = [], 0
     for size in sizes:
-        out.append(Tensor(array[(slice(None),) * place + (slice(low, low + size),)]))
+        out.append(Tensor(array[(slice(None),) * along + (slice(low, low + size),)]))
         low += size
     return out

@@ -100,8 +100,8 @@ def matmul(left: Any, right: Any) -> Any:
     batch = broadcast_shapes(x[:-2], y[:-2], "@")
     require_memory((*batch, *x[-2:-1], *(y[-1:] if len(y) > 1 else ())), numpy_of(dtype).itemsize)
     with np.errstate(all="ignore"):
-        found = np.asarray(_product(operand_array(a, dtype), operand_array(b, dtype), dtype))
-    return Tensor(found) if found.ndim else host_scalar(found)
+        product = np.asarray(_product(operand_array(a, dtype), operand_array(b, dtype), dtype))
+    return Tensor(product) if product.ndim else host_scalar(product)
 
 
 def _product(left: Array, right: Array, dtype: DType) -> Any:
@@ -153,8 +153,8 @@ def outer(self: Any, other: Any) -> Tensor:
     a, b = contents_of(self), contents_of(other)
     if a.ndim != 1 or b.ndim != 1:
         raise LibraryFault("0301", f"`outer` takes two vectors, not shapes {shape_text(a.shape)} and {shape_text(b.shape)}")
-    found: Tensor = matmul(Tensor(a[:, None]), Tensor(b[None, :]))
-    return found
+    product: Tensor = matmul(Tensor(a[:, None]), Tensor(b[None, :]))
+    return product
 
 
 def _outer_type(calls: CallTypes) -> Type:
@@ -179,8 +179,8 @@ def _along_axis(calls: CallTypes) -> Type:
     return tensor_type(None if element is None else real_dtype(element), dims)
 
 
-def _real(found: Any, array: Array) -> Tensor:
-    return Tensor(np.asarray(found).astype(numpy_of(real_dtype(array_dtype(array))), copy=False))
+def _real(values: Any, array: Array) -> Tensor:
+    return Tensor(np.asarray(values).astype(numpy_of(real_dtype(array_dtype(array))), copy=False))
 
 
 def softmax_array(values: Array, axis: int) -> Array:
@@ -194,9 +194,9 @@ def softmax_array(values: Array, axis: int) -> Array:
 def softmax(self: Any, axis: Any = -1) -> Tensor:
     """exp(x) over its sum along an axis."""
     array = contents_of(self)
-    place = require_axis(axis, array.ndim)
+    along = require_axis(axis, array.ndim)
     with np.errstate(all="ignore"):
-        return _real(softmax_array(float_array(array), place), array)
+        return _real(softmax_array(float_array(array), along), array)
 
 
 def log_softmax_array(values: Array, axis: int) -> Array:
@@ -210,9 +210,9 @@ def log_softmax_array(values: Array, axis: int) -> Array:
 def log_softmax(self: Any, axis: Any = -1) -> Tensor:
     """The logarithm of softmax, accurate also where that is tiny."""
     array = contents_of(self)
-    place = require_axis(axis, array.ndim)
+    along = require_axis(axis, array.ndim)
     with np.errstate(all="ignore"):
-        return _real(log_softmax_array(float_array(array), place), array)
+        return _real(log_softmax_array(float_array(array), along), array)
 
 
 @family.tensor_method("layer_norm", result=_along_axis, weight="tensor", bias="tensor", eps="number")
@@ -225,14 +225,14 @@ def layer_norm(self: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5)
     with np.errstate(all="ignore"):
         centred = values - values.mean(axis=-1, keepdims=True) if values.shape[-1] else values
         spread = np.square(centred).mean(axis=-1, keepdims=True) if values.shape[-1] else centred
-        found = centred / np.sqrt(spread + epsilon) if values.shape[-1] else centred
+        normed = centred / np.sqrt(spread + epsilon) if values.shape[-1] else centred
         for factor, join in ((weight, np.multiply), (bias, np.add)):
             if factor is not None:
                 other = contents_of(factor)
-                if broadcast_shapes(found.shape, other.shape, "layer_norm") != found.shape:
-                    raise LibraryFault("0301", f"shape {shape_text(other.shape)} does not fit a tensor of shape {shape_text(found.shape)}")
-                found = join(found, float_array(other))
-    return _real(found, array)
+                if broadcast_shapes(normed.shape, other.shape, "layer_norm") != normed.shape:
+                    raise LibraryFault("0301", f"shape {shape_text(other.shape)} does not fit a tensor of shape {shape_text(normed.shape)}")
+                normed = join(normed, float_array(other))
+    return _real(normed, array)
 
 
 def _cross_entropy_rule(calls: CallTypes) -> Type:

@@ -76,9 +76,9 @@ def compare(left: Any, right: Any) -> int:
     """-1, 0 or 1; nan sorts last, tuples and lists by their first difference."""
     if isinstance(left, list | tuple) and type(left) is type(right):
         for a, b in zip(left, right, strict=False):
-            found = compare(a, b)
-            if found:
-                return found
+            order = compare(a, b)
+            if order:
+                return order
         return (len(left) > len(right)) - (len(left) < len(right))
     if isinstance(left, bool) and isinstance(right, bool):
         return left - right
@@ -100,8 +100,8 @@ def sort_list(values: list[Any], function: Any, descending: Any) -> list[Any]:
     keys = values if function is None else [call(function, value) for value in values]
 
     def order(a: int, b: int) -> int:
-        found = compare(keys[a], keys[b])
-        return -found if downward and keys[a] == keys[a] and keys[b] == keys[b] else found
+        order_ = compare(keys[a], keys[b])
+        return -order_ if downward and keys[a] == keys[a] and keys[b] == keys[b] else order_
 
     return [values[index] for index in sorted(range(len(values)), key=cmp_to_key(order))]
 

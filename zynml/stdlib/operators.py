@@ -29,7 +29,6 @@ from compiler.typed_ast.types import (
 from runtime.tensor import Array, Tensor
 from zynml.stdlib import integers
 from zynml.stdlib.dtypes import (
-    NUMBER_TYPES,
     combine_types,
     combine_values,
     dtype_of,
@@ -51,6 +50,8 @@ FloatOperation = Callable[[float, float], float]
 ArrayOperation = Callable[[Array, Array, DType], Array]
 
 I64_LOW, I64_HIGH = limits(DType.I64)
+NUMBER_TYPES = (int, float, np.generic)
+"""What a host scalar number can be (bool is an int)."""
 
 
 def undefined(symbol: str, left: Any, right: Any) -> LibraryFault:
@@ -94,8 +95,8 @@ def apply_arrays(symbol: str, left: Any, right: Any, operation: Callable[[Array,
     shape = broadcast_shapes(shape_of(left), shape_of(right), symbol)
     require_memory(shape, numpy_of(result or dtype).itemsize)
     with np.errstate(all="ignore"):
-        found = np.asarray(operation(operand_array(left, dtype), operand_array(right, dtype), dtype))
-    return Tensor(found) if isinstance(left, Tensor) or isinstance(right, Tensor) else host_scalar(found)
+        computed = np.asarray(operation(operand_array(left, dtype), operand_array(right, dtype), dtype))
+    return Tensor(computed) if isinstance(left, Tensor) or isinstance(right, Tensor) else host_scalar(computed)
 
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
@@ -153,9 +154,9 @@ def arithmetic(
         kind = type(left)
         if kind is type(right):
             if kind is int:
-                found = ints(left, right)
-                if I64_LOW <= found <= I64_HIGH:
-                    return found
+                result = ints(left, right)
+                if I64_LOW <= result <= I64_HIGH:
+                    return result
                 raise integers.overflow(symbol, DType.I64)
             if kind is float:
                 return floats(left, right)
@@ -350,8 +351,8 @@ def compare_arrays(symbol: str, left: Any, right: Any, ufunc: Any) -> Tensor:
         # An int that the tensor's dtype can't hold still compares, by value.
         if isinstance(tensor, Tensor) and isinstance(scalar, int) and dtype is not None and dtype.is_int:
             return Tensor(np.asarray(ufunc(*(side.contents if isinstance(side, Tensor) else side for side in (left, right)))))
-    found: Tensor = apply_arrays(symbol, left, right, lambda a, b, dtype: ufunc(a, b), DType.BOOL)
-    return found
+    result: Tensor = apply_arrays(symbol, left, right, lambda a, b, dtype: ufunc(a, b), DType.BOOL)
+    return result
 
 
 def equal(left: Any, right: Any, depth: int = 0) -> bool:
@@ -437,8 +438,8 @@ def negate(operand: Any) -> Any:
     if dtype is None or dtype is DType.BOOL or (dtype.is_int and not dtype.is_signed):
         raise LibraryFault("0208", f"unary `-` is not defined for {type_name(operand)}")
     array = operand_array(operand, dtype)
-    found = integers.negate(array, dtype) if dtype.is_int else np.asarray(np.negative(array))
-    return Tensor(found) if isinstance(operand, Tensor) else host_scalar(found)
+    result = integers.negate(array, dtype) if dtype.is_int else np.asarray(np.negative(array))
+    return Tensor(result) if isinstance(operand, Tensor) else host_scalar(result)
 
 
 def _not_rule(calls: CallTypes) -> Type:

@@ -53,9 +53,9 @@ def argsort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
 def sort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
     """A sorted copy along an axis."""
     array = contents_of(self)
-    place = require_axis(axis, array.ndim)
-    order = order_of(array, place, require_bool(descending, "`descending=`"))
-    return Tensor(np.take_along_axis(array, order, axis=place))
+    along = require_axis(axis, array.ndim)
+    order = order_of(array, along, require_bool(descending, "`descending=`"))
+    return Tensor(np.take_along_axis(array, order, axis=along))
 
 
 def _topk_rule(calls: CallTypes) -> Type:
@@ -76,13 +76,13 @@ def _topk_rule(calls: CallTypes) -> Type:
 def topk(self: Any, count: Any, axis: Any = -1) -> tuple[Tensor, Tensor]:
     """The so many largest along an axis, largest first, and their positions."""
     array = contents_of(self)
-    place = require_axis(axis, array.ndim)
+    along = require_axis(axis, array.ndim)
     if not is_int(count):
         raise LibraryFault("0203", f"a number of elements is an int, not {type_name(count)}")
-    if not 0 <= count <= array.shape[place]:
-        raise LibraryFault("0801", f"`topk` of {count} is out of range: axis {place} of {shape_text(array.shape)} has {array.shape[place]}")
-    order = np.take(order_of(array, place, True), range(int(count)), axis=place)
-    return Tensor(np.take_along_axis(array, order, axis=place)), Tensor(order)
+    if not 0 <= count <= array.shape[along]:
+        raise LibraryFault("0801", f"`topk` of {count} is out of range: axis {along} of {shape_text(array.shape)} has {array.shape[along]}")
+    order = np.take(order_of(array, along, True), range(int(count)), axis=along)
+    return Tensor(np.take_along_axis(array, order, axis=along)), Tensor(order)
 
 
 def _triangle(self: Any, offset: Any, keep: Any) -> Tensor:

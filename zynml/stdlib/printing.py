@@ -5,11 +5,10 @@ import re
 import sys
 from typing import Any
 
-import numpy as np
-
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import STRING, UNIT
 from runtime.futures import PendingValue
+from runtime.lazy_numpy import np
 from runtime.tensor import Array, Tensor, dtype_name
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
@@ -39,14 +38,12 @@ def literal_text(value: Any, depth: int) -> str:
     match value:
         case None:
             return "()"
-        case bool() | np.bool_():
+        case bool():
             return "true" if value else "false"
         case int():
             return integer_text(value)
-        case float() | np.floating():
+        case float():
             return float_text(value)
-        case np.integer():
-            return str(int(value))
         case str():
             return quoted(value)
         case Tensor():
@@ -64,6 +61,10 @@ def literal_text(value: Any, depth: int) -> str:
             return f"{{{', '.join(f'{literal_text(k, depth + 1)}: {literal_text(v, depth + 1)}' for k, v in value.items())}}}"
         case set():
             return f"{{{', '.join(literal_text(v, depth + 1) for v in value)}}}"
+        case np.bool_():
+            return "true" if value else "false"
+        case np.integer():
+            return str(int(value))
         case np.generic():
             return float_text(value)
     if callable(value):
@@ -139,12 +140,17 @@ def format_value(value: Any, spec: str) -> str:
         return to_text(value)
     if any(int(number[:12]) > MAX_WIDTH for number in re.findall(r"[0-9]+", spec)):
         raise LibraryFault("0105", f"the format `{spec}` is wider than {MAX_WIDTH} characters")
-    if isinstance(value, np.integer):
-        value = int(value)
-    elif isinstance(value, np.generic) and not isinstance(value, float):
-        value = float(value) if spec[-1] in "eEfFgGn%" or "." in spec else to_text(value)
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        value = to_text(value)
+    match value:
+        case bool():
+            value = to_text(value)
+        case int() | float() | str():
+            pass
+        case np.integer():
+            value = int(value)
+        case np.generic() if spec[-1] in "eEfFgGn%" or "." in spec:
+            value = float(value)
+        case _:
+            value = to_text(value)
     try:
         return format(value, spec)
     except (ValueError, TypeError, OverflowError):

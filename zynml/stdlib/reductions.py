@@ -112,14 +112,14 @@ def reduce_array(name: str, array: Array, axis: Any, keepdims: Any, work: Reduct
             raise LibraryFault("0803", f"`{name}` of an empty tensor: its shape is {shape_text(array.shape)}")
         raise LibraryFault("0803", f"`{name}` over an empty axis of a tensor of shape {shape_text(array.shape)}")
     with np.errstate(all="ignore"):
-        found = np.asarray(work(array, axes, keep))
-    return host_scalar(found) if found.ndim == 0 else Tensor(found)
+        result = np.asarray(work(array, axes, keep))
+    return host_scalar(result) if result.ndim == 0 else Tensor(result)
 
 
-def _narrow(found: Any, array: Array) -> Array:
+def _narrow(values: Any, array: Array) -> Array:
     """A float result in the dtype of what it was made from, ints' in f64."""
     dtype = array_dtype(array)
-    return np.asarray(found).astype(numpy_of(averaged_dtype(dtype)), copy=False)
+    return np.asarray(values).astype(numpy_of(averaged_dtype(dtype)), copy=False)
 
 
 def sum_array(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -134,8 +134,8 @@ def sum_array(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return np.asarray(np.sum(array, axis=axes, keepdims=keepdims, dtype=numpy_of(result)))
 
 
-def _exact(found: Any, dtype: DType, name: str) -> Array:
-    values = np.asarray(found, dtype=object)
+def _exact(totals: Any, dtype: DType, name: str) -> Array:
+    values = np.asarray(totals, dtype=object)
     low, high = limits(dtype)
     if any(not low <= int(v) <= high for v in values.reshape(-1)):
         raise LibraryFault("0806", f"integer overflow in `{name}`: a result does not fit {dtype.value} ({low} to {high})")
@@ -204,8 +204,8 @@ def _argument(search: Any) -> Reduction:
         if len(axes) == 1:
             return np.asarray(search(values, axis=axes[0], keepdims=keepdims))
         if len(axes) == array.ndim:
-            found = np.asarray(search(values))
-            return found.reshape((1,) * array.ndim) if keepdims else found
+            positions = np.asarray(search(values))
+            return positions.reshape((1,) * array.ndim) if keepdims else positions
         raise LibraryFault("0307", "the place of an extreme is found along one axis, or in all elements")
 
     return work
@@ -328,12 +328,12 @@ def _extreme_rule(name: str) -> Callable[[CallTypes], Type]:
             raise TypeFault("0204", f"`{name}` of one value takes a list, a range or a tensor, not {kind}", "values")
         if not given:
             raise TypeFault("0204", f"`{name}` needs values to choose from")
-        found = given[0]
+        result = given[0]
         for kind in given[1:]:
-            if isinstance(found, StringType) and isinstance(kind, StringType):
+            if isinstance(result, StringType) and isinstance(kind, StringType):
                 continue
-            found = arithmetic(CallTypes({"left": found, "right": kind}, {}))
-        return found
+            result = arithmetic(CallTypes({"left": result, "right": kind}, {}))
+        return result
 
     return rule
 
@@ -359,10 +359,10 @@ def _extreme(name: str) -> Callable[..., Any]:
             if isinstance(only, list | range | tuple):
                 return of_sequence(name, list(only))
             raise LibraryFault("0204", f"`{name}` of one value takes a list, a range or a tensor, not {type_name(only)}")
-        found = values[0]
+        best = values[0]
         for value in values[1:]:
-            found = two(found, value)
-        return found
+            best = two(best, value)
+        return best
 
     word = "largest" if name == "max" else "smallest"
     run.__doc__ = f"The {word} of the values; of tensors element by element; of one tensor or list its own."
@@ -386,15 +386,15 @@ def _cumsum_rule(calls: CallTypes) -> Type:
 def cumsum(self: Any, axis: Any = 0) -> Tensor:
     """The running sum along an axis."""
     array = contents_of(self)
-    place = require_axis(axis, array.ndim)
+    along = require_axis(axis, array.ndim)
     dtype = array_dtype(array)
     if dtype.is_float:
         with np.errstate(all="ignore"):
-            return Tensor(_narrow(np.cumsum(float_array(array), axis=place, dtype=np.float64), array))
+            return Tensor(_narrow(np.cumsum(float_array(array), axis=along, dtype=np.float64), array))
     result = summed_dtype(dtype)
-    if array.size and max(abs(int(array.min())), abs(int(array.max()))) * array.shape[place] > limits(result)[1]:
-        return Tensor(_exact(np.cumsum(array.astype(object), axis=place), result, "cumsum"))
-    return Tensor(np.cumsum(array, axis=place, dtype=numpy_of(result)))
+    if array.size and max(abs(int(array.min())), abs(int(array.max()))) * array.shape[along] > limits(result)[1]:
+        return Tensor(_exact(np.cumsum(array.astype(object), axis=along), result, "cumsum"))
+    return Tensor(np.cumsum(array, axis=along, dtype=numpy_of(result)))
 
 
 def total(values: list[Any]) -> Any:
@@ -402,9 +402,9 @@ def total(values: list[Any]) -> Any:
     add = BINARY["add"]
     if not values:
         return 0
-    found = values[0]
-    if not is_number(found) and not isinstance(found, Tensor):
-        raise LibraryFault("0203", f"`sum` adds numbers, not {type_name(found)}")
+    sum_ = values[0]
+    if not is_number(sum_) and not isinstance(sum_, Tensor):
+        raise LibraryFault("0203", f"`sum` adds numbers, not {type_name(sum_)}")
     for value in values[1:]:
-        found = add(found, value)
-    return found
+        sum_ = add(sum_, value)
+    return sum_

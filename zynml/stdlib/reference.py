@@ -1,13 +1,13 @@
-"""The library as a page, made from its declarations: `python -m zynml.stdlib.reference docs/library.md` writes it, a test checks that
-it is up to date. How the operators and indices work is told in docs/zynml.md."""
+"""The library as a page and its table of names, made from its declarations: `python -m zynml.stdlib.reference docs/library.md` writes
+both, tests check that they are up to date. How the operators and indices work is told in docs/zynml.md."""
 
+import json
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 from compiler.typed_ast.library import REQUIRED, LibraryParameter
-from zynml.stdlib import FAMILIES
+from zynml.stdlib import FAMILIES, NAMES, family_named
 from zynml.stdlib.family import FunctionEntry, FunctionFamily
 
 TITLES = {
@@ -51,7 +51,7 @@ def markdown() -> str:
     out = [HEAD]
     later: set[str] = set()
     for name in FAMILIES:
-        family: FunctionFamily = import_module(f"zynml.stdlib.{name}").family
+        family = family_named(name)
         later |= {word for entry in family.entries if entry.doc == LATER for word in entry.names}
         lines = list(_lines(family))
         if lines:
@@ -65,6 +65,18 @@ def markdown() -> str:
     out += ["## Not there yet", "", "These names are known and refused with ZYN0109, which says what works instead:"]
     out += [", ".join(f"`{word}`" for word in sorted(later)) + "."]
     return "\n".join(out) + "\n"
+
+
+def names() -> str:
+    """The table of names, a line for every file."""
+    lines = []
+    for name in FAMILIES:
+        declared: dict[str, list[str]] = {}
+        for entry in family_named(name).entries:
+            for receiver in entry.receivers or ("",):
+                declared[receiver] = [*dict.fromkeys((*declared.get(receiver, ()), *entry.names))]
+        lines.append(f"  {json.dumps(name)}: {json.dumps(declared)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _lines(family: FunctionFamily) -> Iterator[str]:
@@ -90,9 +102,9 @@ def _names(entry: FunctionEntry) -> list[str]:
 
 def _short(word: str, name: str) -> str:
     """A variant of the name by what is put before or behind it; both at once is left to the reader."""
-    before, found, behind = word.partition(name)
+    before, match, behind = word.partition(name)
     return (
-        (before or behind) if found and all(part in ("", "Tensor::", "tensor_", "_1d", "_2d", "_3d") for part in (before, behind)) else word
+        (before or behind) if match and all(part in ("", "Tensor::", "tensor_", "_1d", "_2d", "_3d") for part in (before, behind)) else word
     )
 
 
@@ -132,3 +144,4 @@ def _parameter(parameter: LibraryParameter) -> str:
 
 if __name__ == "__main__":
     Path(sys.argv[1]).write_text(markdown(), encoding="utf-8")
+    NAMES.write_text(names(), encoding="utf-8")

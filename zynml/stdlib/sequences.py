@@ -73,10 +73,10 @@ def call(function: Any, *values: Any) -> Any:
 
 
 def holds(function: Any, value: Any) -> bool:
-    found = call(function, value)
-    if not isinstance(found, bool | np.bool_):
-        raise LibraryFault("0203", f"the function answers with a bool here, not {type_name(found)}")
-    return bool(found)
+    answer = call(function, value)
+    if not isinstance(answer, bool | np.bool_):
+        raise LibraryFault("0203", f"the function answers with a bool here, not {type_name(answer)}")
+    return bool(answer)
 
 
 def require_count(count: Any, what: str = "a number of elements") -> int:
@@ -109,14 +109,14 @@ def extreme(values: Any, name: str) -> Any:
     if not listed:
         raise LibraryFault("0803", f"`{name}` of an empty list")
     less = BINARY["lt" if name == "min" else "gt"]
-    found = listed[0]
+    best = listed[0]
     for value in listed[1:]:
-        if found != found:
-            return found
-        if less(value, found) or value != value:
-            found = value
-    dtype = dtype_of(found)
-    return found if dtype is not None or isinstance(found, str) else _refuse(found, name)
+        if best != best:
+            return best
+        if less(value, best) or value != value:
+            best = value
+    dtype = dtype_of(best)
+    return best if dtype is not None or isinstance(best, str) else _refuse(best, name)
 
 
 def _refuse(value: Any, name: str) -> Any:
@@ -128,8 +128,8 @@ def result_of(kind: Type) -> Type:
 
 
 def receiver_type(calls: CallTypes) -> Type:
-    found: Type = calls.types.get("self", calls["values"])
-    return found
+    type_: Type = calls.types.get("self", calls["values"])
+    return type_
 
 
 def element_type(calls: CallTypes) -> Type:

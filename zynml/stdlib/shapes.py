@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from compiler.typed_ast.library import LibraryFault, TypeFault
 from compiler.typed_ast.types import (
     UNKNOWN,
@@ -21,6 +19,7 @@ from compiler.typed_ast.types import (
     TensorType,
     Type,
 )
+from runtime.lazy_numpy import np
 from runtime.tensor import Tensor
 from zynml.stdlib.dtypes import type_name
 
@@ -216,8 +215,8 @@ def available_memory() -> int:
     """Bytes that can still be allocated, as far as the system tells: what is free, and what a container's limit leaves."""
     free = _number_after("/proc/meminfo", "MemAvailable:")
     limit, used = _number_after("/sys/fs/cgroup/memory.max", ""), _number_after("/sys/fs/cgroup/memory.stat", "anon ")
-    found = 1 << 40 if free is None else free * 1024
-    return found if limit is None or used is None else max(0, min(found, limit - used))
+    available = 1 << 40 if free is None else free * 1024
+    return available if limit is None or used is None else max(0, min(available, limit - used))
 
 
 def _number_after(path: str, word: str) -> int | None:

@@ -214,10 +214,10 @@ def squeeze(self: Any, axis: Any = None) -> Tensor:
     array = array_of(self)
     if axis is None:
         return Tensor(array.squeeze())
-    place = require_axis(axis, array.ndim)
-    if array.shape[place] != 1:
-        raise LibraryFault("0301", f"axis {place} of {shape_text(array.shape)} has extent {array.shape[place]}; only 1 can be squeezed")
-    return Tensor(array.squeeze(place))
+    along = require_axis(axis, array.ndim)
+    if array.shape[along] != 1:
+        raise LibraryFault("0301", f"axis {along} of {shape_text(array.shape)} has extent {array.shape[along]}; only 1 can be squeezed")
+    return Tensor(array.squeeze(along))
 
 
 def _unsqueeze_rule(calls: CallTypes) -> Type:

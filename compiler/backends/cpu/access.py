@@ -33,14 +33,14 @@ def _at(frame: CpuFrame, bundle: Bundle, point: dict[str, int], lanes: int) -> L
 
 def _mask(frame: CpuFrame, indexing: Indexing, point: dict[str, int], where: Value | None, padded: bool) -> LlvmValue | None:
     w = frame.w
-    found: LlvmValue | None = None
+    mask: LlvmValue | None = None
     if where is not None:
-        found = _at(frame, frame.values[where.name], point, indexing.lanes)
+        mask = _at(frame, frame.values[where.name], point, indexing.lanes)
     for guard in guards_of(frame, indexing.index):
-        found = w.both(found, _at(frame, frame.values[guard.condition], point, indexing.lanes))
+        mask = w.both(mask, _at(frame, frame.values[guard.condition], point, indexing.lanes))
     if padded:
-        found = w.both(found, indexing.inside(point))
-    return found
+        mask = w.both(mask, indexing.inside(point))
+    return mask
 
 
 def load(frame: CpuFrame, op: Load) -> None:
@@ -81,8 +81,8 @@ def load(frame: CpuFrame, op: Load) -> None:
     if axis is None:
         frame.define(op, build(w, type, one))
         return
-    found = load_turned(w, indexing, axes, axis, notes, lambda value: from_memory(w, value, dtype))
-    frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(found[tuple(p.values())] for p in points(axes))))
+    turned = load_turned(w, indexing, axes, axis, notes, lambda value: from_memory(w, value, dtype))
+    frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(turned[tuple(p.values())] for p in points(axes))))
 
 
 def _number(value: float | int | bool, dtype: str) -> float | int:
@@ -137,15 +137,15 @@ def store(frame: CpuFrame, op: Store) -> None:
 
 def _index_axes(frame: CpuFrame, index: Sequence[Affine]) -> list[tuple[str, int]]:
     """Axes that an index names directly, with their extents."""
-    found: list[tuple[str, int]] = []
+    axes: list[tuple[str, int]] = []
     for form in index:
         for name in form.names:
-            if frame.is_axis(name) and name not in dict(found):
+            if frame.is_axis(name) and name not in dict(axes):
                 extent = frame.kernel.function.axes[name].value
                 if extent is None:
                     raise unsupported(f"an axis `{name}` without a fixed extent", "schedule the function first")
-                found.append((name, extent))
-    return found
+                axes.append((name, extent))
+    return axes
 
 
 STACK_LIMIT = 16384

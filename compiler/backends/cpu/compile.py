@@ -51,13 +51,13 @@ def compile_function(function: HirFunction, options: CpuOptions | None = None, r
 
 def attributes(target: "load.CodeTarget", level: OptimizationLevel) -> tuple[str, ...]:
     """Function attributes: the machine, and how wide vectors should be."""
-    found = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
+    texts = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
     width = detect.vector_bits(target.features)
     if width:
-        found.append(f"prefer-vector-width={width}")
+        texts.append(f"prefer-vector-width={width}")
     if level is OptimizationLevel.OS:
-        found.append("optsize")
-    return tuple(found)
+        texts.append("optsize")
+    return tuple(texts)
 
 
 def is_explicit(function: HirFunction) -> bool:

@@ -40,17 +40,17 @@ def emit_function(
     sizes = sizes_of_memories(function) if ordinary_sizes else frozenset()
     ranged = module.metadata(f"!{{i64 0, i64 {ORDINARY}}}")
     for number, parameter in enumerate(function.parameters):
-        place = w.offset(slots, constant(I64, 8 * number), I8)
+        slot = w.offset(slots, constant(I64, 8 * number), I8)
         if isinstance(parameter.type, Mem):
             align = parameter.type.align
             known = f", !align {module.node([f'i64 {align}'])}" if align else ""
-            pointer = w.load(PTR, place, 8, known)
+            pointer = w.load(PTR, slot, 8, known)
             frame.memories[parameter.name] = AddressedMemory(pointer, parameter.type, kernel.aliases.get(parameter.name, ""))
         else:
             assert isinstance(parameter.type, Tile)
             dtype = parameter.type.dtype
             notes = f", !range {ranged}" if dtype == "index" and parameter.name in sizes else ""
-            held = w.load(memory_type(dtype), place, 8, notes)
+            held = w.load(memory_type(dtype), slot, 8, notes)
             frame.values[parameter.name] = scalar_bundle(dtype, arithmetic.from_memory(w, held, dtype))
     frame.region(function.body)
     close_frame(frame)

@@ -42,7 +42,7 @@ def _report(frame: CpuFrame, op: Check, condition: Bundle) -> None:
             held = w.extract(item, lane) if item.type.lanes else item
             with w.when(w.binary("xor", held, w.true())):
                 w.store(constant(I64, number), frame.record)
-                for place, value in enumerate(op.values[:RECORD_VALUES]):
-                    w.store(as_slot(frame, value, position, lane), w.offset(frame.record, constant(I64, 8 * (place + 1)), I8))
+                for position_, value in enumerate(op.values[:RECORD_VALUES]):
+                    w.store(as_slot(frame, value, position, lane), w.offset(frame.record, constant(I64, 8 * (position_ + 1)), I8))
                 w.store(constant(I64, 1), frame.flag)
                 w.branch(frame.finish)

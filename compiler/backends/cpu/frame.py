@@ -97,9 +97,9 @@ def alias_notes(names: Sequence[str], module: ModuleWriter) -> dict[str, str]:
         return dict.fromkeys(names, "")
     domain = module.metadata("!{!{self}}", distinct=True)
     scopes = {name: module.node(["!{self}", domain], distinct=True) for name in names}
-    found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for name in names:
         mine = module.node([scopes[name]])
         others = module.node(scope for other, scope in scopes.items() if other != name)
-        found[name] = f", !alias.scope {mine}, !noalias {others}"
-    return found
+        notes[name] = f", !alias.scope {mine}, !noalias {others}"
+    return notes

@@ -67,8 +67,8 @@ def independent_memories(op: For) -> frozenset[str]:
             loads.setdefault(inner.mem.name, set()).add(inner.index)
         elif isinstance(inner, Store):
             stored.setdefault(inner.mem.name, set()).add(inner.index)
-    found = {memory for memory in loads if memory not in stored}
+    independent = {memory for memory in loads if memory not in stored}
     for memory, places in stored.items():
         if all(any(form.coefficient(name) for form in index) for index in places):  # type: ignore[attr-defined]
-            found.add(memory)
-    return frozenset(found)
+            independent.add(memory)
+    return frozenset(independent)

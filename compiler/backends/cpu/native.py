@@ -88,9 +88,9 @@ class NativeKernel:
             self._report = self._make_report()
         names = [p.name for p in self.function.parameters]
         known = dict(zip(names, arguments, strict=True))
-        found = self._report.run([known[p.name] for p in self._report.function.parameters])
+        fault = self._report.run([known[p.name] for p in self._report.function.parameters])
         # an earlier, partial run may have changed what the check read; the flag itself stands
-        return found or NativeFault("0801", -1)
+        return fault or NativeFault("0801", -1)
 
     def _start(self, arguments: Sequence[int | float | bool], threads: int) -> tuple[int, Any]:
         if self._call is None:

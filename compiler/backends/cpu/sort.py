@@ -34,12 +34,12 @@ def emit_sort(frame: CpuFrame, op: Sort) -> None:
     dtype = frame.memories[op.keys.name].type.dtype
     _Sorting(owner, views, dtype, op.axis, op.descending).write()
     region = owner.function.body
-    made = [inner.result.name for top in region.body for inner in top.walk() if isinstance(inner, Alloc)]
-    notes = alias_notes([*[view.name for view in views], *made], frame.kernel.module)
+    local = [inner.result.name for top in region.body for inner in top.walk() if isinstance(inner, Alloc)]
+    notes = alias_notes([*[view.name for view in views], *local], frame.kernel.module)
     for view in views:
         memory = frame.memories[view.name]
         frame.memories[view.name] = AddressedMemory(memory.pointer, memory.type, notes[view.name])
-    frame.kernel.aliases.update({name: notes[name] for name in made})
+    frame.kernel.aliases.update({name: notes[name] for name in local})
     frame.region(region)
     frame.values, frame.memories, frame.slots, frame.definitions = outer
 
@@ -75,10 +75,10 @@ class _Sorting:
             for number, dim in enumerate(self.dims):
                 if number == self.axis:
                     continue
-                place = "thread" if outermost else "time"
+                kind = "thread" if outermost else "time"
                 outermost = False
                 inside, handle = stack.enter_context(
-                    inside.loop(self.owner.fresh("line"), 0, dim, place=place, work=self.length * (8 * self.passes))
+                    inside.loop(self.owner.fresh("line"), 0, dim, place=kind, work=self.length * (8 * self.passes))
                 )
                 at[number] = Affine.of(handle.variable.name)
             self.line(inside, at)
@@ -127,21 +127,21 @@ class _Sorting:
         with b.loop(self.owner.fresh("i"), 1, self.length) as (c, i):
             held = [c.load(buffer, [0, i.variable.name]) for buffer in self.buffers]
             image = self.image(c, held[0])
-            place = c.slot(c.index(i.variable.name))
+            slot = c.slot(c.index(i.variable.name))
             with c.repeat() as (before, body):
-                here = before.get(place)
-                previous = before.op("max", before.op("sub", here, before.const(1, "index")), before.const(0, "index"))
+                position = before.get(slot)
+                previous = before.op("max", before.op("sub", position, before.const(1, "index")), before.const(0, "index"))
                 other = self.image(before, before.load(self.buffers[0], [0, previous.name]))
-                moves = before.op("and", before.op("gt", here, before.const(0, "index")), before.op("gt", other, image))
+                moves = before.op("and", before.op("gt", position, before.const(0, "index")), before.op("gt", other, image))
                 before.condition(moves)
-                here = body.get(place)
-                previous = body.op("sub", here, body.const(1, "index"))
+                position = body.get(slot)
+                previous = body.op("sub", position, body.const(1, "index"))
                 for buffer in self.buffers:
-                    body.store(buffer, body.load(buffer, [0, previous.name]), [0, here.name])
-                body.set(place, previous)
-            here = c.get(place)
+                    body.store(buffer, body.load(buffer, [0, previous.name]), [0, position.name])
+                body.set(slot, previous)
+            position = c.get(slot)
             for buffer, value in zip(self.buffers, held, strict=True):
-                c.store(buffer, value, [0, here.name])
+                c.store(buffer, value, [0, position.name])
 
     def radix(self, b: Builder, at: list[Affine], current: Value) -> None:
         """One sweep counts the digits of all passes and fills the buffer; a pass whose digits are all alike is left out."""
@@ -179,9 +179,9 @@ class _Sorting:
         with b.loop(self.owner.fresh("i"), 0, self.length) as (c, i):
             values = [c.load(buffer, [source.name, i.variable.name]) for buffer in self.buffers]
             digit = self.digit(c, self.image(c, values[0]), number)
-            place = c.load(counts, [number, digit.name])
-            where = c.cast(place, "index")
-            c.store(counts, c.op("add", place, c.const(1, "i64")), [number, digit.name])
+            offset = c.load(counts, [number, digit.name])
+            where = c.cast(offset, "index")
+            c.store(counts, c.op("add", offset, c.const(1, "i64")), [number, digit.name])
             for buffer, value in zip(self.buffers, values, strict=True):
                 c.store(buffer, value, [target.name, where.name])
         b.set(current, target)

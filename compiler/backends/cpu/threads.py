@@ -106,15 +106,15 @@ class ThreadContext:
         w.store(constant(I64, 0), self.block)
         w.store(low, w.offset(self.block, constant(I64, self.low_at), I8))
         w.store(self.frame.threads, w.offset(self.block, constant(I64, self.threads_at), I8))
-        for name, number, place in self.places:
-            w.store(_parts(self.frame, name)[number], w.offset(self.block, constant(I64, place), I8))
+        for name, number, offset in self.places:
+            w.store(_parts(self.frame, name)[number], w.offset(self.block, constant(I64, offset), I8))
 
     def restore(self, inner: CpuFrame, block: LlvmValue) -> None:
         """The captured names in the frame of the body."""
         outer, w = self.frame, inner.w
         got = {name: list(_parts(outer, name)) for name in self.names}
-        for name, number, place in self.places:
-            got[name][number] = w.load(got[name][number].type, w.offset(block, constant(I64, place), I8))
+        for name, number, offset in self.places:
+            got[name][number] = w.load(got[name][number].type, w.offset(block, constant(I64, offset), I8))
         for name, items in got.items():
             if name in outer.memories:
                 memory = outer.memories[name]

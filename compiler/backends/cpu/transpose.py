@@ -50,14 +50,14 @@ def load_turned(
     w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, convert: Callable[[LlvmValue], LlvmValue]
 ) -> dict[tuple[int, ...], LlvmValue]:
     """The value at every point of the axes."""
-    found: dict[tuple[int, ...], LlvmValue] = {}
+    turned: dict[tuple[int, ...], LlvmValue] = {}
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
     for first in _squares(axes, axis, lanes):
         rows = [w.load(memory_type(dtype, lanes), row, bytes_of(dtype), notes) for row in _rows(w, indexing, first)]
         for number, value in enumerate(turn(w, rows)):
             point = {**first, axis: first[axis] + number}
-            found[tuple(point[name] for name, _ in axes)] = convert(value)
-    return found
+            turned[tuple(point[name] for name, _ in axes)] = convert(value)
+    return turned
 
 
 def store_turned(

@@ -4,7 +4,6 @@ a tuple or range stands for a list, an array for a list of its elements. What do
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from attrs import evolve
 
 from compiler.backends.host.numbers import dtype_of, loses_nothing, scalar_class
@@ -12,6 +11,7 @@ from compiler.backends.host.values import weak_to
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType, ListType, Scalar, TensorType, TupleType, Type
+from runtime.lazy_numpy import np
 from runtime.tensor import Tensor, is_foreign, numpy_dtype
 
 Taken = Callable[[Any], Any]
@@ -44,9 +44,9 @@ class _Refusal:
     def __init__(self, parameter: nodes.Parameter, to: Type, function: str) -> None:
         self.parameter, self.to, self.function = parameter, to, function
 
-    def of(self, what: str, wanted: str, hint: str | None) -> ZyntaxError:
+    def of(self, given: str, wanted: str, hint: str | None) -> ZyntaxError:
         name = self.parameter.name
-        message = f"`{name}` is {what}, and `{self.function}` takes {wanted}"
+        message = f"`{name}` is {given}, and `{self.function}` takes {wanted}"
         return ZyntaxError(Diagnostic("0807", message, self.parameter.span, "declared here", hint=hint))
 
     def inexact(self, verb: str, number: int, dtype: DType, rounding: str) -> ZyntaxError:
@@ -72,8 +72,8 @@ def _number(to: DType, refuse: _Refusal) -> Taken:
         if have is None or have is to:
             return value
         if not loses_nothing(have, to):
-            what = "a bool" if have is DType.BOOL else f"{_article(str(value.dtype))} {value.dtype}"
-            raise refuse.of(what, to.value, f"`{'float' if takes_floats else 'int'}({name})` converts it")
+            given = "a bool" if have is DType.BOOL else f"{_article(str(value.dtype))} {value.dtype}"
+            raise refuse.of(given, to.value, f"`{'float' if takes_floats else 'int'}({name})` converts it")
         if have.is_int and takes_floats and not _is_exact(int(value), to):
             raise refuse.inexact("is", int(value), to, f"float({name})")
         return value
@@ -128,7 +128,7 @@ def _first_inexact(array: Any, to: DType) -> int | None:
     if -most <= array.min() and array.max() <= most:
         return None
     beyond = array[(array > most) | (array < -most)]
-    return next((int(one) for one in beyond.ravel() if not _is_exact(int(one), to)), None)
+    return next((int(number) for number in beyond.ravel() if not _is_exact(int(number), to)), None)
 
 
 def _ints(value: list[Any]) -> Any:
@@ -147,7 +147,7 @@ def _ints(value: list[Any]) -> Any:
 
 def _listed(value: Any) -> Any:
     """The tuples and ranges in a value as lists."""
-    return [_listed(one) for one in value] if isinstance(value, tuple | range | list) else value
+    return [_listed(element) for element in value] if isinstance(value, tuple | range | list) else value
 
 
 def _contained(value: Any, to: Type, refuse: _Refusal) -> Any:
@@ -160,10 +160,10 @@ def _contained(value: Any, to: Type, refuse: _Refusal) -> Any:
                 value = value.contents.tolist()
             if not isinstance(value, list):
                 return value
-            made = [_contained(one, element, refuse) for one in value]
-            return value if all(new is old for new, old in zip(made, value, strict=True)) else made
+            elements_ = [_contained(type_, element, refuse) for type_ in value]
+            return value if all(new is old for new, old in zip(elements_, value, strict=True)) else elements_
         case TupleType(elements=elements) if value.__class__ is tuple and len(value) == len(elements):
-            return tuple(_contained(one, each, refuse) for one, each in zip(value, elements, strict=True))
+            return tuple(_contained(type_, each, refuse) for type_, each in zip(value, elements, strict=True))
         case Scalar(dtype):
             if value.__class__ is int and dtype is not DType.I64:
                 if dtype.is_float and not _is_exact(value, dtype):

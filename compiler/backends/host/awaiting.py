@@ -16,11 +16,11 @@ class Awaiting(Operators):
         futures = self.in_order([self.maker(future) for future in node.futures], node.span)
         limit = None if node.timeout is None else duration(node.timeout)
         facts = (ast.Constant(limit), ast.Constant(node.otherwise is not None))
-        found = self.help(f"await {node.which.value}", node.span, *facts, *futures)
+        awaited = self.help(f"await {node.which.value}", node.span, *facts, *futures)
         if node.otherwise is None:
-            return found
+            return awaited
         name = self.frame.temporary()
-        self.assign(name, found, node.span)
+        self.assign(name, awaited, node.span)
         with self.collected() as instead:
             value = self.converted(node.otherwise, inferred(node.type))
             self.assign(name, value, node.otherwise.span)

@@ -34,9 +34,9 @@ class Calls(Expressions):
                     case None if name in self.library.functions:
                         return self._library_call(node, self.library.functions[name])
             case nodes.Path(segments=segments) if self.module_member(segments) is None:
-                found = self.library.functions.get("::".join(segments)) if len(segments) > 1 else None
-                if found is not None:
-                    return self._library_call(node, found)
+                library_function = self.library.functions.get("::".join(segments)) if len(segments) > 1 else None
+                if library_function is not None:
+                    return self._library_call(node, library_function)
                 if segments[0] == "extern":
                     return self._extern_call(node, segments[-1])
             case nodes.Field(value=receiver, name=name) if not name.isdecimal():

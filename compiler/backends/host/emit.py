@@ -11,6 +11,7 @@ from compiler.backends.host.positions import Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.types import UNKNOWN, Type
@@ -22,8 +23,8 @@ Tree = TypeVar("Tree", bound=ast.AST)
 PLAIN_CONSTANTS = (int, float, bool, str, type(None))
 
 
-def not_supported(what: str, span: Span, instead: str) -> ZyntaxError:
-    return ZyntaxError(Diagnostic("0109", f"{what} is valid, but not supported yet", span, hint=instead))
+def not_supported(construct: str, span: Span, instead: str) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0109", f"{construct} is valid, but not supported yet", span, hint=instead))
 
 
 class Emitter:
@@ -38,8 +39,11 @@ class Emitter:
         self.scope = PythonScope()
         self.constants: dict[str, Any] = {}
         self._constant_names: dict[int, str] = {}
-        aliases = {s.name: s.target for s in program.statements if isinstance(s, nodes.TypeAlias)}
-        self._types = TypeResolver(lambda diagnostic: None, aliases)
+        declared = Declarations((nodes.Function,))
+        for statement in program.statements:
+            if isinstance(statement, nodes.TypeAlias):
+                declared.declare(statement)
+        self._types = TypeResolver(lambda diagnostic: None, declared)
 
     def resolve(self, syntax: nodes.TypeSyntax | None) -> Type:
         """A written type; Unknown for none and for what the checker has objected to."""
@@ -147,11 +151,11 @@ def place_all(tree: ast.Module) -> None:
     """Gives each node without a place that of the node around it."""
     waiting: list[tuple[ast.AST, tuple[int, int, int, int]]] = [(tree, (1, 0, 1, 0))]
     while waiting:
-        node, place = waiting.pop()
+        node, position = waiting.pop()
         if "lineno" in node._attributes:
             own = getattr(node, "lineno", None)
             if own is None:
-                node.lineno, node.col_offset, node.end_lineno, node.end_col_offset = place  # type: ignore[attr-defined]
+                node.lineno, node.col_offset, node.end_lineno, node.end_col_offset = position  # type: ignore[attr-defined]
             else:
-                place = (own, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-        waiting.extend((child, place) for child in ast.iter_child_nodes(node))
+                position = (own, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+        waiting.extend((child, position) for child in ast.iter_child_nodes(node))

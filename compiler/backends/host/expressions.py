@@ -181,10 +181,10 @@ class Expressions(Awaiting):
         """`tensor.zeros`, where `tensor` is a module of the library."""
         if not isinstance(value, nodes.Name):
             return None
-        found = self.scope.find(value.name)
-        if isinstance(found, LibraryModule):
-            module = found.name
-        elif found is None and value.name in self.library.modules:
+        bound = self.scope.find(value.name)
+        if isinstance(bound, LibraryModule):
+            module = bound.name
+        elif bound is None and value.name in self.library.modules:
             module = value.name
         else:
             return None
@@ -222,8 +222,8 @@ class Expressions(Awaiting):
                 return ast.Constant(...)
             case nodes.Slice():
                 given = [(part, self._index_maker(part)) for part in (node.low, node.high, node.step) if part is not None]
-                made = iter(self.in_order([maker for _, maker in given], node.span))
-                parts = [ast.Constant(None) if p is None else next(made) for p in (node.low, node.high, node.step)]
+                written = iter(self.in_order([maker for _, maker in given], node.span))
+                parts = [ast.Constant(None) if p is None else next(written) for p in (node.low, node.high, node.step)]
                 return self.made(ast.Call(load(f"{MARK}slice!"), parts, []), node.span, *parts)
         return self.expression(node)
 
@@ -244,13 +244,13 @@ class Expressions(Awaiting):
             literal = self.weak_literal(value)
             if literal is not None and (to.dtype.is_float or literal[1].is_int):
                 return self._scalar(*literal, to.dtype, node.span)
-        made = self.expression(value)
+        operand = self.expression(value)
         match value.type, to:
             case Scalar(dtype=have), Scalar(dtype=want) if have is want:
-                return made
+                return operand
             case Scalar(dtype=DType.I64), Scalar(dtype=DType.F64):
-                return self.made(ast.Call(load(f"{MARK}float!"), [made], []), node.span, made)
-        return self.help("cast", node.span, made, self.constant(to))
+                return self.made(ast.Call(load(f"{MARK}float!"), [operand], []), node.span, operand)
+        return self.help("cast", node.span, operand, self.constant(to))
 
     def f_string(self, node: nodes.FString) -> ast.expr:
         pieces = [p for p in node.parts if p.value is not None or p.text]

@@ -3,15 +3,15 @@ traceback tells the instruction, the instruction its columns, and those the span
 
 import re
 import sys
+import warnings
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 import attrs
-import numpy as np
 
 from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
@@ -34,14 +34,19 @@ _reserve = bytearray(1 << 22)
 def translated_faults() -> Iterator[None]:
     """Whatever a program raises leaves as a ZyntaxError. Floats follow IEEE 754 silently."""
     try:
-        with np.errstate(all="ignore"):
+        with silent_floats():
             yield
     except (Exception, KeyboardInterrupt) as error:
         raise_translated(error)
 
 
-silent_floats = np.errstate(all="ignore")
-"""Makes a function one in which floats follow IEEE 754 silently."""
+def silent_floats() -> AbstractContextManager[object]:
+    """In it floats follow IEEE 754 silently, those of NumPy too if it is imported there: by itself it warns."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        silent: AbstractContextManager[object] = numpy.errstate(all="ignore")
+        return silent
+    return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
 
 
 def raise_translated(error: BaseException) -> NoReturn:
@@ -59,8 +64,8 @@ def translated(error: BaseException) -> ZyntaxError:
     span = program_span(error.__traceback__)
     match error:
         case ZyntaxError():
-            found = [attrs.evolve(d, span=span) if d.span in (None, NOWHERE) else d for d in error.diagnostics]
-            return ZyntaxError(*found)
+            diagnostics = [attrs.evolve(d, span=span) if d.span in (None, NOWHERE) else d for d in error.diagnostics]
+            return ZyntaxError(*diagnostics)
         case LibraryFault():
             return ZyntaxError(Diagnostic(error.code, error.message, span, others=_caller(error.__traceback__), hint=error.hint))
         case RecursionError():
@@ -107,19 +112,19 @@ def program_span(trace: TracebackType | None) -> Span | None:
 
 def _caller(trace: TracebackType | None) -> tuple[Label, ...]:
     """The call that led into the function at fault, when that function is the program's."""
-    found = _generated(trace, 2)
-    span = _span(found[1]) if len(found) == 2 else None
+    frames = _generated(trace, 2)
+    span = _span(frames[1]) if len(frames) == 2 else None
     return () if span is None else (Label(span, "called from here"),)
 
 
 def _generated(trace: TracebackType | None, count: int) -> list[TracebackType]:
     """The innermost generated frames of a traceback, innermost first."""
-    found: deque[TracebackType] = deque(maxlen=count)
+    frames: deque[TracebackType] = deque(maxlen=count)
     while trace is not None:
         if POSITIONS in trace.tb_frame.f_globals:
-            found.appendleft(trace)
+            frames.appendleft(trace)
         trace = trace.tb_next
-    return list(found)
+    return list(frames)
 
 
 def span_of_frame(frame: FrameType | None) -> Span | None:
@@ -131,8 +136,8 @@ def span_of_frame(frame: FrameType | None) -> Span | None:
     return None
 
 
-def _span(found: TracebackType) -> Span | None:
-    return _span_at(found.tb_frame, found.tb_lasti)
+def _span(frame: TracebackType) -> Span | None:
+    return _span_at(frame.tb_frame, frame.tb_lasti)
 
 
 def _span_at(frame: FrameType, instruction: int) -> Span | None:

@@ -100,18 +100,18 @@ class Functions(Statements):
         """A closure over variables of a loop is made by a factory, so that each iteration has its own. What is captured from
         further out than this frame's parent is already bound there."""
         captured = sorted(n for n, b in frame.captured.items() if b is not declared and n not in frame.nonlocals)
-        place = (definition.lineno, definition.col_offset, definition.end_lineno, definition.end_col_offset)
+        position = (definition.lineno, definition.col_offset, definition.end_lineno, definition.end_col_offset)
         if not captured:
             self.body.append(definition)
             return
         factory = self.frame.temporary()
         back = ast.Return(load(definition.name))
-        made = function_definition(factory, captured, [definition, back])
+        factory_definition = function_definition(factory, captured, [definition, back])
         call = ast.Call(load(factory), [load(name) for name in captured], [])
         binding = ast.Assign([ast.Name(definition.name, ast.Store())], call)
-        for statement in (made, back, binding):
-            statement.lineno, statement.col_offset, statement.end_lineno, statement.end_col_offset = place
-        self.body += [made, binding]
+        for statement in (factory_definition, back, binding):
+            statement.lineno, statement.col_offset, statement.end_lineno, statement.end_col_offset = position
+        self.body += [factory_definition, binding]
 
     def _default(self, parameter: nodes.Parameter, python: str) -> str | None:
         """A default is evaluated at each call that needs it, among the names of the definition: a function of its own."""
@@ -226,15 +226,15 @@ def _optional(defaults: list[str | None]) -> int:
 
 def _closure_names(program: nodes.Program) -> frozenset[str]:
     """Names that lambdas and inner functions mention: a variable of a loop that is among them and changes lives in a box."""
-    found: set[str] = set()
+    names: set[str] = set()
     for statement in program.statements:
         inner = statement.body if isinstance(statement, nodes.Function) else statement
         if inner is None:
             continue
         for node in walk(inner):
             if isinstance(node, (nodes.Lambda, nodes.Function)):
-                found.update(_mentioned(node))
-    return frozenset(found)
+                names.update(_mentioned(node))
+    return frozenset(names)
 
 
 def _mentioned(closure: nodes.Node) -> set[str]:

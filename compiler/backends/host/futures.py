@@ -22,16 +22,16 @@ def await_one(limit: int | None, has_else: bool, future: Any) -> Any:
     if isinstance(future, (list, tuple)):
         hint = "`await all(...)` waits for every one, `await any(...)` for the first"
         raise LibraryFault("0807", f"`await` takes a future, not {describe(future)}", hint)
-    [one] = _futures("await", [future])
-    return _within(limit, has_else, one.value)
+    [future_] = _futures("await", [future])
+    return _within(limit, has_else, future_.value)
 
 
 def await_all(limit: int | None, has_else: bool, *given: Any) -> Any:
     """`await all(fs)`: a list for a list, else a tuple."""
     parts = _parts("await all", given)
     futures = _futures("await all", parts)
-    found = _within(limit, has_else, lambda seconds: all_values(futures, seconds))
-    return tuple(found) if isinstance(parts, tuple) and found is not LATE else found
+    values = _within(limit, has_else, lambda seconds: all_values(futures, seconds))
+    return tuple(values) if isinstance(parts, tuple) and values is not LATE else values
 
 
 def await_any(limit: int | None, has_else: bool, *given: Any) -> Any:
@@ -57,9 +57,9 @@ def _parts(word: str, given: tuple[Any, ...]) -> Sequence[Any]:
 
 
 def _futures(word: str, given: Sequence[Any]) -> list[PendingValue]:
-    for one in given:
-        if not isinstance(one, PendingValue):
-            raise LibraryFault("0807", f"`{word}` takes a future, not {describe(one)}", "leave `await` out: the value is there")
+    for value in given:
+        if not isinstance(value, PendingValue):
+            raise LibraryFault("0807", f"`{word}` takes a future, not {describe(value)}", "leave `await` out: the value is there")
     return list(given)
 
 

@@ -65,9 +65,9 @@ class Generator(Functions):
         definitions: list[ast.stmt] = []
         with self.collected() as statements:
             for statement in self.program.statements:
-                with self.collected() as made:
+                with self.collected() as written:
                     self._top_level(statement)
-                (definitions if isinstance(statement, (nodes.Function, nodes.Test)) else statements).extend(made)
+                (definitions if isinstance(statement, (nodes.Function, nodes.Test)) else statements).extend(written)
         head: list[ast.stmt] = [ast.Global(sorted(self._globals))] if self._globals else []
         definitions.append(function_definition(TOP, [], [*head, *statements] or [ast.Pass()]))
         return ast.Module(definitions, [])
@@ -105,8 +105,8 @@ class Generator(Functions):
 
     def exports(self) -> dict[str, str]:
         """Names that importers see, and their keys among the globals."""
-        found = {n: b.python for n, b in self._ahead.names.items() if isinstance(b, (PythonVariable, DeclaredFunction))}
-        return found | {n: b.python for n, b in self.scope.names.items() if isinstance(b, PythonVariable)}
+        ahead = {n: b.python for n, b in self._ahead.names.items() if isinstance(b, (PythonVariable, DeclaredFunction))}
+        return ahead | {n: b.python for n, b in self.scope.names.items() if isinstance(b, PythonVariable)}
 
     def runtime_functions(self) -> dict[str, Callable[..., object]]:
         return dict(self.runtime.functions)
@@ -173,8 +173,8 @@ class Generator(Functions):
             case nodes.LaterDeclaration(feature=feature):
                 raise not_supported(feature, node.span, "leave it out")
             case _:
-                what, instead = _LATER[type(node)]
-                raise not_supported(what, node.span, instead)
+                construct, instead = _LATER[type(node)]
+                raise not_supported(construct, node.span, instead)
 
     def _program_parameter(self, node: nodes.ProgramParameter) -> None:
         declared = self.resolve(node.annotation)

@@ -138,8 +138,8 @@ class PythonScope:
     def find(self, name: str) -> Binding | None:
         scope: PythonScope | None = self
         while scope is not None:
-            found = scope.names.get(name)
-            if found is not None:
-                return found
+            binding = scope.names.get(name)
+            if binding is not None:
+                return binding
             scope = scope.parent
         return None

@@ -7,41 +7,42 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from compiler.typed_ast.conversions import INT_RANGES, promote
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import DType
+from runtime.lazy_numpy import np
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
-_PLAIN: dict[type, DType] = {
-    int: DType.I64,
-    float: DType.F64,
-    bool: DType.BOOL,
-    np.float64: DType.F64,
-    np.bool_: DType.BOOL,
-    np.int64: DType.I64,
-    np.int8: DType.I8,
-    np.int16: DType.I16,
-    np.int32: DType.I32,
-    np.uint8: DType.U8,
-    np.uint16: DType.U16,
-    np.uint32: DType.U32,
-    np.uint64: DType.U64,
-    np.float16: DType.F16,
-    np.float32: DType.F32,
-    np.longlong: DType.I64,
-    np.ulonglong: DType.U64,
+_DTYPES: dict[type, DType] = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
+"""By the class of a scalar; NumPy's classes join when a value of theirs comes."""
+_OF_NUMPY = {
+    "float64": DType.F64,
+    "bool": DType.BOOL,
+    "int64": DType.I64,
+    "int8": DType.I8,
+    "int16": DType.I16,
+    "int32": DType.I32,
+    "uint8": DType.U8,
+    "uint16": DType.U16,
+    "uint32": DType.U32,
+    "uint64": DType.U64,
+    "float16": DType.F16,
+    "float32": DType.F32,
+    "longlong": DType.I64,
+    "ulonglong": DType.U64,
+    "bfloat16": DType.BF16,
 }
+"""By the name that NumPy and ml_dtypes give a scalar's class."""
 
 
 def dtype_of(value: object) -> DType | None:
     """The dtype of a scalar value; None for everything else."""
-    found = _PLAIN.get(type(value))
-    if found is None and type(value).__name__ == "bfloat16":
-        return DType.BF16
-    return found
+    kind = type(value)
+    dtype = _DTYPES.get(kind)
+    if dtype is None and kind.__module__ in ("numpy", "ml_dtypes") and kind.__name__ in _OF_NUMPY:
+        dtype = _DTYPES[kind] = _OF_NUMPY[kind.__name__]
+    return dtype
 
 
 @cache
@@ -60,8 +61,8 @@ def scalar_class(dtype: DType) -> Callable[[Any], Any]:
             bfloat16: Callable[[Any], Any] = ml_dtypes.bfloat16
             return bfloat16
     kind = {"i": "int", "u": "uint", "f": "float"}[dtype.value[0]]
-    found: Callable[[Any], Any] = getattr(np, f"{kind}{dtype.bits}")
-    return found
+    class_: Callable[[Any], Any] = getattr(np, f"{kind}{dtype.bits}")
+    return class_
 
 
 def plain(value: Any, dtype: DType) -> Any:
@@ -151,8 +152,8 @@ def divide_ints(left: int, right: int, dtype: DType = DType.I64) -> int:
 def remainder_ints(left: int, right: int, dtype: DType = DType.I64) -> int:
     if right == 0:
         raise LibraryFault("0806", f"{left} % 0: division by zero")
-    found = abs(left) % abs(right)
-    return -found if left < 0 else found
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
 
 
 def power_ints(left: int, right: int, dtype: DType = DType.I64) -> int:
@@ -252,16 +253,19 @@ def arithmetic(symbol: str, left: Any, right: Any, left_weak: bool = False, righ
         return NotImplemented
     first, second, dtype = both
     if dtype.is_int:
-        found: Any = _INTS[symbol](first, second, dtype)
-        return found if dtype is DType.I64 else scalar_class(dtype)(found)
+        result: Any = _INTS[symbol](first, second, dtype)
+        return result if dtype is DType.I64 else scalar_class(dtype)(result)
     if dtype is DType.BOOL or symbol not in _FLOATS:
         return NotImplemented
-    found = _FLOATS[symbol](first, second)
-    return found if dtype is DType.F64 else _rounded(found, dtype)
+    result = _FLOATS[symbol](first, second)
+    return result if dtype is DType.F64 else _rounded(result, dtype)
 
 
 def compare(symbol: str, left: Any, right: Any, left_weak: bool = False, right_weak: bool = False) -> Any:
-    """A comparison of two scalars; NotImplemented when one is none."""
+    """A comparison of two scalars, exact of any two ints; NotImplemented when one is none."""
+    left_type, right_type = dtype_of(left), dtype_of(right)
+    if left_type is not None and right_type is not None and left_type.is_int and right_type.is_int:
+        return COMPARISONS[symbol](plain(left, left_type), plain(right, right_type))
     both = unified(left, right, left_weak, right_weak, symbol)
     if both is None:
         return NotImplemented

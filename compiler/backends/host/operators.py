@@ -56,12 +56,12 @@ class Operators(Emitter):
 
     def _scalar(self, value: Any, have: DType, want: DType, span: Span) -> ast.expr:
         try:
-            made = cast_scalar(value, have, want)
+            number = cast_scalar(value, have, want)
         except LibraryFault as fault:
             raise ZyntaxError(Diagnostic("0207", fault.message, span, hint=fault.hint)) from None
-        if (isinstance(made, float) and made < 0) or (type(made) is int and made < 0):
-            return self.at(ast.UnaryOp(ast.USub(), ast.Constant(-made)), span)
-        return self.constant(made)
+        if (isinstance(number, float) and number < 0) or (type(number) is int and number < 0):
+            return self.at(ast.UnaryOp(ast.USub(), ast.Constant(-number)), span)
+        return self.constant(number)
 
     def weak_literal(self, node: nodes.Expression) -> tuple[Any, DType] | None:
         """The number of an unsuffixed literal, also behind a minus and as `inf`, `nan`, `pi`."""
@@ -203,8 +203,8 @@ class Operators(Emitter):
         def taken(literal: nodes.Expression, other: nodes.Expression) -> Scalar | None:
             if not isinstance(other.type, Scalar) or other.type.weak:
                 return None
-            found = self.weak_literal(literal)
-            if found is None or other.type.dtype is DType.BOOL or (found[1].is_float and not other.type.dtype.is_float):
+            weak = self.weak_literal(literal)
+            if weak is None or other.type.dtype is DType.BOOL or (weak[1].is_float and not other.type.dtype.is_float):
                 return None
             return Scalar(other.type.dtype)
 
@@ -317,9 +317,9 @@ def names_a_device(to: Type) -> bool:
     return False
 
 
-def has_weak(found: Type) -> bool:
+def has_weak(type_: Type) -> bool:
     """Whether the value, or a part of it, came out of unsuffixed literals."""
-    match found:
+    match type_:
         case Scalar(weak=weak):
             return weak
         case ListType(element=element):
@@ -329,11 +329,11 @@ def has_weak(found: Type) -> bool:
     return False
 
 
-def inferred(found: Type) -> Type:
+def inferred(type_: Type) -> Type:
     """What a value must become where the type was not written but found: only numbers change, alone and in containers."""
-    match found:
+    match type_:
         case Scalar():
-            return found
+            return type_
         case ListType(element=element):
             inner = inferred(element)
             return UNKNOWN if isinstance(inner, UnknownType) else ListType(inner)

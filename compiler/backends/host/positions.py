@@ -57,12 +57,12 @@ class Positions:
             self._files.append(_File(path, source.text, last.before + len(last.starts) if last is not None else 0))
 
     def position(self, span: Span) -> Position:
-        found = self._known.get(span)
-        if found is None:
+        position_ = self._known.get(span)
+        if position_ is None:
             line, column = self._place(span, span.start)
             end_line, end_column = self._place(span, max(span.start, span.end))
-            found = self._known[span] = (line, column, end_line, end_column)
-        return found
+            position_ = self._known[span] = (line, column, end_line, end_column)
+        return position_
 
     def span(self, line: int | None, end_line: int | None, column: int | None, end_column: int | None) -> Span | None:
         """The span of a position as `co_positions` gives it; the whole line where columns are missing."""

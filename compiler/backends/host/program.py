@@ -9,7 +9,7 @@ from attrs import field
 
 from compiler.backends.host.arguments import taken_as
 from compiler.backends.host.emit import place_all
-from compiler.backends.host.faults import POSITIONS, raise_translated, silent_floats, translated_faults
+from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.positions import Positions
@@ -23,6 +23,7 @@ from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import FunctionType, Type
+from runtime.lazy_numpy import np
 from runtime.records import define
 
 
@@ -128,18 +129,17 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
     kinds = tuple(types.values())
     parameters = function.parameters if function is not None else ()
     by_name = {p.name: taken for p in parameters if (taken := taken_as(p, types[p.name], function.name if function else "")) is not None}
-    weak = tuple((place, by_name[name]) for place, name in enumerate(order) if name in by_name)
+    weak = tuple((position, by_name[name]) for position, name in enumerate(order) if name in by_name)
     program = host.namespace
 
-    @silent_floats
     def run(values: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         if not host._started:
             host.start()
         if weak:
             given = [*values]
-            for place, taken in weak:
-                if place < len(given):
-                    given[place] = taken(given[place])
+            for position, taken in weak:
+                if position < len(given):
+                    given[position] = taken(given[position])
             values = tuple(given)
         if named:
             value = program[python](*values, **{name: by_name[name](v) if name in by_name else v for name, v in named.items()})
@@ -148,13 +148,18 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
         host.settle(False)
         return value
 
+    run_silently: Callable[..., Any] | None = None
+
     def call(*values: Any, **named: Any) -> Any:
+        nonlocal run_silently
         if named or len(values) != len(kinds):
             given_names = {*order[: len(values)], *named}
             if function is not None and (not required <= given_names <= names or len(values) + len(named) != len(given_names)):
                 raise ZyntaxError(_wrong_arguments(function, len(values), tuple(named)))
+        if run_silently is None:
+            run_silently = np.errstate(all="ignore")(run)
         try:
-            return run(values, named)
+            return run_silently(values, named)
         except (Exception, KeyboardInterrupt) as error:
             raise_translated(error)
 
@@ -169,9 +174,9 @@ def _wrong_arguments(function: nodes.Function, positional: int, named: tuple[str
     arguments += [nodes.Argument(value=value, name=name, span=NOWHERE) for name in named]
     slots = [ArgumentSlot(p.name, p.default is None) for p in function.parameters]
     call = nodes.Call(function=value, arguments=tuple(arguments), span=NOWHERE)
-    found = match_arguments(slots, call, Callee(function.name, ""))
-    assert isinstance(found, Diagnostic)
-    return Diagnostic("0204", found.message, name_place(function), "declared here", hint=found.hint)
+    fault = match_arguments(slots, call, Callee(function.name, ""))
+    assert isinstance(fault, Diagnostic)
+    return Diagnostic("0204", fault.message, name_place(function), "declared here", hint=fault.hint)
 
 
 __all__ = ["Bounds", "HostProgram", "HostRuntime", "compile_program"]

@@ -147,18 +147,18 @@ class Statements(Calls):
         if node.value is None:
             self._without_value(node, declared)
             return
-        found = declared if declared != UNKNOWN else strong(node.value.type)
-        made = self.converted(node.value, declared if declared != UNKNOWN else inferred(found))
+        type_of_name = declared if declared != UNKNOWN else strong(node.value.type)
+        value = self.converted(node.value, declared if declared != UNKNOWN else inferred(type_of_name))
         if isinstance(node.pattern, nodes.TuplePattern):
-            self.bind(node.pattern, self.keep(made, node.value.span), found, node.mutable)
+            self.bind(node.pattern, self.keep(value, node.value.span), type_of_name, node.mutable)
             return
         # What a mutable variable of no declared type holds may change in shape and element type; a number's type stays.
-        type_ = found if declared != UNKNOWN or isinstance(found, Scalar) or not node.mutable else UNKNOWN
+        type_ = type_of_name if declared != UNKNOWN or isinstance(type_of_name, Scalar) or not node.mutable else UNKNOWN
         match node.pattern:
             case nodes.BindingPattern(name=name):
-                self.bind_name(name, made, type_, node.mutable, node.span)
+                self.bind_name(name, value, type_, node.mutable, node.span)
             case nodes.WildcardPattern():
-                self.write(ast.Expr(made), node.span)
+                self.write(ast.Expr(value), node.span)
             case _:
                 raise not_supported("this pattern", node.pattern.span, "take the parts by name")
 
@@ -242,11 +242,11 @@ class Statements(Calls):
                 raise ZyntaxError(Diagnostic("0205", "this can't be assigned to", target.span))
 
     def assigned_variable(self, name: str, span: Span) -> PythonVariable:
-        found = self.scope.find(name)
-        if not isinstance(found, PythonVariable):
-            what = f"there is no `{name}` here" if found is None else f"`{name}` is no variable"
-            raise ZyntaxError(Diagnostic("0201" if found is None else "0205", what, span))
-        return found
+        variable = self.scope.find(name)
+        if not isinstance(variable, PythonVariable):
+            problem = f"there is no `{name}` here" if variable is None else f"`{name}` is no variable"
+            raise ZyntaxError(Diagnostic("0201" if variable is None else "0205", problem, span))
+        return variable
 
     def store(self, variable: PythonVariable, value: ast.expr, span: Span) -> None:
         if variable.boxed:
@@ -268,10 +268,10 @@ class Statements(Calls):
         type_ = variable.type if isinstance(variable.type, Scalar) else node.target.type
         left = nodes.Name(name=variable.name, type=type_, span=node.target.span)
         whole = nodes.Binary(operator=node.operator, left=left, right=node.value, span=node.span)
-        made = self.binary(whole)
+        result = self.binary(whole)
         if isinstance(variable.type, Scalar) and not self._keeps_type(variable.type, node):
-            return self.help("convert", node.span, made, self.constant(variable.type))
-        return made
+            return self.help("convert", node.span, result, self.constant(variable.type))
+        return result
 
     def _keeps_type(self, to: Scalar, node: nodes.Assign) -> bool:
         """Whether `x op e` surely has x's type."""
@@ -293,10 +293,10 @@ class Statements(Calls):
         old = self.keep(self.help("get", target.span, base, *indices), target.span)
         [value] = self.in_order([lambda: self.expression(node.value)], node.span)
         weak = self.is_weak(node.value)
-        made = self.operate(node.operator, old, value, target.type, node.value.type, False, weak, node.span)
+        result = self.operate(node.operator, old, value, target.type, node.value.type, False, weak, node.span)
         if isinstance(target.type, Scalar):
-            made = self.help("convert", node.span, made, self.constant(target.type))
-        self.write(ast.Expr(self.help("set", target.span, base, *indices, made)), node.span)
+            result = self.help("convert", node.span, result, self.constant(target.type))
+        self.write(ast.Expr(self.help("set", target.span, base, *indices, result)), node.span)
 
     # ---- loops --------------------------------------------------------------------------------------------------------
 

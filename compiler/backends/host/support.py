@@ -92,8 +92,8 @@ def _arithmetic(library: Library, symbol: str, name: str, left_weak: bool, right
     entry = f"operator {name}"
 
     def operate(left: Any, right: Any) -> Any:
-        found = numbers.arithmetic(symbol, left, right, left_weak, right_weak)
-        return found if found is not NotImplemented else on_library(library, entry, symbol, left, right)
+        result = numbers.arithmetic(symbol, left, right, left_weak, right_weak)
+        return result if result is not NotImplemented else on_library(library, entry, symbol, left, right)
 
     return operate
 
@@ -112,8 +112,8 @@ def _comparison(library: Library, symbol: str, name: str, left_weak: bool, right
     entry = f"operator {name}"
 
     def operate(left: Any, right: Any) -> Any:
-        found = numbers.compare(symbol, left, right, left_weak, right_weak)
-        return found if found is not NotImplemented else on_library(library, entry, symbol, left, right)
+        result = numbers.compare(symbol, left, right, left_weak, right_weak)
+        return result if result is not NotImplemented else on_library(library, entry, symbol, left, right)
 
     return operate
 
@@ -126,8 +126,8 @@ def on_library(library: Library, entry: str, symbol: str, *operands: Any) -> Any
 
 
 def negate(library: Library, value: Any) -> Any:
-    found = numbers.negate(value)
-    return found if found is not NotImplemented else on_library(library, "operator neg", "-", value)
+    result = numbers.negate(value)
+    return result if result is not NotImplemented else on_library(library, "operator neg", "-", value)
 
 
 def raise_overflow(symbol: str, *operands: Any) -> Any:
@@ -280,11 +280,11 @@ def _check_size(known: dict[str, tuple[int, str]], axis: str, terms: tuple[tuple
     """Whether an equation holds with the sizes found."""
     text = " + ".join([n if f == 1 else f"{f}*{n}" for n, f in terms] + ([str(constant)] if constant else [])).replace("+ -", "- ")
     if all(name in known for name, _ in terms):
-        found = constant + sum(known[name][0] * factor for name, factor in terms)
-        if found == extent:
+        size = constant + sum(known[name][0] * factor for name, factor in terms)
+        if size == extent:
             return
         if _is_plain((terms, constant)):
-            raise LibraryFault("0802", f"size `{terms[0][0]}` is {found} by {known[terms[0][0]][1]} and {extent} by {axis}")
-        raise LibraryFault("0802", f"`{text}` is {found}, but {axis} has the extent {extent}")
+            raise LibraryFault("0802", f"size `{terms[0][0]}` is {size} by {known[terms[0][0]][1]} and {extent} by {axis}")
+        raise LibraryFault("0802", f"`{text}` is {size}, but {axis} has the extent {extent}")
     if len(terms) == 1:
         raise LibraryFault("0802", f"no size makes `{text}` the extent {extent} of {axis}")

@@ -206,9 +206,9 @@ def _element_type(library: Library, value: Any, to: TensorType) -> Any:
         return value
     want = to.element.dtype
     if not loses_nothing(DType(value.dtype_name), want):
-        found = value.dtype_name
-        hint = f"take it as {found}, then convert it: `as {want.value}`"
-        raise LibraryFault("0807", f"expected a tensor of {want.value}, found one of {found}", hint)
+        dtype = value.dtype_name
+        hint = f"take it as {dtype}, then convert it: `as {want.value}`"
+        raise LibraryFault("0807", f"expected a tensor of {want.value}, found one of {dtype}", hint)
     return invoke(library, "operator as", value, want.value)
 
 

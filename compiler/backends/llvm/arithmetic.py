@@ -68,8 +68,8 @@ def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b:
         return rounded(w, m.mul(a, m.reciprocal(b)) if "ftz" in flags else m.about(a, b), dtype)
     if operator in _FLOAT:
         # a narrow type's rounding between operations may not be contracted away, only reordered
-        kept = [flag for flag in flags if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]
-        return rounded(w, w.binary(_FLOAT[operator], a, b, " ".join(kept)), dtype)
+        own_flags = [flag for flag in flags if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]
+        return rounded(w, w.binary(_FLOAT[operator], a, b, " ".join(own_flags)), dtype)
     return rounded(w, call_math(w, operator, a, b), dtype)
 
 
@@ -110,9 +110,9 @@ def _float_unary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue) -> 
         case "abs":
             return w.intrinsic("fabs", a)
         case "sign":
-            zero, one = constant(a.type, 0.0), constant(a.type, 1.0)
+            zero, unit = constant(a.type, 0.0), constant(a.type, 1.0)
             negative = w.select(w.compare("olt", a, zero), constant(a.type, -1.0), zero)
-            known = w.select(w.compare("ogt", a, zero), one, negative)
+            known = w.select(w.compare("ogt", a, zero), unit, negative)
             return w.select(w.compare("uno", a, a), a, known)
         case "sqrt":
             return rounded(w, w.intrinsic("sqrt", a), dtype)
@@ -144,12 +144,12 @@ def _odd_sum(w: FunctionWriter, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     moved = w.binary("fsub", total, a)
     lost = w.binary("fadd", w.binary("fsub", a, w.binary("fsub", total, moved)), w.binary("fsub", b, moved))
     bits = w.convert("bitcast", total, "i64")
-    one = constant(bits.type, 1)
-    even = w.compare("eq", w.binary("and", bits, one), constant(bits.type, 0))
+    unit = constant(bits.type, 1)
+    even = w.compare("eq", w.binary("and", bits, unit), constant(bits.type, 0))
     inexact = w.binary("and", even, w.compare("one", lost, constant(lost.type, 0.0)))
     # the sign of the product of the two: whether the lost part leads away from zero
     opposite = w.compare("slt", w.binary("xor", bits, w.convert("bitcast", lost, "i64")), constant(bits.type, 0))
-    step = w.select(opposite, constant(bits.type, -1), one)
+    step = w.select(opposite, constant(bits.type, -1), unit)
     return w.convert("bitcast", w.select(inexact, w.binary("add", bits, step), bits), "double")
 
 
@@ -209,11 +209,11 @@ def _float_to_int(w: FunctionWriter, value: LlvmValue, target: str) -> LlvmValue
     inside = w.select(outside, constant(value.type, 0.0), value)
     element = register_type(target).element
     if bits < 32:
-        made = w.convert("trunc", w.convert("fptosi", inside, "i32"), element)
+        whole = w.convert("trunc", w.convert("fptosi", inside, "i32"), element)
     else:
-        made = w.convert("fptoui" if unsigned else "fptosi", inside, element)
-    made = w.select(above, constant(made.type, high - 1), made)
-    return w.select(below, constant(made.type, low), made)
+        whole = w.convert("fptoui" if unsigned else "fptosi", inside, element)
+    whole = w.select(above, constant(whole.type, high - 1), whole)
+    return w.select(below, constant(whole.type, low), whole)
 
 
 def bitcast(w: FunctionWriter, value: LlvmValue, source: str, target: str) -> LlvmValue:

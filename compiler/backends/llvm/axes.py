@@ -24,17 +24,17 @@ def take(frame: FunctionFrame, op: Take) -> None:
         return
     extent = dict(source.axes)[op.axis]
     rest = tuple(axis for axis in source.axes if axis[0] != op.axis)
-    found = []
+    taken = []
     for point in points(rest):
         if at.number is not None:
-            found.append(source.at({**point, op.axis: at.number}))
+            taken.append(source.at({**point, op.axis: at.number}))
             continue
         item = source.at({**point, op.axis: 0})
         for number in range(1, extent):
-            here = w.compare("eq", at, constant(I64, number))
-            item = w.select(here, source.at({**point, op.axis: number}), item)
-        found.append(item)
-    frame.define(op, Bundle(source.dtype, rest, source.simd, source.lanes, tuple(found)))
+            matches = w.compare("eq", at, constant(I64, number))
+            item = w.select(matches, source.at({**point, op.axis: number}), item)
+        taken.append(item)
+    frame.define(op, Bundle(source.dtype, rest, source.simd, source.lanes, tuple(taken)))
 
 
 def concat(frame: FunctionFrame, op: Concat) -> None:

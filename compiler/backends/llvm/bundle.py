@@ -17,9 +17,9 @@ def is_simd(axis: str) -> bool:
     return axis.startswith("simd")
 
 
-def unsupported(what: str, instead: str, backend: str = "CPU") -> ZyntaxError:
+def unsupported(feature: str, instead: str, backend: str = "CPU") -> ZyntaxError:
     """ZYN0109: valid, but this back end has no code for it; says what works."""
-    return ZyntaxError(Diagnostic("0109", f"{what} isn't supported yet by the {backend} back end", hint=instead))
+    return ZyntaxError(Diagnostic("0109", f"{feature} isn't supported yet by the {backend} back end", hint=instead))
 
 
 def static_axes(type: HirType, backend: str = "CPU") -> tuple[tuple[tuple[str, int], ...], str | None, int]:
@@ -30,8 +30,8 @@ def static_axes(type: HirType, backend: str = "CPU") -> tuple[tuple[tuple[str, i
     for name, extent in type.axes:
         size = extent.value
         if size is None:
-            what = f"a tile whose extent `{extent}` along `{name}` isn't a number"
-            raise unsupported(what, "schedule the function first: axes left over must have static extents", backend)
+            feature = f"a tile whose extent `{extent}` along `{name}` isn't a number"
+            raise unsupported(feature, "schedule the function first: axes left over must have static extents", backend)
         if is_simd(name):
             if simd is not None:
                 raise unsupported(f"a value with two vector axes, `{simd}` and `{name}`", "place one of them in registers", backend)

@@ -47,12 +47,12 @@ def pass_check(frame: FunctionFrame, op: Check) -> None:
 
 def guarded_forms(frame: FunctionFrame, op: Check) -> set[Affine]:
     """Index forms that the check speaks of: those of its condition, and its values."""
-    found: set[Affine] = set()
+    forms: set[Affine] = set()
 
     def condition(value: Value) -> None:
         match frame.definitions.get(value.name):
             case InBounds(of=of):
-                found.add(of)
+                forms.add(of)
             case Binary(operator="and", left=left, right=right):
                 condition(left)
                 condition(right)
@@ -61,14 +61,14 @@ def guarded_forms(frame: FunctionFrame, op: Check) -> set[Affine]:
 
     condition(op.condition)
     for value in op.values:
-        found.add(Affine.of(value.name))
+        forms.add(Affine.of(value.name))
         source = frame.definitions.get(value.name)
         while isinstance(source, Cast):
-            found.add(Affine.of(source.value.name))
+            forms.add(Affine.of(source.value.name))
             source = frame.definitions.get(source.value.name)
         if isinstance(source, Index):
-            found.add(source.of)
-    return found
+            forms.add(source.of)
+    return forms
 
 
 def as_slot(frame: FunctionFrame, value: Value, position: int, lane: int) -> LlvmValue:

@@ -163,8 +163,8 @@ def pow(m: Maths, x: LlvmValue, y: LlvmValue) -> LlvmValue:
 def _log_pair(m: Maths, x: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """log x in two parts, right to about 2**-62 of it, of a positive finite x."""
     fraction, e = _split(m, x)
-    one = m.number(1.0)
-    top = m.sub(fraction, one)
+    unit = m.number(1.0)
+    top = m.sub(fraction, unit)
     bottom, bottom_low = m.two_sum(m.number(2.0), top)
     s = m.div(top, bottom)
     error = m.fma(s, m.neg(bottom), top)
@@ -198,7 +198,7 @@ def _log_pair(m: Maths, x: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
 def _pow_special(m: Maths, x: LlvmValue, y: LlvmValue, size: LlvmValue, result: LlvmValue) -> LlvmValue:
     """The corner cases of C's pow."""
     infinite = m.number(math.inf)
-    zero, one = m.number(0.0), m.number(1.0)
+    zero, unit = m.number(0.0), m.number(1.0)
     y_negative = m.is_("olt", y, 0.0)
     # |x| of 0 and inf
     result = m.select(m.is_("oeq", size, 0.0), m.select(y_negative, infinite, zero), result)
@@ -206,7 +206,7 @@ def _pow_special(m: Maths, x: LlvmValue, y: LlvmValue, size: LlvmValue, result: 
     # infinite exponents: what counts is whether |x| is below 1
     y_size = m.abs(y)
     grows = m.w.binary("xor", m.is_("ogt", size, 1.0), y_negative)
-    at_infinity = m.select(m.is_("oeq", size, 1.0), one, m.select(grows, infinite, zero))
+    at_infinity = m.select(m.is_("oeq", size, 1.0), unit, m.select(grows, infinite, zero))
     result = m.select(m.is_("oeq", y_size, math.inf), at_infinity, result)
     # negative bases: only with integer exponents, the odd ones turn the sign (floats past 2**53 are even)
     half = m.mul(y, m.number(0.5))
@@ -218,4 +218,4 @@ def _pow_special(m: Maths, x: LlvmValue, y: LlvmValue, size: LlvmValue, result: 
     bad = m.both(bad, m.both(m.is_("olt", size, math.inf), m.is_("olt", y_size, math.inf)))
     result = m.select(bad, m.number(math.nan), signed)
     result = m.select(m.is_("uno", x, y), m.number(math.nan), result)
-    return m.select(m.either(m.is_("oeq", x, 1.0), m.is_("oeq", y, 0.0)), one, result)
+    return m.select(m.either(m.is_("oeq", x, 1.0), m.is_("oeq", y, 0.0)), unit, result)

@@ -15,14 +15,14 @@ Function = Callable[[Decimal], Decimal]
 
 def series(term: Callable[[int], Decimal]) -> Function:
     """The sum of term(k) * x**k until it no longer changes."""
-    made: list[Decimal] = []
+    terms: list[Decimal] = []
 
     def value(x: Decimal) -> Decimal:
         total, power = D(0), ONE
         for k in range(4000):
-            if k == len(made):
-                made.append(term(k))
-            step = made[k] * power
+            if k == len(terms):
+                terms.append(term(k))
+            step = terms[k] * power
             total += step
             power *= x
             if k > 3 and abs(step) < D(10) ** -80:
@@ -92,8 +92,8 @@ def interpolate(f: Function, low: Decimal, high: Decimal, degree: int) -> list[D
     result = [table[-1]]
     for k in range(count - 2, -1, -1):
         result = [D(0), *result]
-        for place in range(len(result) - 1):
-            result[place] -= nodes[k] * result[place + 1]
+        for power in range(len(result) - 1):
+            result[power] -= nodes[k] * result[power + 1]
         result[0] += table[k]
     return result
 
@@ -114,15 +114,15 @@ def to_single(x: Decimal) -> float:
 
 def parts(x: Decimal, count: int, bits: int | None = None) -> list[float]:
     """A sum of doubles; all but the last cut to `bits` bits where given."""
-    found = []
+    rounded = []
     for number in range(count):
         value = to_float(x)
         if bits is not None and number < count - 1:
             (raw,) = struct.unpack("<q", struct.pack("<d", value))
             (value,) = struct.unpack("<d", struct.pack("<q", raw >> (53 - bits) << (53 - bits)))
-        found.append(value)
+        rounded.append(value)
         x -= D(value)
-    return found
+    return rounded
 
 
 def single_parts(x: Decimal, first_bits: int) -> list[float]:

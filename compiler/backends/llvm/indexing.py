@@ -15,10 +15,10 @@ def strides_of(frame: FunctionFrame, mem: Mem) -> list[LlvmValue]:
     """Elements between neighbours along each dimension."""
     if mem.strides is not None:
         return [frame.affine(stride) for stride in mem.strides]
-    found = [constant(I64, 1)]
+    strides = [constant(I64, 1)]
     for dim in reversed(mem.dims[1:]):
-        found.insert(0, frame.w.mul(found[0], frame.affine(dim)))
-    return found[: mem.rank]
+        strides.insert(0, frame.w.mul(strides[0], frame.affine(dim)))
+    return strides[: mem.rank]
 
 
 @define
@@ -96,11 +96,11 @@ class Indexing:
     def inside(self, point: dict[str, int]) -> LlvmValue | None:
         """Whether all indices are in bounds; None when that is plain."""
         w = self.frame.w
-        found: LlvmValue | None = None
+        all_inside: LlvmValue | None = None
         for number, dim in enumerate(self.memory.type.dims):
             index = self.form_at(number, point)
             extent = self.frame.affine(dim)
             if index.number is not None and extent.number is not None and not index.type.lanes and 0 <= index.number < extent.number:
                 continue
-            found = w.both(found, w.compare("ult", index, extent))
-        return found
+            all_inside = w.both(all_inside, w.compare("ult", index, extent))
+        return all_inside

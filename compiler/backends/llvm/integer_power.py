@@ -10,8 +10,8 @@ def integer_power(w: FunctionWriter, base: LlvmValue, exponent: LlvmValue, unsig
     if base.type.lanes:
         result = LlvmValue(base.type, "poison")
         for lane in range(base.type.lanes):
-            one = integer_power(w, w.extract(base, lane), w.extract(exponent, lane), unsigned)
-            result = w.insert(result, one, lane)
+            power = integer_power(w, w.extract(base, lane), w.extract(exponent, lane), unsigned)
+            result = w.insert(result, power, lane)
         return result
     type = base.type
     if type == I1:

@@ -75,22 +75,22 @@ def _window(w: FunctionWriter, start: LlvmValue) -> list[LlvmValue]:
     shift = w.binary("and", start, constant(I64, 63))
     table = LlvmValue(pointer(space), f"@{name}")
     held = [w.load(I64, w.offset(table, w.binary("add", first, constant(I64, number)), I64), 8) for number in range(4)]
-    found = []
+    shifted = []
     for number in range(3):
         pair = w.binary("shl", w.convert("zext", held[number], "i128"), constant(_I128, 64))
         pair = w.binary("or", pair, w.convert("zext", held[number + 1], "i128"))
-        found.append(_upper(w, w.binary("shl", pair, w.convert("zext", shift, "i128"))))
-    return found
+        shifted.append(_upper(w, w.binary("shl", pair, w.convert("zext", shift, "i128"))))
+    return shifted
 
 
 @cache
 def two_over_pi() -> tuple[int, ...]:
     """64 zeros, then the bits of 2/pi behind the point, in words of 64."""
     bits = 64 * _WORDS + 64
-    one = 1 << bits
+    unit = 1 << bits
 
     def arctangent(inverse: int) -> int:
-        total, power, number, sign = 0, one // inverse, 1, 1
+        total, power, number, sign = 0, unit // inverse, 1, 1
         while power:
             total += sign * (power // number)
             power //= inverse * inverse
@@ -98,5 +98,5 @@ def two_over_pi() -> tuple[int, ...]:
         return total
 
     pi = 4 * (4 * arctangent(5) - arctangent(239))
-    fraction = (one * one * 2 // pi) >> 64
+    fraction = (unit * unit * 2 // pi) >> 64
     return tuple((fraction >> 64 * (_WORDS - 1 - number)) & (1 << 64) - 1 if number >= 0 else 0 for number in range(-1, _WORDS))

@@ -34,7 +34,7 @@ def load_where(
     before = w.block
     w.branch_if(mask, inside, after)
     w.start(inside)
-    found = from_memory(w, w.load(type, pointer, align, notes), dtype)
+    loaded = from_memory(w, w.load(type, pointer, align, notes), dtype)
     end = w.block
     w.start(after)
-    return w.phi(found.type, [(found, end), (pad, before)])
+    return w.phi(loaded.type, [(loaded, end), (pad, before)])

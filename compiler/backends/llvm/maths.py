@@ -68,27 +68,27 @@ class Maths:
 
     def about(self, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         """a / b by a GPU's division that is right to 2 units in the last place, in all of the range."""
-        one = self.type.with_lanes(0)
+        element = self.type.with_lanes(0)
 
         def divided(x: LlvmValue, y: LlvmValue) -> LlvmValue:
-            return self.w.assembly("div.full.f32 $0, $1, $2;", [one], "f,f", [x, y], pure=True)[0]
+            return self.w.assembly("div.full.f32 $0, $1, $2;", [element], "f,f", [x, y], pure=True)[0]
 
         if not a.type.lanes:
             return divided(a, b)
-        made = a
+        quotients = a
         for lane in range(a.type.lanes):
-            made = self.w.insert(made, divided(self.w.extract(a, lane), self.w.extract(b, lane)), lane)
-        return made
+            quotients = self.w.insert(quotients, divided(self.w.extract(a, lane), self.w.extract(b, lane)), lane)
+        return quotients
 
     def reciprocal(self, b: LlvmValue) -> LlvmValue:
         """A GPU's approximation of 1/b, right to an ulp."""
-        one, name = self.type.with_lanes(0), "llvm.nvvm.rcp.approx.ftz.f"
+        element, name = self.type.with_lanes(0), "llvm.nvvm.rcp.approx.ftz.f"
         if not b.type.lanes:
-            return self.w.call(name, one, b)
-        made = b
+            return self.w.call(name, element, b)
+        reciprocals = b
         for lane in range(b.type.lanes):
-            made = self.w.insert(made, self.w.call(name, one, self.w.extract(b, lane)), lane)
-        return made
+            reciprocals = self.w.insert(reciprocals, self.w.call(name, element, self.w.extract(b, lane)), lane)
+        return reciprocals
 
     def neg(self, a: LlvmValue) -> LlvmValue:
         return self.w.value(a.type, f"fneg {a}")

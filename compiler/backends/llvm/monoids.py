@@ -116,8 +116,8 @@ def reduce(frame: FunctionFrame, op: Reduce) -> None:
                 element = across_lanes(w, apply, element, ordered)
         for column, item in zip(columns, element, strict=True):
             column.append(item)
-    kept = (None, 0) if lanes_summed else (simd, lanes)
-    frame.define(op, *[Bundle(d, rest, *kept, tuple(column)) for d, column in zip(dtypes, columns, strict=True)])
+    vector = (None, 0) if lanes_summed else (simd, lanes)
+    frame.define(op, *[Bundle(d, rest, *vector, tuple(column)) for d, column in zip(dtypes, columns, strict=True)])
 
 
 def _axis_order(op: Reduce, simd: str) -> int:
@@ -131,11 +131,11 @@ def _scalars(w: FunctionWriter, elements: list[Element], over: list[tuple[str, i
     inner = 1
     for _, size in over[before:]:
         inner *= size
-    found: list[Element] = []
+    scalars: list[Element] = []
     for start in range(0, len(elements), inner):
         for lane in range(lanes):
-            found += [tuple(w.extract(part, lane) for part in element) for element in elements[start : start + inner]]
-    return found
+            scalars += [tuple(w.extract(part, lane) for part in element) for element in elements[start : start + inner]]
+    return scalars
 
 
 def scan(frame: FunctionFrame, op: Scan) -> None:
@@ -151,20 +151,20 @@ def scan(frame: FunctionFrame, op: Scan) -> None:
         return
     extent = dict(bundle.axes)[axis]
     rest = [a for a in bundle.axes if a[0] != axis]
-    found: dict[tuple[int, ...], LlvmValue] = {}
+    totals: dict[tuple[int, ...], LlvmValue] = {}
     names = bundle.names
     for point in points(rest):
         total: Element | None = None
         for number in reversed(range(extent)) if op.reverse else range(extent):
-            here = {**point, axis: number}
-            key = tuple(here[name] for name in names)
-            item = bundle.at(here)
+            inner_point = {**point, axis: number}
+            key = tuple(inner_point[name] for name in names)
+            item = bundle.at(inner_point)
             if op.exclusive:
-                found[key] = total[0] if total else identity
+                totals[key] = total[0] if total else identity
             total = apply(total, (item,)) if total else (item,)
             if not op.exclusive:
-                found[key] = total[0]
-    result = tuple(found[tuple(point[name] for name in names)] for point in points(bundle.axes))
+                totals[key] = total[0]
+    result = tuple(totals[tuple(point[name] for name in names)] for point in points(bundle.axes))
     frame.define(op, Bundle(bundle.dtype, bundle.axes, bundle.simd, bundle.lanes, result))
 
 
@@ -177,9 +177,9 @@ def _scan_lanes(
         total: Element | None = None
         result = item
         for lane in reversed(range(lanes)) if reverse else range(lanes):
-            here = w.extract(item, lane)
+            element = w.extract(item, lane)
             before = total[0] if total else w.extract(identity, 0)
-            total = apply(total, (here,)) if total else (here,)
+            total = apply(total, (element,)) if total else (element,)
             result = w.insert(result, before if exclusive else total[0], lane)
         return result
     step = 1
@@ -207,8 +207,8 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
     summed = [axis for axis in dict.fromkeys((*a.axes, *b.axes)) if axis[0] in op.over]
     simds = {bundle.simd for bundle in (a, b, accumulator) if bundle is not None and bundle.simd}
     if len(simds) > 1:
-        what = f"a contraction of two vector axes, {' and '.join(sorted(simds))}"
-        raise unsupported(what, "place one of them in registers", w.module.backend)
+        feature = f"a contraction of two vector axes, {' and '.join(sorted(simds))}"
+        raise unsupported(feature, "place one of them in registers", w.module.backend)
     simd = next(iter(simds), None)
     lanes = max(a.lanes, b.lanes, accumulator.lanes if accumulator is not None else 0)
     lanes_summed = simd is not None and simd in op.over
@@ -231,8 +231,8 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
         totals.append(w.splat(start, lanes))
     for inner in points(summed):
         for number, point in enumerate(points_of_rest):
-            here = {**point, **inner}
-            x, y = operand(wide[0].at(here)), operand(wide[1].at(here))
+            whole_point = {**point, **inner}
+            x, y = operand(wide[0].at(whole_point)), operand(wide[1].at(whole_point))
             totals[number] = _multiply_add(w, op, x, y, totals[number])
     for point, total in zip(points_of_rest, totals, strict=True):
         if lanes_summed:
@@ -241,8 +241,8 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
             if accumulator is not None:
                 total = arithmetic.binary(w, "add", op.to, accumulator.at(point), total, op.flags)
         items.append(total)
-    kept = (None, 0) if lanes_summed else (simd, lanes)
-    frame.define(op, Bundle(op.to, rest, *kept, tuple(items)))
+    vector = (None, 0) if lanes_summed else (simd, lanes)
+    frame.define(op, Bundle(op.to, rest, *vector, tuple(items)))
 
 
 def _cast_all(frame: FunctionFrame, bundle: Bundle, to: str) -> Bundle:

@@ -8,13 +8,13 @@ from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 def remainder(w: FunctionWriter, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     """a less the multiple of b that leaves less than b, with a's sign. f32 goes through f64, where it is exact."""
     if a.type.lanes:
-        made = a
+        results = a
         for lane in range(a.type.lanes):
-            made = w.insert(made, remainder(w, w.extract(a, lane), w.extract(b, lane)), lane)
-        return made
+            results = w.insert(results, remainder(w, w.extract(a, lane), w.extract(b, lane)), lane)
+        return results
     x, y = (w.convert("fpext", value, "double") if value.type != F64 else value for value in (a, b))
-    found = w.call(w.module.helper("zyn.remainder", lambda name: _make(w, name)), F64, x, y)
-    return w.convert("fptrunc", found, "float") if a.type != F64 else found
+    result = w.call(w.module.helper("zyn.remainder", lambda name: _make(w, name)), F64, x, y)
+    return w.convert("fptrunc", result, "float") if a.type != F64 else result
 
 
 def _make(outer: FunctionWriter, name: str) -> None:

@@ -5,6 +5,9 @@ from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.control import Condition, For, If, Return, While, Yield
 from compiler.hir.instruction import Instruction, Value
 
+UNLIKELY = 1000
+"""So many times a branch goes the likely way for each time that it goes the other."""
+
 
 def counted_loop(frame: FunctionFrame, op: For, low: LlvmValue, high: LlvmValue, notes: str = "") -> None:
     """The loop from `low` to `high`; `notes` go to the branch back."""
@@ -32,7 +35,7 @@ def branch(frame: FunctionFrame, op: If) -> None:
     results = [frame.undefined(type) for type in op.types]
     cells = [frame.cells(bundle) for bundle in results]
     then, otherwise, after = w.label("then"), w.label("else"), w.label("after")
-    w.branch_if(condition, then, otherwise if op.otherwise is not None else after)
+    w.branch_if(condition, then, otherwise if op.otherwise is not None else after, _weights(frame, op))
     for label, region in ((then, op.then), (otherwise, op.otherwise)):
         if region is None:
             continue
@@ -43,6 +46,15 @@ def branch(frame: FunctionFrame, op: If) -> None:
         w.branch(after)
     w.start(after)
     frame.define(op, *[frame.fetch(bundle, held) for bundle, held in zip(results, cells, strict=True)])
+
+
+def _weights(frame: FunctionFrame, op: If) -> str:
+    """What a branch says of how likely its ways are."""
+    if op.likely is None:
+        return ""
+    weights = (UNLIKELY, 1) if op.likely else (1, UNLIKELY)
+    node = frame.w.module.node(['!"branch_weights"', *(f"i32 {weight}" for weight in weights)])
+    return f", !prof {node}"
 
 
 def repeat(frame: FunctionFrame, op: While) -> None:

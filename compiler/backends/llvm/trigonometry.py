@@ -112,16 +112,16 @@ def _out_of_line(m: Maths, function: str) -> str:
         if f.module.c_library:
             f.module.declare(function, "double (double)")
         for lane in range(max(1, m.type.lanes)):
-            one = Maths(f, m.type.with_lanes(0))
-            here = f.extract(x, lane) if m.type.lanes else x
+            scalar = Maths(f, m.type.with_lanes(0))
+            angle = f.extract(x, lane) if m.type.lanes else x
             huge, after = f.label("huge"), f.label("after")
             f.start(f.label("lane"))
             before = f.block
-            f.branch_if(one.is_("uge", one.abs(here), LIMIT), huge, after)
+            f.branch_if(scalar.is_("uge", scalar.abs(angle), LIMIT), huge, after)
             f.start(huge)
-            wide = here if m.double else one.widen(here)
-            value = f.call(function, one.type.of("double"), wide) if f.module.c_library else _huge(one.widened(), function, wide)
-            value = value if m.double else one.narrow(value)
+            wide = angle if m.double else scalar.widen(angle)
+            value = f.call(function, scalar.type.of("double"), wide) if f.module.c_library else _huge(scalar.widened(), function, wide)
+            value = value if m.double else scalar.narrow(value)
             changed = f.insert(result, value, lane) if m.type.lanes else value
             f.start(after)
             result = f.phi(m.type, [(result, before), (changed, huge)])

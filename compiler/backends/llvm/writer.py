@@ -57,9 +57,9 @@ class ModuleWriter:
     def function(
         self, name: str, result: LlvmType | None, parameters: Sequence[tuple[LlvmType, str]], linkage: str = "", attributes: str = ""
     ) -> "FunctionWriter":
-        made = FunctionWriter(self, name, result, parameters, linkage, attributes)
-        self.functions.append(made)
-        return made
+        writer = FunctionWriter(self, name, result, parameters, linkage, attributes)
+        self.functions.append(writer)
+        return writer
 
     def declare(self, name: str, signature: str) -> str:
         """An outside function: `declare("free", "void (ptr)")`; its name, ready to call."""
@@ -156,8 +156,8 @@ class FunctionWriter:
         """Stack memory of the whole function."""
         self._count += 1
         name = f"%t{self._count}"
-        what = f"[{count} x {type}]" if count != 1 else str(type)
-        self._entry.append(f"  {name} = alloca {what}" + (f", align {align}" if align else ""))
+        allocated = f"[{count} x {type}]" if count != 1 else str(type)
+        self._entry.append(f"  {name} = alloca {allocated}" + (f", align {align}" if align else ""))
         return LlvmValue(PTR, name)
 
     def at_entry(self, text: str) -> None:
@@ -293,8 +293,8 @@ class FunctionWriter:
             return [self.value(types[0], expression(str(types[0])))]
         written = "{ " + ", ".join(map(str, types)) + " }"
         whole = vector(self.module.type(written) if named else written)
-        made = self.value(whole, expression(str(whole)))
-        return [self.value(type, f"extractvalue {made}, {number}") for number, type in enumerate(types)]
+        struct = self.value(whole, expression(str(whole)))
+        return [self.value(type, f"extractvalue {struct}, {number}") for number, type in enumerate(types)]
 
     def assembly(
         self, text: str, results: Sequence[LlvmType], inputs: str, arguments: Sequence[LlvmValue], pure: bool = False
@@ -303,11 +303,11 @@ class FunctionWriter:
         constraints (`r,l`); results get theirs from their types. It is executed by all threads that come here together."""
         outputs = [f"={_CONSTRAINTS[type.element]}" for type in results]
         constraints = ",".join([*outputs, *([inputs] if inputs else []), *(() if pure else ("~{memory}",))])
-        what = f'asm {"" if pure else "sideeffect "}"{text}", "{constraints}"({", ".join(map(str, arguments))}) convergent'
+        call = f'asm {"" if pure else "sideeffect "}"{text}", "{constraints}"({", ".join(map(str, arguments))}) convergent'
         if not results:
-            self.line(f"call void {what}")
+            self.line(f"call void {call}")
             return []
-        return self.parts(results, lambda type: f"call {type} {what}", named=True)
+        return self.parts(results, lambda type: f"call {type} {call}", named=True)
 
     # ---- blocks ----
 

@@ -127,20 +127,20 @@ def compile_module(
     inline = level not in (OptimizationLevel.O0, OptimizationLevel.OS)
     writer, points = emit_module(module, _attributes(target, level), inline)
     compiled = load.CompiledModule(writer.text(), target, level.value, {"emit": time.perf_counter() - started})
-    made = HostModule(module, compiled, points)
-    if allowed is not None and (strange := made.calls - allowed):
+    host_module = HostModule(module, compiled, points)
+    if allowed is not None and (strange := host_module.calls - allowed):
         raise ZyntaxError(Diagnostic("0901", f"the code of {module.name} calls {', '.join(sorted(strange))}"))
-    return made
+    return host_module
 
 
 def _attributes(target: load.CodeTarget, level: OptimizationLevel) -> tuple[str, ...]:
-    found = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
+    texts = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
     width = detect.vector_bits(target.features)
     if width:
-        found.append(f"prefer-vector-width={min(width, 256) if level is OptimizationLevel.OLATENCY else width}")
+        texts.append(f"prefer-vector-width={min(width, 256) if level is OptimizationLevel.OLATENCY else width}")
     if level is OptimizationLevel.OS:
-        found.append("optsize")
-    return tuple(found)
+        texts.append("optsize")
+    return tuple(texts)
 
 
 _CALL = re.compile(r"\bcall\b[^@\n]*@([\w.$]+)\(")
@@ -152,22 +152,22 @@ _INTRINSIC = {"llvm.memcpy": "memcpy", "llvm.memmove": "memmove", "llvm.memset":
 def outside_calls(ir: str) -> frozenset[str]:
     """Names that IR calls and doesn't define. Intrinsics that may become calls of the C library are given by its names."""
     defined = set(_DEFINED.findall(ir))
-    found: set[str] = set()
+    names: set[str] = set()
     for name in _CALL.findall(ir):
         if not name.startswith("llvm."):
-            found.add(name)
+            names.add(name)
         elif ".".join(name.split(".")[:2]) in _INTRINSIC:
-            found.add(_INTRINSIC[".".join(name.split(".")[:2])])
-    return frozenset(found - defined)
+            names.add(_INTRINSIC[".".join(name.split(".")[:2])])
+    return frozenset(names - defined)
 
 
 def reached_calls(ir: str, names: Iterable[str]) -> frozenset[str]:
     """Names that these functions of a module call in its IR, or those that they call."""
     bodies = {match[1]: match[0] for match in _BODY.finditer(ir)}
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [name for name in names if name in bodies]
     while waiting:
-        more = set(_CALL.findall(bodies[waiting.pop()])) - found
-        found |= more
+        more = set(_CALL.findall(bodies[waiting.pop()])) - reached
+        reached |= more
         waiting += [name for name in more if name in bodies]
-    return frozenset(found)
+    return frozenset(reached)

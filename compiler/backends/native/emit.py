@@ -18,7 +18,23 @@ from compiler.backends.native.polls import polled
 from compiler.backends.native.record import FaultPoint, mark_of
 from compiler.hir.control import Attempt, Call, For, Return, While
 from compiler.hir.core import Cast, dtype_of
-from compiler.hir.host import Checked, Clear, Copy, Cycles, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
+from compiler.hir.host import (
+    Checked,
+    Clear,
+    Copy,
+    Cycles,
+    Element,
+    Local,
+    MatchBytes,
+    Member,
+    Narrow,
+    Quotient,
+    Read,
+    ReadBytes,
+    Saturating,
+    TrailingZeros,
+    Write,
+)
 from compiler.hir.instruction import Effect, Instruction
 from compiler.hir.layout import align_of, in_memory, offset_of, size_of
 from compiler.hir.memory import Check
@@ -35,7 +51,7 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
     circular = recursive(module)
     looking = polled(module)
     weights = writer.metadata('!{!"branch_weights", i32 1, i32 1048575}')
-    made = NativeModule(
+    native = NativeModule(
         module,
         writer,
         emit,
@@ -51,27 +67,27 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
         if function.is_elsewhere:
             _declare(writer, function)
         else:
-            _function(made, function)
+            _function(native, function)
             if function.linkage is Linkage.EXPORTED:
-                _entry(made, function)
-    return writer, made.points
+                _entry(native, function)
+    return writer, native.points
 
 
 def may_fail(module: HirModule) -> frozenset[str]:
     """Functions that may fail, by themselves or by what they call, which counts for all that is imported; and those that catch failures."""
-    found = {name for name, f in module.functions.items() if any(_fails(op) for top in f.body.body for op in top.walk())}
-    return _callers(module, found | {name for name, f in module.functions.items() if f.linkage is Linkage.IMPORTED})
+    failing = {name for name, f in module.functions.items() if any(_fails(op) for top in f.body.body for op in top.walk())}
+    return _callers(module, failing | {name for name, f in module.functions.items() if f.linkage is Linkage.IMPORTED})
 
 
 def _callers(module: HirModule, names: Iterable[str]) -> frozenset[str]:
     """These functions and those that call them, by however many steps."""
-    found = set(names)
+    callers = set(names)
     calls = {
         name: {op.function for top in f.body.body for op in top.walk() if isinstance(op, Call)} for name, f in module.functions.items()
     }
-    while more := {name for name, called in calls.items() if name not in found and called & found}:
-        found |= more
-    return frozenset(found)
+    while more := {name for name, called in calls.items() if name not in callers and called & callers}:
+        callers |= more
+    return frozenset(callers)
 
 
 def _fails(op: Instruction) -> bool:
@@ -143,10 +159,10 @@ def _pointer_notes(type: Pointer, noalias: bool) -> str:
 
 
 def _attributes(function: HirFunction) -> str:
-    found = [OUR_ATTRIBUTES[name] for name in function.attributes if name in OUR_ATTRIBUTES]
+    texts = [OUR_ATTRIBUTES[name] for name in function.attributes if name in OUR_ATTRIBUTES]
     if function.constraints is not None and function.constraints.inline_always:
-        found.append("alwaysinline")
-    return " ".join(found)
+        texts.append("alwaysinline")
+    return " ".join(texts)
 
 
 def _result_dtypes(function: HirFunction) -> list[str]:
@@ -207,23 +223,23 @@ def _entry(module: NativeModule, function: HirFunction) -> None:
 
 def _entry_types(function: HirFunction) -> list[LlvmType]:
     """Of the parameters, as entries take them."""
-    found: list[LlvmType] = []
+    types: list[LlvmType] = []
     for p in function.parameters:
         assert not (isinstance(p.type, Tile) and is_wide(p.type.dtype)), "128 bits come by address"
         whole = isinstance(p.type, Tile) and not is_float(p.type.dtype)
-        found.append(I64 if whole else _parameter_type(p.type))
-    return found
+        types.append(I64 if whole else _parameter_type(p.type))
+    return types
 
 
 def _called_by_entry(frame: NativeFrame, function: HirFunction, arguments: list[LlvmValue]) -> tuple[LlvmValue, list[LlvmValue]]:
     """A call of an imported function: whether it failed, and where its results are, as memory holds them, if it didn't."""
     w, struct = frame.w, results_struct(function)
     assert frame.record is not None
-    made = [frame.record]
+    passed = [frame.record]
     for p, value, type in zip(function.parameters, arguments, _entry_types(function), strict=True):
-        made.append(arithmetic.cast(w, value, dtype_of(p), "i64") if type is I64 else value)
+        passed.append(arithmetic.cast(w, value, dtype_of(p), "i64") if type is I64 else value)
     cell = w.alloca(I8, max(1, size_of(struct)), align_of(struct))
-    answer = w.value(I64, f"call i64 @{entry_name(function)}({', '.join(map(str, [*made, cell]))})")
+    answer = w.value(I64, f"call i64 @{entry_name(function)}({', '.join(map(str, [*passed, cell]))})")
     cells = [w.offset(cell, constant(I64, offset_of(struct, name)), I8) for name, _ in struct.fields]
     return w.compare("ne", answer, constant(I64, 0)), cells
 
@@ -248,7 +264,7 @@ def emit(frame: NativeFrame, op: Instruction) -> None:
     """One instruction."""
     w = frame.w
     match op:
-        case Local() | Member() | Element() | Read() | Write() | Copy() | Clear():
+        case Local() | Member() | Element() | Read() | Write() | ReadBytes() | MatchBytes() | Copy() | Clear():
             pointers.emit_pointer(frame, op)
         case Cycles():
             frame.define(op, scalar_bundle("i64", w.value(I64, "call i64 @llvm.readcyclecounter()")))
@@ -256,6 +272,9 @@ def emit(frame: NativeFrame, op: Instruction) -> None:
             frame.define(op, scalar_bundle(dtype_of(op.result), integers.checked(frame, op)))
         case Saturating():
             frame.define(op, scalar_bundle(dtype_of(op.result), integers.saturating(frame, op)))
+        case TrailingZeros():
+            value = frame.scalar(op.value.name)
+            frame.define(op, scalar_bundle(dtype_of(op.result), w.call(f"llvm.cttz.{value.type}", value.type, value, constant(I1, 0))))
         case Narrow():
             frame.define(op, scalar_bundle(op.to, integers.narrow(frame, op)))
         case Quotient():

@@ -94,4 +94,4 @@ def _site(site: FaultSite) -> Any:
 
 def _to_site(data: Any) -> FaultSite:
     code, span, message, label, hint, others = data
-    return FaultSite(code, span and Span(*span), message, label, hint, tuple(Label(Span(*place), text) for place, text in others))
+    return FaultSite(code, span and Span(*span), message, label, hint, tuple(Label(Span(*position), text) for position, text in others))

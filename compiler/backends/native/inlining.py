@@ -43,10 +43,10 @@ def _instructions(function: HirFunction) -> Iterator[Instruction]:
 
 def _reached(called: Mapping[str, set[str]], name: str) -> set[str]:
     """Functions that a function calls, by however many steps."""
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [name]
     while waiting:
-        more = called[waiting.pop()] - found
-        found |= more
+        more = called[waiting.pop()] - reached
+        reached |= more
         waiting += more
-    return found
+    return reached

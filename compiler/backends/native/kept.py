@@ -45,10 +45,10 @@ def found(store: CacheStore | None, key: str) -> StoredModule | None:
 def keep(store: CacheStore | None, key: str, module: ObjectModule, more: Any = None, inputs: Iterable[str | Path] = ()) -> StoredModule:
     """Put a module there. `inputs`: files that it was made of, whose texts aren't part of the key: the modules that a program uses."""
     digests: Mapping[str, str | None] = {str(path): _digest(Path(path)) for path in inputs}
-    made = StoredModule(module.facts, module.object, more)
+    stored = StoredModule(module.facts, module.object, more)
     if store is not None:
-        store.put(key, {"facts": to_json(made.facts), "more": more, "inputs": digests}, made.object)
-    return made
+        store.put(key, {"facts": to_json(stored.facts), "more": more, "inputs": digests}, stored.object)
+    return stored
 
 
 def _digest(path: Path) -> str | None:

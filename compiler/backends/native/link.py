@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from compiler.backends.native.facts import ModuleFacts, NativeEntry
+from compiler.backends.native.facts import ModuleFacts, NativeEntry, NativeParameter
 from compiler.backends.native.record import RECORD_BYTES, HostFault, mark_of, read_record
 from compiler.backends.native.stopping import under_way
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -69,17 +69,17 @@ def link_modules(modules: Sequence[ObjectModule]) -> Linked:
     """Link compiled modules. That one needs what no other has, or that two have the same, is an internal fault."""
     facts = [module.facts for module in modules]
     objects = [module.object for module in modules]
-    found: dict[str, NativeEntry] = {}
+    entries: dict[str, NativeEntry] = {}
     for own in facts:
         for entry in own.exports.values():
-            if entry.symbol in found:
+            if entry.symbol in entries:
                 raise _refused(f"two functions are called @{entry.symbol}")
-            found[entry.symbol] = entry
+            entries[entry.symbol] = entry
     if len({mark_of(own.name) for own in facts}) < len(facts):
         raise _refused(f"modules of one name: {', '.join(own.name for own in facts)}")
     for own, code in zip(facts, objects, strict=True):
         for entry in own.imports.values():
-            _compare(own.name, entry, found.get(entry.symbol))
+            _compare(own.name, entry, entries.get(entry.symbol))
         strange = load.needed(code) - own.calls - {entry.symbol for entry in own.imports.values()}
         if strange:
             raise _refused(f"the code of {own.name} calls {', '.join(sorted(strange))}")
@@ -87,7 +87,7 @@ def link_modules(modules: Sequence[ObjectModule]) -> Linked:
             if not load.is_loaded(name):
                 hint = "load its library first: `ctypes.CDLL(path, ctypes.RTLD_GLOBAL)`"
                 raise ZyntaxError(Diagnostic("0201", f"no function `{name}` of C is loaded in this process", hint=hint))
-    addresses, tracker = load.link_objects(objects, list(found))
+    addresses, tracker = load.link_objects(objects, list(entries))
     return Linked(facts, addresses, tracker)
 
 
@@ -95,12 +95,12 @@ def _refused(message: str) -> ZyntaxError:
     return ZyntaxError(Diagnostic("0901", message))
 
 
-def _compare(module: str, wanted: NativeEntry, found: NativeEntry | None) -> None:
+def _compare(module: str, wanted: NativeEntry, defined: NativeEntry | None) -> None:
     """Both sides of a call say the same, but for what lies behind a pointer."""
-    if found is None:
+    if defined is None:
         raise _refused(f"{module} imports @{wanted.name}, which no module exports")
-    have, want = ([p.dtype for p in entry.parameters] for entry in (found, wanted))
-    if have != want or found.results != wanted.results:
+    have, want = ([p.dtype for p in entry.parameters] for entry in (defined, wanted))
+    if have != want or defined.results != wanted.results:
         raise _refused(f"{module} imports @{wanted.name} of ({', '.join(want)}), which is exported of ({', '.join(have)})")
 
 
@@ -112,23 +112,23 @@ class HostFunction:
         self.linked, self.entry, self.address = linked, entry, address
         types = [ctypes.c_void_p, *[_C_TYPES.get(p.dtype, ctypes.c_int64) for p in entry.parameters], ctypes.c_void_p]
         self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
+        self._results = ctypes.c_char * max(1, entry.size)
 
     def run(self, arguments: Sequence[Any]) -> RunOutcome:
         """Run with one argument a parameter: arrays (or addresses) for pointers, numbers for the rest, which must be in range."""
-        record = np.zeros(RECORD_BYTES, np.uint8)
-        results = np.zeros(max(1, self.entry.size), np.uint8)
-        passed = [_passed(p.dtype, p.size, p.align, p.name, a) for p, a in zip(self.entry.parameters, arguments, strict=True)]
+        record, results = (ctypes.c_char * RECORD_BYTES)(), self._results()
+        passed = [_address(p, a) if p.dtype == "ptr" else a for p, a in zip(self.entry.parameters, arguments, strict=True)]
         thread = threading.get_ident()
         before = under_way.get(thread)
         under_way[thread] = record
         try:
-            failed = self._call(record.ctypes.data, *passed, results.ctypes.data)
+            failed = self._call(record, *passed, results)
         finally:
             _under_way_again(thread, before)
-        fault = self.linked.fault(record.tobytes())
+        fault = self.linked.fault(record.raw)
         if failed:
             return RunOutcome((), fault)
-        held = results.tobytes()
+        held = results.raw
         return RunOutcome(tuple(_read(held, dtype, offset) for dtype, offset in self.entry.results), None, fault)
 
 
@@ -150,18 +150,16 @@ _FORMATS |= {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "
 def _read(held: bytes, dtype: str, offset: int) -> int | float | bool:
     if dtype in ("i128", "u128"):
         return int.from_bytes(held[offset : offset + 16], "little", signed=dtype == "i128")
-    found: int | float | bool = struct.unpack_from("<" + _FORMATS[dtype], held, offset)[0]
-    return found
+    number: int | float | bool = struct.unpack_from("<" + _FORMATS[dtype], held, offset)[0]
+    return number
 
 
-def _passed(dtype: str, size: int, align: int, name: str, argument: Any) -> Any:
-    if dtype != "ptr":
-        if isinstance(argument, int) and argument >> 63 == 1:
-            return argument - (1 << 64)
-        return argument
+def _address(parameter: NativeParameter, argument: Any) -> Any:
+    """Of an array; of what is an address already, itself."""
     if not isinstance(argument, np.ndarray):
         return argument
-    assert argument.flags.c_contiguous, f"{name}: an array with gaps"
-    assert argument.nbytes >= size, f"{name}: {argument.nbytes} bytes of {size}"
-    assert argument.ctypes.data % align == 0, f"{name}: an address that isn't a multiple of {align}"
-    return argument.ctypes.data
+    assert argument.flags.c_contiguous, f"{parameter.name}: an array with gaps"
+    assert argument.nbytes >= parameter.size, f"{parameter.name}: {argument.nbytes} bytes of {parameter.size}"
+    address = argument.ctypes.data
+    assert address % parameter.align == 0, f"{parameter.name}: an address that isn't a multiple of {parameter.align}"
+    return address

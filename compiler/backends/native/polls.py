@@ -21,7 +21,7 @@ def polled(module: HirModule) -> Mapping[str, frozenset[int]]:
     for name, function in module.functions.items():
         if not function.is_elsewhere:
             counts.function(name)
-    return {name: frozenset(found) for name, found in counts.polled.items()}
+    return {name: frozenset(loops) for name, loops in counts.polled.items()}
 
 
 class _Counts:

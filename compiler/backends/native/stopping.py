@@ -4,22 +4,19 @@ Python can't raise KeyboardInterrupt before the native code gives control back. 
 record of each run under way, at which loops without an end and functions that call themselves look (`polls.py`). The run then fails, and
 Python raises what it had to."""
 
+import ctypes
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 STOP = 2**64 - 1
 """What the word is filled with; no address of a stack."""
 AGAIN = 0.001
 """Seconds until the word is filled once more: every entry into a module with functions that call themselves writes its own there."""
 
-under_way: dict[int, npt.NDArray[Any]] = {}
+under_way: dict[int, ctypes.Array[ctypes.c_char]] = {}
 """The record of the run in each thread."""
 
 
@@ -41,7 +38,7 @@ def stoppable() -> Iterator[None]:
             while signal.SIGINT in numbers and not done.is_set():
                 record = under_way.get(main.ident or 0)
                 if record is not None:
-                    record[8:16].view(np.uint64)[0] = STOP
+                    ctypes.c_uint64.from_buffer(record, 8).value = STOP
                 done.wait(AGAIN)
         os.close(reader)
 

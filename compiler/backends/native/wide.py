@@ -114,9 +114,9 @@ def _long_division(module: ModuleWriter, name: str) -> None:
         left = f.binary("sub", f.binary("or", f.binary("shl", part, half), following), f.binary("mul", guess, d))
         return guess, left
 
-    one, left = digit(first, f.binary("lshr", shifted, half))
-    two, left = digit(left, f.binary("and", shifted, mask))
-    whole = f.binary("or", f.binary("shl", one, half), two)
+    upper_digit, left = digit(first, f.binary("lshr", shifted, half))
+    lower_digit, left = digit(left, f.binary("and", shifted, mask))
+    whole = f.binary("or", f.binary("shl", upper_digit, half), lower_digit)
     pair = f.value(PAIR, f"insertvalue {PAIR} poison, {whole}, 0")
     f.ret(f.value(PAIR, f"insertvalue {pair}, {f.binary('lshr', left, shift)}, 1"))
 
@@ -133,5 +133,5 @@ def to_double(w: FunctionWriter, value: LlvmValue, unsigned: bool) -> LlvmValue:
     rounded = w.convert("uitofp", w.binary("or", top, more), "double")
     exponent = w.binary("sub", constant(I64, 1023 + 64), w.convert("trunc", shift, "i64"))
     scale = w.value(F64, f"bitcast {w.binary('shl', exponent, constant(I64, 52))} to double")
-    made = w.binary("fmul", rounded, scale)
-    return made if unsigned else w.select(negative, w.value(F64, f"fneg {made}"), made)
+    result = w.binary("fmul", rounded, scale)
+    return result if unsigned else w.select(negative, w.value(F64, f"fneg {result}"), result)

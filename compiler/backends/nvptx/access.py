@@ -52,20 +52,20 @@ def element_address(frame: NvptxFrame, mem: Value, index: Sequence[Affine], poin
         return w.offset(memory.pointer, offset, element)
     if memory.type.swizzle not in SWIZZLES:
         raise unsupported(f"the swizzle `{memory.type.swizzle}`", f"swizzles are {', '.join(SWIZZLES)}", "NVPTX")
-    place = w.mul(offset, constant(I64, element.bytes))
-    row = w.binary("and", w.binary("lshr", place, constant(I64, 7)), constant(I64, SWIZZLES[memory.type.swizzle]))
-    return w.offset(memory.pointer, w.binary("xor", place, w.binary("shl", row, constant(I64, 4))), I8)
+    position = w.mul(offset, constant(I64, element.bytes))
+    row = w.binary("and", w.binary("lshr", position, constant(I64, 7)), constant(I64, SWIZZLES[memory.type.swizzle]))
+    return w.offset(memory.pointer, w.binary("xor", position, w.binary("shl", row, constant(I64, 4))), I8)
 
 
 def _inside(frame: NvptxFrame, mem: Mem, index: Sequence[Affine], point: Point) -> LlvmValue | None:
     w = frame.w
-    found: LlvmValue | None = None
+    all_inside: LlvmValue | None = None
     for form, dim in zip(index, mem.dims, strict=True):
-        place, extent = frame.affine(form, point), frame.affine(dim)
-        if place.number is not None and extent.number is not None and 0 <= place.number < extent.number:
+        position, extent = frame.affine(form, point), frame.affine(dim)
+        if position.number is not None and extent.number is not None and 0 <= position.number < extent.number:
             continue
-        found = w.both(found, w.compare("ult", place, extent))
-    return found
+        all_inside = w.both(all_inside, w.compare("ult", position, extent))
+    return all_inside
 
 
 # ---- masks ---------------------------------------------------------------------------------------------------------------
@@ -84,10 +84,10 @@ def _condition(frame: NvptxFrame, bundle: Bundle, point: Point) -> LlvmValue:
 
 def mask_of(frame: NvptxFrame, index: Sequence[Affine], point: Point, where: Value | None = None) -> LlvmValue | None:
     """When an access may happen: `where`, and what passed checks say. None: always."""
-    found = _condition(frame, frame.values[where.name], point) if where is not None else None
+    mask = _condition(frame, frame.values[where.name], point) if where is not None else None
     for guard in guards_of(frame, index):
-        found = frame.w.both(found, _condition(frame, frame.values[guard.condition], point))
-    return found
+        mask = frame.w.both(mask, _condition(frame, frame.values[guard.condition], point))
+    return mask
 
 
 @contextmanager
@@ -115,10 +115,10 @@ def together(frame: NvptxFrame, index: Sequence[Affine], make: Callable[[], list
     before = w.block
     w.branch_if(everyone, inside, after)
     w.start(inside)
-    found = make()
+    values = make()
     end = w.block
     w.start(after)
-    return [w.phi(value.type, [(value, end), (constant(value.type, 0), before)]) for value in found]
+    return [w.phi(value.type, [(value, end), (constant(value.type, 0), before)]) for value in values]
 
 
 # ---- loads and stores ----------------------------------------------------------------------------------------------------
@@ -167,10 +167,10 @@ def load(frame: NvptxFrame, op: Load) -> None:
             mask = mask_of(frame, op.index, first, op.where)
             items.append(load_where(w, address, mask, mem.dtype, w.splat(pad, lanes), align=align))
             continue
-        made = poison(register.with_lanes(lanes))
+        vector = poison(register.with_lanes(lanes))
         for lane in range(lanes):
-            made = w.insert(made, one({**point, simd: lane}), lane)
-        items.append(made)
+            vector = w.insert(vector, one({**point, simd: lane}), lane)
+        items.append(vector)
     frame.define(op, Bundle(mem.dtype, axes, simd, lanes, tuple(items)))
 
 
@@ -199,11 +199,11 @@ def store(frame: NvptxFrame, op: Store) -> None:
                 w.store(whole, element_address(frame, op.mem, op.index, first), align)
             continue
         for lane in range(max(1, lanes)):
-            here = point if simd is None else {**point, simd: lane}
-            value = to_memory(w, value_at(frame, bundle, here), mem.dtype)
-            mask = mask_of(frame, op.index, here, op.where)
+            lane_point = point if simd is None else {**point, simd: lane}
+            value = to_memory(w, value_at(frame, bundle, lane_point), mem.dtype)
+            mask = mask_of(frame, op.index, lane_point, op.where)
             with w.when(mask) if mask is not None else nullcontext():
-                w.store(value, element_address(frame, op.mem, op.index, here), bytes_of(mem.dtype))
+                w.store(value, element_address(frame, op.mem, op.index, lane_point), bytes_of(mem.dtype))
 
 
 def cluster_store(frame: NvptxFrame, op: ClusterStore) -> None:
@@ -213,8 +213,8 @@ def cluster_store(frame: NvptxFrame, op: ClusterStore) -> None:
     value = to_memory(w, frame.values[op.value.name].scalar, mem.dtype)
     mask = mask_of(frame, op.index, {}, op.where)
     with w.when(mask) if mask is not None else nullcontext():
-        here = element_address(frame, op.mem, op.index)
-        there = w.call("llvm.nvvm.mapa.shared.cluster", pointer(CLUSTER_SPACE), here, frame.values[op.rank.name].scalar)
+        own = element_address(frame, op.mem, op.index)
+        there = w.call("llvm.nvvm.mapa.shared.cluster", pointer(CLUSTER_SPACE), own, frame.values[op.rank.name].scalar)
         w.store(value, there, bytes_of(mem.dtype))
 
 
@@ -237,9 +237,9 @@ def alloc(frame: NvptxFrame, op: Alloc) -> None:
     count = elements_of(op.type)
     size = (count or 0) * bytes_of(op.type.dtype)
     if count is None or size > LOCAL_BYTES:
-        what = "scratch memory of a thread"
-        what = f"{what} whose size only the launch knows" if count is None else f"{size} bytes of {what}"
-        raise unsupported(what, f"use a constant size of at most {LOCAL_BYTES} bytes, or memory that the launch gives", "NVPTX")
+        feature = "scratch memory of a thread"
+        feature = f"{feature} whose size only the launch knows" if count is None else f"{size} bytes of {feature}"
+        raise unsupported(feature, f"use a constant size of at most {LOCAL_BYTES} bytes, or memory that the launch gives", "NVPTX")
     frame.memories[op.result.name] = AddressedMemory(frame.w.alloca(I8, max(size, 1), 16), op.type)
 
 

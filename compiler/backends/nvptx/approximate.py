@@ -32,10 +32,10 @@ def unary(frame: NvptxFrame, op: Unary) -> None:
         if not item.type.lanes:
             items.append(rounded(w, _one(w, operator, item), held.dtype))
             continue
-        made = item
+        results = item
         for lane in range(item.type.lanes):
-            made = w.insert(made, _one(w, operator, w.extract(item, lane)), lane)
-        items.append(rounded(w, made, held.dtype))
+            results = w.insert(results, _one(w, operator, w.extract(item, lane)), lane)
+        items.append(rounded(w, results, held.dtype))
     frame.define(op, Bundle(held.dtype, held.axes, held.simd, held.lanes, tuple(items)))
 
 

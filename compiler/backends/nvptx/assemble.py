@@ -106,8 +106,8 @@ def assemble(ptx: PtxModule | str, target: GpuTarget | None = None, line_info: b
 def toolkit() -> str | None:
     """Where the toolkit's assembler is, on the path or in a package of NVIDIA's. It has the whole program, so roles of a kernel may hand
     registers to each other, which the assembler that links drops."""
-    places = [place for spec in [find_spec("nvidia")] if spec is not None for place in spec.submodule_search_locations or ()]
-    packaged = [str(Path(place) / part / "bin" / "ptxas") for place in places for part in ("cu13", "cuda_nvcc")]
+    places = [folder for spec in [find_spec("nvidia")] if spec is not None for folder in spec.submodule_search_locations or ()]
+    packaged = [str(Path(folder) / part / "bin" / "ptxas") for folder in places for part in ("cu13", "cuda_nvcc")]
     return next(filter(None, map(shutil.which, ["ptxas", *packaged])), None)
 
 
@@ -117,13 +117,13 @@ def _by_toolkit(text: str, target: GpuTarget, line_info: bool) -> Cubin | None:
     if program is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
+        source, cubin = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
         source.write_text(text)
-        options = [f"-arch={target}", "-v", "-O3", *(["-lineinfo"] if line_info else []), "-o", str(made), str(source)]
+        options = [f"-arch={target}", "-v", "-O3", *(["-lineinfo"] if line_info else []), "-o", str(cubin), str(source)]
         done = subprocess.run([program, *options], capture_output=True, text=True, check=False)
         if done.returncode:
             return None
-        return Cubin(made.read_bytes(), _uses(done.stderr), done.stderr)
+        return Cubin(cubin.read_bytes(), _uses(done.stderr), done.stderr)
 
 
 def _log(link: Any, handle: Any, kind: str) -> str:
@@ -137,17 +137,17 @@ def _log(link: Any, handle: Any, kind: str) -> str:
 def _uses(log: str) -> dict[str, KernelUse]:
     """Read off the assembler's report and the linker's, which knows what the functions take that a kernel calls (and counts what the
     system has of shared memory)."""
-    found: dict[str, KernelUse] = {}
+    uses: dict[str, KernelUse] = {}
     for part in re.split(r"Compiling entry function '", log)[1:]:
         name = part.split("'", 1)[0]
         spills = [int(number) for number in re.findall(r"(\d+) bytes spill (?:stores|loads)", part)[:2]]
         _, _, linked = log.partition(f"Function properties for '{name}':")
         said = linked.partition("Function properties")[0] or part
         registers, stack = _number(said, r"(\d+) registers"), _number(said, r"(\d+)(?: bytes)? stack")
-        found[name] = KernelUse(registers, max(spills, default=0), _number(part, r"(\d+) bytes smem"), stack)
-    return found
+        uses[name] = KernelUse(registers, max(spills, default=0), _number(part, r"(\d+) bytes smem"), stack)
+    return uses
 
 
 def _number(text: str, pattern: str) -> int:
-    found = re.search(pattern, text)
-    return int(found.group(1)) if found else 0
+    match = re.search(pattern, text)
+    return int(match.group(1)) if match else 0

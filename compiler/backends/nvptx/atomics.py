@@ -38,10 +38,10 @@ def atomic(frame: NvptxFrame, op: Atomic) -> None:
     before = w.block
     w.branch_if(mask, inside, after)
     w.start(inside)
-    found = _change(frame, op, dtype)
+    old = _change(frame, op, dtype)
     end = w.block
     w.start(after)
-    frame.define(op, scalar_bundle(dtype, w.phi(found.type, [(found, end), (constant(found.type, 0), before)])))
+    frame.define(op, scalar_bundle(dtype, w.phi(old.type, [(old, end), (constant(old.type, 0), before)])))
 
 
 def _prefix(op: Atomic) -> str:
@@ -149,10 +149,10 @@ def _loop(frame: NvptxFrame, op: Atomic, address: LlvmValue, operation: str, val
     else:
         new = arithmetic.binary(w, operation, dtype, old, value)
     bits = to_memory(w, new, dtype)
-    found = _swap(frame, op, address, expected, w.convert("bitcast", bits, word.element) if bits.type.is_float else bits)
+    seen = _swap(frame, op, address, expected, w.convert("bitcast", bits, word.element) if bits.type.is_float else bits)
     w.start(got)
-    w.line(f"%{got}.word = freeze {found}")
-    w.branch_if(w.compare("eq", found, expected), done, attempt)
+    w.line(f"%{got}.word = freeze {seen}")
+    w.branch_if(w.compare("eq", seen, expected), done, attempt)
     w.start(done)
     assert register_type(dtype) == old.type
     return old

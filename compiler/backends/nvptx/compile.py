@@ -167,9 +167,9 @@ _GENERIC = {"fma", "fshr", "fmuladd", "minimum", "maximum", "fabs", "sqrt", "cop
 """Intrinsics of LLVM's own that every target here selects."""
 
 
-def _fault(what: str) -> ZyntaxError:
+def _fault(problem: str) -> ZyntaxError:
     """Something that this back end should never have made."""
-    return ZyntaxError(Diagnostic("0901", f"internal fault in the NVPTX back end: {what}", hint="please report this with the program"))
+    return ZyntaxError(Diagnostic("0901", f"internal fault in the NVPTX back end: {problem}", hint="please report this with the program"))
 
 
 def _require_known_intrinsics(text: str) -> None:
@@ -195,8 +195,8 @@ def _machine(target: GpuTarget) -> Any:
     from llvmlite import binding
 
     _initialise()
-    made = binding.Target.from_triple("nvptx64-nvidia-cuda")
-    return made.create_target_machine(cpu=target.machine.name, features=target.features, opt=3)
+    llvm_target = binding.Target.from_triple("nvptx64-nvidia-cuda")
+    return llvm_target.create_target_machine(cpu=target.machine.name, features=target.features, opt=3)
 
 
 def _generate(text: str, target: GpuTarget, level: int) -> str:

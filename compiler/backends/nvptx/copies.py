@@ -48,10 +48,10 @@ def _at_once(frame: NvptxFrame, op: AsyncCopy, to: LlvmValue, source: LlvmValue,
     before = w.block
     w.branch_if(where, inside, after)
     w.start(inside)
-    found = w.load(type, source, op.bytes)
+    loaded = w.load(type, source, op.bytes)
     end = w.block
     w.start(after)
-    w.store(w.phi(type, [(found, end), ("zeroinitializer" if type.lanes else "0", before)]), to, op.bytes)
+    w.store(w.phi(type, [(loaded, end), ("zeroinitializer" if type.lanes else "0", before)]), to, op.bytes)
 
 
 def async_commit(frame: NvptxFrame, op: AsyncCommit) -> None:

@@ -24,10 +24,10 @@ class Debug:
     def begin(self, w: FunctionWriter, span: Span | None) -> None:
         """Start a kernel that stands at `span`; what has no span of its own lies there."""
         self._scopes, self._scope, self._locations = {}, "", {}
-        place = self._place(span)
-        if place is None:
+        position = self._place(span)
+        if position is None:
             return
-        path, line, _ = place
+        path, line, _ = position
         if not self._unit:
             text = f'!DICompileUnit(language: DW_LANG_C, file: {self._file(path)}, producer: "zyntax", isOptimized: true, '
             self._unit = self.module.metadata(text + "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)", distinct=True)
@@ -43,14 +43,14 @@ class Debug:
 
     def location(self, span: Span | None, before: str) -> str:
         """What lines of an instruction at `span` carry; `before` when that is nowhere."""
-        place = self._place(span)
-        if not self._scope or place is None:
+        position = self._place(span)
+        if not self._scope or position is None:
             return before
-        if place not in self._locations:
-            path, line, column = place
+        if position not in self._locations:
+            path, line, column = position
             text = f"!DILocation(line: {line}, column: {column}, scope: {self._scope_of(path)})"
-            self._locations[place] = f", !dbg {self.module.metadata(text)}"
-        return self._locations[place]
+            self._locations[position] = f", !dbg {self.module.metadata(text)}"
+        return self._locations[position]
 
     def _place(self, span: Span | None) -> tuple[str, int, int] | None:
         source = self.sources.get(span.path) if self.sources is not None and span is not None else None

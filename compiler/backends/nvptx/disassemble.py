@@ -15,15 +15,15 @@ SECONDS = 60
 
 def find_disassembler() -> str | None:
     """Where nvdisasm is: on the PATH, in an installed package, or in a CUDA toolkit that the environment names."""
-    found = shutil.which("nvdisasm")
-    if found is not None:
-        return found
+    path = shutil.which("nvdisasm")
+    if path is not None:
+        return path
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
     except ImportError:
         return None
-    found = find_nvidia_binary_utility("nvdisasm")
-    return str(found) if found is not None else None
+    path = find_nvidia_binary_utility("nvdisasm")
+    return str(path) if path is not None else None
 
 
 def disassemble(cubin: Cubin) -> str:

@@ -36,50 +36,50 @@ def shares_divisor(frame: NvptxFrame, op: Binary) -> bool:
 def divide(frame: NvptxFrame, op: Binary) -> None:
     w, left = frame.w, frame.values[op.left.name]
     divisor = frame.values[op.right.name].scalar
-    one = Maths(w, F32)
+    scalar = Maths(w, F32)
     if "afn" in op.flags:
         items = _about(frame, left.items, divisor)
         frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in items)))
         return
-    reciprocal = one.div(one.number(1.0), divisor)
-    usual = one.both(one.is_("oge", divisor, DIVISORS[0]), one.is_("ole", divisor, DIVISORS[1]))
-    made: list[LlvmValue] = []
+    reciprocal = scalar.div(scalar.number(1.0), divisor)
+    usual = scalar.both(scalar.is_("oge", divisor, DIVISORS[0]), scalar.is_("ole", divisor, DIVISORS[1]))
+    quotients: list[LlvmValue] = []
     together = max(1, TOGETHER // max(1, left.lanes))
     for start in range(0, len(left.items), together):
-        made += _quotients(frame, left.items[start : start + together], divisor, reciprocal, usual)
-    frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in made)))
+        quotients += _quotients(frame, left.items[start : start + together], divisor, reciprocal, usual)
+    frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in quotients)))
 
 
 def _about(frame: NvptxFrame, numbers: tuple[LlvmValue, ...], divisor: LlvmValue) -> list[LlvmValue]:
     """Products with the reciprocal, right to 22 bits. The divisor is brought to the middle of the range, where it has a reciprocal."""
     w = frame.w
-    one = Maths(w, F32)
-    size = one.abs(divisor)
-    large, small = (one.number(number) for number in FAR)
-    scale = w.select(one.is_("olt", size, FAR[1]), large, w.select(one.is_("ogt", size, FAR[0]), small, one.number(1.0)))
-    reciprocal = one.div(one.number(1.0), one.mul(divisor, scale))
-    made = []
+    scalar = Maths(w, F32)
+    size = scalar.abs(divisor)
+    large, small = (scalar.number(number) for number in FAR)
+    scale = w.select(scalar.is_("olt", size, FAR[1]), large, w.select(scalar.is_("ogt", size, FAR[0]), small, scalar.number(1.0)))
+    reciprocal = scalar.div(scalar.number(1.0), scalar.mul(divisor, scale))
+    quotients = []
     for x in numbers:
         m = Maths(w, x.type)
-        made.append(m.mul(m.mul(x, w.splat(reciprocal, x.type.lanes)), w.splat(scale, x.type.lanes)))
-    return made
+        quotients.append(m.mul(m.mul(x, w.splat(reciprocal, x.type.lanes)), w.splat(scale, x.type.lanes)))
+    return quotients
 
 
 def _quotients(
     frame: NvptxFrame, numbers: tuple[LlvmValue, ...], divisor: LlvmValue, reciprocal: LlvmValue, usual: LlvmValue
 ) -> list[LlvmValue]:
     w = frame.w
-    found, fine = [], usual
+    quotients, fine = [], usual
     for x in numbers:
         m = Maths(w, x.type)
         s, r, size = w.splat(divisor, x.type.lanes), w.splat(reciprocal, x.type.lanes), m.abs(x)
         inside = m.both(m.either(m.is_("oge", size, NUMERATORS[0]), m.is_("oeq", x, 0.0)), m.is_("ole", size, NUMERATORS[1]))
-        for one in [w.extract(inside, lane) for lane in range(x.type.lanes)] or [inside]:
-            fine = m.both(fine, one)
+        for number in [w.extract(inside, lane) for lane in range(x.type.lanes)] or [inside]:
+            fine = m.both(fine, number)
         q = m.mul(x, r)
         for _ in range(2):
             q = m.fma(m.neg(m.fma(q, s, m.neg(x))), r, q)
-        found.append(q)
+        quotients.append(q)
     slow, after = w.label("divide"), w.label("after")
     quick = w.label("quotient")
     w.branch(quick)
@@ -89,7 +89,7 @@ def _quotients(
     exact = [_exact(w, x, divisor) for x in numbers]
     w.branch(after)
     w.start(after)
-    return [w.phi(q.type, [(q, quick), (e, slow)]) for q, e in zip(found, exact, strict=True)]
+    return [w.phi(q.type, [(q, quick), (e, slow)]) for q, e in zip(quotients, exact, strict=True)]
 
 
 def _exact(w: FunctionWriter, x: LlvmValue, divisor: LlvmValue) -> LlvmValue:
@@ -100,7 +100,7 @@ def _exact(w: FunctionWriter, x: LlvmValue, divisor: LlvmValue) -> LlvmValue:
 
     if not x.type.lanes:
         return one(x)
-    made = x
+    quotients = x
     for lane in range(x.type.lanes):
-        made = w.insert(made, one(w.extract(x, lane)), lane)
-    return made
+        quotients = w.insert(quotients, one(w.extract(x, lane)), lane)
+    return quotients

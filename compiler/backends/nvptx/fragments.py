@@ -150,18 +150,18 @@ def _places(frame: NvptxFrame, fragment: Fragment, layout: str) -> list[tuple[Ll
     pair = w.binary("shl", w.binary("and", lane, constant(I64, 3)), constant(I64, 1))
     # of b, the pair runs down the rows; of a and of the sums, along a row
     down = (fragment.role is FragmentRole.B) != (layout == "col")
-    found = []
+    positions = []
     for e in range(2):
         along = w.add(pair, constant(I64, e))
-        found.append((along, group) if down else (group, along))
-    return found
+        positions.append((along, group) if down else (group, along))
+    return positions
 
 
-def _address(frame: NvptxFrame, mem: Value, index: tuple[Affine, ...], place: tuple[LlvmValue, LlvmValue]) -> LlvmValue:
+def _address(frame: NvptxFrame, mem: Value, index: tuple[Affine, ...], position: tuple[LlvmValue, LlvmValue]) -> LlvmValue:
     w = frame.w
     first = element_address(frame, mem, index)
     strides = strides_of(frame, frame.memories[mem.name].type)
-    offset = w.add(w.mul(place[0], strides[-2]), w.mul(place[1], strides[-1]))
+    offset = w.add(w.mul(position[0], strides[-2]), w.mul(position[1], strides[-1]))
     return w.offset(first, offset, memory_type(mem_of(mem).dtype))
 
 
@@ -170,8 +170,8 @@ def _load_small(frame: NvptxFrame, op: MmaLoad, fragment: Fragment) -> list[Llvm
     mask = mask_of(frame, op.index, {})
     zero = constant(register_type(dtype), 0.0)
     elements = []
-    for place in _places(frame, fragment, op.layout):
-        elements.append(load_where(w, _address(frame, op.mem, op.index, place), mask, dtype, zero))
+    for position in _places(frame, fragment, op.layout):
+        elements.append(load_where(w, _address(frame, op.mem, op.index, position), mask, dtype, zero))
     if fragment.role is FragmentRole.ACCUMULATOR:
         return elements
     low, high = (w.convert("zext", to_memory(w, element, dtype), "i32") for element in elements)
@@ -181,8 +181,8 @@ def _load_small(frame: NvptxFrame, op: MmaLoad, fragment: Fragment) -> list[Llvm
 def _store_small(frame: NvptxFrame, op: MmaStore, fragment: Fragment, held: list[LlvmValue]) -> None:
     w, dtype = frame.w, fragment.dtype
     mask = mask_of(frame, op.index, {})
-    for value, place in zip(held, _places(frame, fragment, op.layout), strict=True):
-        address = _address(frame, op.mem, op.index, place)
+    for value, position in zip(held, _places(frame, fragment, op.layout), strict=True):
+        address = _address(frame, op.mem, op.index, position)
         if mask is None:
             w.store(to_memory(w, value, dtype), address, bytes_of(dtype))
         else:

@@ -113,21 +113,21 @@ class NvptxFrame(FunctionFrame):
 
     # ---- demands on the target ----
 
-    def lacks(self, what: str, hint: str) -> ZyntaxError:
+    def lacks(self, feature: str, hint: str) -> ZyntaxError:
         """0504: this target has no such operation."""
         span = self.op.span if self.op is not None else None
-        return ZyntaxError(Diagnostic("0504", f"`{self.target}` has no {what}", span, hint=hint))
+        return ZyntaxError(Diagnostic("0504", f"`{self.target}` has no {feature}", span, hint=hint))
 
     def has(self, feature: Feature) -> bool:
         return self.target.machine.has(feature)
 
-    def require(self, holds: Callable[[GpuMachine], bool], what: str) -> None:
+    def require(self, holds: Callable[[GpuMachine], bool], feature: str) -> None:
         """Refuse where this doesn't hold of the architecture."""
         if not holds(self.target.machine):
-            raise self.lacks(what, f"it takes {first_with(holds)} or later")
+            raise self.lacks(feature, f"it takes {first_with(holds)} or later")
 
-    def require_feature(self, feature: Feature, what: str) -> None:
-        self.require(lambda machine: machine.has(feature), what)
+    def require_feature(self, feature: Feature, words: str) -> None:
+        self.require(lambda machine: machine.has(feature), words)
 
 
 def fragment_bundle(type: Fragment, registers: list[LlvmValue]) -> Bundle:

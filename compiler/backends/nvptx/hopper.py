@@ -45,27 +45,27 @@ def barrier_make(frame: NvptxFrame, op: BarrierMake) -> None:
 def barrier_init(frame: NvptxFrame, op: BarrierInit) -> None:
     """Also made known to the bulk copies that will signal it: once for many, a fence takes longer than they do."""
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
-    place = element_address(frame, op.barrier, op.barrier_index)
-    frame.w.call_void("llvm.nvvm.mbarrier.init.shared", place, constant(I32, op.count))
+    barrier = element_address(frame, op.barrier, op.barrier_index)
+    frame.w.call_void("llvm.nvvm.mbarrier.init.shared", barrier, constant(I32, op.count))
     if op.known:
         frame.w.call_void("llvm.nvvm.fence.mbarrier_init.release.cluster")
 
 
 def barrier_arrive(frame: NvptxFrame, op: BarrierArrive) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
-    w, one = frame.w, constant(I32, 1)
-    place = element_address(frame, op.barrier, op.barrier_index)
+    w, unit = frame.w, constant(I32, 1)
+    barrier = element_address(frame, op.barrier, op.barrier_index)
     if op.rank is None:
-        w.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, place, one)
+        w.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, barrier, unit)
         return
-    there = w.call("llvm.nvvm.mapa.shared.cluster", pointer(7), place, frame.values[op.rank.name].scalar)
-    w.call_void(f"llvm.nvvm.mbarrier.arrive.scope.{BARRIER_SCOPES[op.scope]}.space.cluster", there, one)
+    there = w.call("llvm.nvvm.mapa.shared.cluster", pointer(7), barrier, frame.values[op.rank.name].scalar)
+    w.call_void(f"llvm.nvvm.mbarrier.arrive.scope.{BARRIER_SCOPES[op.scope]}.space.cluster", there, unit)
 
 
 def barrier_expect(frame: NvptxFrame, op: BarrierExpect) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
-    place = element_address(frame, op.barrier, op.barrier_index)
-    frame.w.call("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, place, constant(I32, op.bytes))
+    barrier = element_address(frame, op.barrier, op.barrier_index)
+    frame.w.call("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, barrier, constant(I32, op.bytes))
 
 
 def barrier_wait(frame: NvptxFrame, op: BarrierWait) -> None:
@@ -74,14 +74,14 @@ def barrier_wait(frame: NvptxFrame, op: BarrierWait) -> None:
     frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     w = frame.w
     scope = BARRIER_SCOPES[op.scope]
-    place = element_address(frame, op.barrier, op.barrier_index)
+    barrier = element_address(frame, op.barrier, op.barrier_index)
     parity = frame.values[op.parity.name].scalar
     again, more, lost, done = (w.label(word) for word in ("wait", "more", "lost", "arrived"))
     w.start(w.label("ask"))
     before = w.block
     w.start(again)
     tries = w.phi(I32, [(constant(I32, 0), before), (f"%{more}.tries", more)])
-    w.branch_if(w.call(f"llvm.nvvm.mbarrier.try.wait.parity.scope.{scope}.space.cta", I1, place, parity), done, more)
+    w.branch_if(w.call(f"llvm.nvvm.mbarrier.try.wait.parity.scope.{scope}.space.cta", I1, barrier, parity), done, more)
     w.start(more)
     w.line(f"%{more}.tries = add {tries}, 1")
     w.branch_if(w.compare("ult", tries, constant(I32, _MOST_TRIES)), again, lost)
@@ -114,11 +114,11 @@ def prefetch_map(w: FunctionWriter, map: LlvmValue) -> None:
 def _coordinates(frame: NvptxFrame, index: tuple[Affine, ...], kind: LlvmType = I32) -> list[LlvmValue]:
     """Innermost first, as numbers of 32 bits, or of another width."""
     w = frame.w
-    found = []
+    coordinates = []
     for form in reversed(index):
         value = frame.affine(form)
-        found.append(constant(kind, value.number) if value.number is not None else w.convert("trunc", value, kind.element))
-    return found
+        coordinates.append(constant(kind, value.number) if value.number is not None else w.convert("trunc", value, kind.element))
+    return coordinates
 
 
 def bulk_load(frame: NvptxFrame, op: BulkLoad) -> None:
@@ -126,9 +126,9 @@ def bulk_load(frame: NvptxFrame, op: BulkLoad) -> None:
     w = frame.w
     coordinates = _coordinates(frame, op.tensor_index)
     rank = len(coordinates)
-    place = element_address(frame, op.shared, op.shared_index, raw=True)
+    shared = element_address(frame, op.shared, op.shared_index, raw=True)
     barrier = element_address(frame, op.barrier, op.barrier_index)
-    arguments = [place, frame.kernel.tensor_maps[map_of(op)], barrier, *coordinates]
+    arguments = [shared, frame.kernel.tensor_maps[map_of(op)], barrier, *coordinates]
     kinds = ["l", "l", "l", *["r"] * rank]
     box = ", ".join(f"${n + 3}" for n in range(rank))
     mode, tail = "", ""
@@ -153,8 +153,8 @@ def bulk_store(frame: NvptxFrame, op: BulkStore) -> None:
     coordinates = _coordinates(frame, op.tensor_index)
     rank = len(coordinates)
     box = ", ".join(f"${n + 2}" for n in range(rank))
-    place = element_address(frame, op.shared, op.shared_index, raw=True)
-    arguments = [place, frame.kernel.tensor_maps[map_of(op)], *coordinates]
+    shared = element_address(frame, op.shared, op.shared_index, raw=True)
+    arguments = [shared, frame.kernel.tensor_maps[map_of(op)], *coordinates]
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [$1, {{{box}}}], [$0];"
     with where_allowed(frame, op.shared_index, op.tensor_index):
         frame.w.assembly(text, [], ",".join(["l", "l", *["r"] * rank]), arguments)

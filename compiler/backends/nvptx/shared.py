@@ -30,10 +30,10 @@ def shared_block(frame: NvptxFrame, op: SharedAlloc | BarrierMake) -> LlvmValue:
     """Where an allocation lies."""
     kernel = frame.kernel
     use = shared_use(op)
-    place = above(kernel.shared_bytes, use.align)
-    kernel.shared_bytes = place + use.bytes
+    offset = above(kernel.shared_bytes, use.align)
+    kernel.shared_bytes = offset + use.bytes
     if kernel.shared_in_dynamic:
-        return frame.w.offset(_dynamic_base(frame), constant(I64, place), I8)
+        return frame.w.offset(_dynamic_base(frame), constant(I64, offset), I8)
     symbol = kernel.module.unique(f"{kernel.symbol}_{symbol_of(op.result.name)}").replace(".", "_")
     kernel.module.globals.append(f"@{symbol} = internal addrspace(3) global [{use.bytes} x i8] poison, align {use.align}")
     return LlvmValue(pointer(3), f"@{symbol}")

@@ -25,13 +25,13 @@ def warp_mma(frame: NvptxFrame, op: WarpMma) -> None:
     name = f"mma.sync.aligned.m{piece[0]}n{piece[1]}k{piece[2]}.row.col.{types}"
     held = frame.values[op.accumulator.name]
     a, b = ([frame.values[value.name].scalar for value in values] for values in (op.a, op.b))
-    found = _registers(w, held, op)
+    registers = _registers(w, held, op)
     each = op.registers
     for row in range(op.shape[0] // 16):
         for column in range(op.shape[1] // 8):
             of_a, of_b = a[row * each : (row + 1) * each], b[column * each // 2 : (column + 1) * each // 2]
-            found[row, column] = _multiplied(w, name, piece, op, found[row, column], of_a, of_b)
-    frame.define(op, _as_bundle(w, held, op, found))
+            registers[row, column] = _multiplied(w, name, piece, op, registers[row, column], of_a, of_b)
+    frame.define(op, _as_bundle(w, held, op, registers))
 
 
 def _order(op: WarpMma) -> dict[tuple[int, int], list[tuple[int, int]]]:
@@ -48,10 +48,10 @@ def _registers(w: FunctionWriter, held: Bundle, op: WarpMma) -> dict[tuple[int, 
     return {block: [w.extract(held.items[item], lane) for item, lane in spots] for block, spots in _order(op).items()}
 
 
-def _as_bundle(w: FunctionWriter, like: Bundle, op: WarpMma, found: dict[tuple[int, int], list[LlvmValue]]) -> Bundle:
+def _as_bundle(w: FunctionWriter, like: Bundle, op: WarpMma, sums: dict[tuple[int, int], list[LlvmValue]]) -> Bundle:
     items: list[LlvmValue] = [poison(item.type) for item in like.items]
     for block, spots in _order(op).items():
-        for (item, lane), value in zip(spots, found[block], strict=True):
+        for (item, lane), value in zip(spots, sums[block], strict=True):
             items[item] = w.insert(items[item], value, lane)
     return Bundle(like.dtype, like.axes, like.simd, like.lanes, tuple(items))
 
@@ -65,10 +65,10 @@ def _multiplied(
         for start in range(0, len(a), along):
             sums = _mma(w, name, sums, a[start : start + along], b[start // 2 : (start + along) // 2])
         return sums
-    found = [sums[:2], sums[2:]]
+    halves = [sums[:2], sums[2:]]
     for number, register in enumerate(a):
-        found[number % 2] = _mma(w, name, found[number % 2], [register], [b[number // 2]])
-    return [*found[0], *found[1]]
+        halves[number % 2] = _mma(w, name, halves[number % 2], [register], [b[number // 2]])
+    return [*halves[0], *halves[1]]
 
 
 def _mma(w: FunctionWriter, name: str, sums: list[LlvmValue], a: list[LlvmValue], b: list[LlvmValue]) -> list[LlvmValue]:

@@ -78,13 +78,13 @@ def _descriptor(frame: NvptxFrame, mem: Value, index: tuple[Affine, ...], transp
         fixed = tuple(Affine.of(form.constant) for form in index)
         address = element_address(frame, mem, [form - form.constant for form in index], raw=True)
         known = _steps(frame, type, fixed)
-    place = w.value(I64, f"ptrtoint {address} to i64")
-    start = w.binary("and", w.binary("lshr", place, constant(I64, 4)), constant(I64, 0x3FFF))
-    found = w.binary("or", start, constant(I64, high))
+    number = w.value(I64, f"ptrtoint {address} to i64")
+    start = w.binary("and", w.binary("lshr", number, constant(I64, 4)), constant(I64, 0x3FFF))
+    descriptor = w.binary("or", start, constant(I64, high))
     if known.number != 0:
         # as assembly, or LLVM would take each of these sums out of loops, and registers with them
-        found = w.add(w.assembly("mov.b64 $0, $1;", [I64], "l", [found], pure=True)[0], known)
-    return found
+        descriptor = w.add(w.assembly("mov.b64 $0, $1;", [I64], "l", [descriptor], pure=True)[0], known)
+    return descriptor
 
 
 def _steps(frame: NvptxFrame, type: Mem, index: tuple[Affine, ...]) -> LlvmValue:
@@ -131,8 +131,8 @@ def mma(frame: NvptxFrame, op: WarpgroupMma) -> None:
     product = f"{name} {{{registers}}}, {a_text}, ${position}, p{signs};"
     text = f"{{ .reg .pred p; setp.ne.b32 p, ${position + 1}, 0; {product} }}"
     keep = frame.values[op.keep.name].scalar
-    kept = constant(I32, keep.number) if keep.number is not None else w.convert("zext", keep, "i32")
-    arguments = [*accumulators, *inputs, _descriptor(frame, op.b, op.b_index, op.transpose_b), kept]
+    scale = constant(I32, keep.number) if keep.number is not None else w.convert("zext", keep, "i32")
+    arguments = [*accumulators, *inputs, _descriptor(frame, op.b, op.b_index, op.transpose_b), scale]
     frame.define(op, _as_bundle(held, _tied(frame, text, result, count, [*a_kinds, "l", "r"], arguments)))
 
 
@@ -176,11 +176,11 @@ def wait(frame: NvptxFrame, op: WarpgroupWait) -> None:
     constraints = ",".join(map(str, range(len(registers))))
     types = [register.type for register in registers]
     results = frame.w.assembly(text, types, constraints, registers)
-    made = []
+    finished = []
     for bundle in bundles:
-        made.append(Bundle(bundle.dtype, bundle.axes, None, 0, tuple(results[: len(bundle.items)])))
+        finished.append(Bundle(bundle.dtype, bundle.axes, None, 0, tuple(results[: len(bundle.items)])))
         results = results[len(bundle.items) :]
-    frame.define(op, *made)
+    frame.define(op, *finished)
 
 
 def set_registers(frame: NvptxFrame, op: SetMaxRegisters) -> None:

@@ -59,8 +59,8 @@ def shuffle(frame: NvptxFrame, op: Shuffle) -> None:
 def vote(frame: NvptxFrame, op: Vote) -> None:
     ballot = op.operation == "ballot"
     predicate = frame.values[op.predicate.name].scalar
-    found = frame.w.call(f"llvm.nvvm.vote.{op.operation}.sync", I32 if ballot else I1, ALL_LANES, predicate)
-    frame.define(op, scalar_bundle("i32" if ballot else "i1", found))
+    answer = frame.w.call(f"llvm.nvvm.vote.{op.operation}.sync", I32 if ballot else I1, ALL_LANES, predicate)
+    frame.define(op, scalar_bundle("i32" if ballot else "i1", answer))
 
 
 def match(frame: NvptxFrame, op: MatchLanes) -> None:
@@ -72,11 +72,11 @@ def match(frame: NvptxFrame, op: MatchLanes) -> None:
     elif bits.type.bits < 32:
         bits = w.convert("zext", bits, "i32")
     if op.mode == "any":
-        found = w.call(f"llvm.nvvm.match.any.sync.i{bits.type.bits}", I32, ALL_LANES, bits)
+        lanes = w.call(f"llvm.nvvm.match.any.sync.i{bits.type.bits}", I32, ALL_LANES, bits)
     else:
         name = f"llvm.nvvm.match.all.sync.i{bits.type.bits}p"
-        found = w.parts([I32, I1], lambda type: f"call {type} @{name}({ALL_LANES}, {bits})")[0]
-    frame.define(op, scalar_bundle("i32", found))
+        lanes = w.parts([I32, I1], lambda type: f"call {type} @{name}({ALL_LANES}, {bits})")[0]
+    frame.define(op, scalar_bundle("i32", lanes))
 
 
 def elect(frame: NvptxFrame, op: Elect) -> None:

@@ -48,16 +48,16 @@ def _read(frame: NvptxFrame, address: LlvmValue, count: int, mask: LlvmValue | N
     before = w.block
     w.branch_if(mask, inside, after)
     w.start(inside)
-    found = w.load(type, address, WORD * count)
+    loaded = w.load(type, address, WORD * count)
     end = w.block
     w.start(after)
-    return parts(w.phi(type, [(found, end), ("zeroinitializer" if type.lanes else "0", before)]))
+    return parts(w.phi(type, [(loaded, end), ("zeroinitializer" if type.lanes else "0", before)]))
 
 
 def _shifted(frame: NvptxFrame, address: LlvmValue, count: int, mask: LlvmValue | None, bytes: LlvmValue | None) -> list[LlvmValue]:
     w, size = frame.w, WORD * count
-    place = w.value(I64, f"ptrtoint {address} to i64")
-    behind = w.convert("trunc", w.binary("and", place, constant(I64, size - 1)), "i32")
+    number = w.value(I64, f"ptrtoint {address} to i64")
+    behind = w.convert("trunc", w.binary("and", number, constant(I64, size - 1)), "i32")
     back = w.binary("sub", constant(I32, 0), behind)
     first = w.offset(address, w.convert("sext", back, "i64"), LlvmType("i8"))
     reaches = w.compare("ne", behind, constant(I32, 0))
@@ -80,10 +80,10 @@ def _shifted(frame: NvptxFrame, address: LlvmValue, count: int, mask: LlvmValue 
 def _first_bytes(frame: NvptxFrame, bytes: LlvmValue, before: int) -> LlvmValue:
     """Ones where a word has bytes that are wanted; `before`: of the words before it."""
     w = frame.w
-    here = w.call("llvm.smax.i32", I32, w.binary("sub", bytes, constant(I32, before)), constant(I32, 0))
-    bits = w.binary("and", w.binary("shl", here, constant(I32, 3)), constant(I32, 31))
+    count = w.call("llvm.smax.i32", I32, w.binary("sub", bytes, constant(I32, before)), constant(I32, 0))
+    bits = w.binary("and", w.binary("shl", count, constant(I32, 3)), constant(I32, 31))
     ones = w.binary("sub", w.binary("shl", constant(I32, 1), bits), constant(I32, 1))
-    return w.select(w.compare("sge", here, constant(I32, WORD)), constant(I32, -1), ones)
+    return w.select(w.compare("sge", count, constant(I32, WORD)), constant(I32, -1), ones)
 
 
 def store_words(frame: NvptxFrame, op: StoreWords) -> None:

@@ -67,8 +67,8 @@ def without_calls(ptx: str) -> str:
     return _CALLED.sub(_written, ptx)
 
 
-def _written(found: "re.Match[str]") -> str:
-    division, quotient, over, other, result, last = found.groups()
+def _written(match: "re.Match[str]") -> str:
+    division, quotient, over, other, result, last = match.groups()
     if division:
         return _QUOTIENT.format(to=quotient, over=over, under=last)
     if other == "rcp":

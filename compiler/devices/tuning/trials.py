@@ -34,7 +34,7 @@ class Trials:
     def __init__(self, call: PlannedCall, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> None:
         self.gpu, self.given, self.stream = call.gpu, given, stream
         self.run = GpuRun(call, given, values, stream)
-        size = sum(one.bytes for one in self.run.memory.values())
+        size = sum(memory.bytes for memory in self.run.memory.values())
         copies = min(MOST, CACHES * self.gpu.device.properties.l2_cache // max(size, 1))
         self.turns = [self.run.memory, *(self._copied() for _ in range(copies))]
 
@@ -48,10 +48,10 @@ class Trials:
     def candidate(self, call: PlannedCall) -> "TimedCandidate":
         """A call for the same inputs, ready to be timed."""
         scratch = [memory.take(self.gpu, self.stream) for memory in call.workspaces]
-        made, room = ([elements.pointer for elements in each] for each in (self.run.made, scratch))
+        results, room = ([elements.pointer for elements in each] for each in (self.run.made, scratch))
         turns = []
         for memory in self.turns:
-            turns.append(call.bound.filled(_addresses(memory), self.run.packed, made, room, self.given))
+            turns.append(call.bound.filled(_addresses(memory), self.run.packed, results, room, self.given))
         once = self._recorded(call, turns[:1])
         passed = min(self.seconds(once), self.seconds(once))
         repeats = max(1, min(MOST, int(BURST / max(passed, 1e-7))))

@@ -70,9 +70,9 @@ class GpuTuner:
                 if known[1]:
                     tuned.keep(name, held, known[0], sizes, case.gpu.device.properties.name)
         choice, lasts = known
-        made = call(choice.facts)
-        made.lasting = lasts
-        return made
+        run_call = call(choice.facts)
+        run_call.lasting = lasts
+        return run_call
 
     def _say_it_ends(self, tuning: Tuning) -> None:
         if self.spent >= ALL_RUNS and not self._ended:

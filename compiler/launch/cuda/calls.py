@@ -4,23 +4,21 @@ for the launches that check something."""
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from attrs import field
 
 from compiler.diagnostics import ZyntaxError
 from compiler.launch.cpu import first_fault
 from compiler.launch.cuda.direct import DirectCall
 from compiler.launch.cuda.gather import gathered
-from compiler.launch.cuda.loaded import RECORD_WORDS, LoadedKernel
+from compiler.launch.cuda.loaded import LoadedKernel
 from compiler.launch.cuda.memory import CallMemory
 from compiler.launch.updates import require_updatable
 from compiler.lowering.result_plan import ResultPlan
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray
-from runtime.cuda.copies import copy, download, fill, restore, saved, to_device, to_host
-from runtime.cuda.memory import DeviceBuffer
+from runtime.cuda.copies import copy, fill, restore, saved, to_device, to_host
 from runtime.cuda.remote import OnGpu, elements_on
-from runtime.cuda.stream import Stream, StreamEvent
+from runtime.cuda.stream import Stream
 from runtime.records import define
 from runtime.tensor import Tensor
 
@@ -37,9 +35,10 @@ class PlannedCall(DirectCall):
     def __attrs_post_init__(self) -> None:
         slots, plans = self.bound.slots, self.plans
         self.updated = frozenset(plan.input for plan in plans if plan.input is not None)
-        made = [number for number, plan in enumerate(plans) if plan.input is None]
+        new_results = [number for number, plan in enumerate(plans) if plan.input is None]
         prepared = any(plan.copy_of is not None or plan.zeroed for plan in plans)
-        self.unwatched = not (self.loaded.recording or slots.packed or prepared) and [index for _, index in slots.results] == made
+        self.unprepared = not (slots.packed or prepared) and [index for _, index in slots.results] == new_results
+        self.unwatched = self.unprepared and not self.loaded.recording
         self.direct = self.unwatched and not self.updated
 
     def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> Any:
@@ -48,36 +47,53 @@ class PlannedCall(DirectCall):
         if self.direct and (arguments := self._addressed(given, stream)) is not None:
             return self.value(self.at_once(arguments, stream), stream)
         run = GpuRun(self, given, values, stream)
-        loaded, arguments = self.loaded, run.arguments()
-        if not loaded.recording:
-            self.launch(arguments, self._no_records, stream)
-            return run.value()
-        record = loaded.record(stream)
-        places = tuple(range(record.pointer, record.pointer + 8 * RECORD_WORDS * len(loaded.launches), 8 * RECORD_WORDS))
-        if loaded.checked:
-            self._launch_checked(arguments, places, run, record)
-        else:
-            self.launch(arguments, places, stream)
-        loaded.keep(record)
+        words = self.launch_reporting(run.arguments(), stream)
+        if words is not None:
+            run.tell(words)
         return run.value()
 
-    def _launch_checked(self, arguments: list[Any], records: tuple[int, ...], run: "GpuRun", record: DeviceBuffer) -> None:
-        """All launches; waits for those that check, while others behind them go on. Raises ZyntaxError where a check failed."""
-        stream = run.stream
-        checking = max((place for place, step in enumerate(self.steps) if self.loaded.launches[step.number].entry.checks), default=-1) + 1
-        if stream.recording is None and 0 < checking < len(self.steps):
-            self.launch_steps(arguments, records, stream, slice(checking))
-            report = run.report(record)
-            self.launch_steps(arguments, records, stream, slice(checking, None))
+    @property
+    def comes_back(self) -> bool:
+        return self.unprepared and not (self.loaded.checked and self.updated)
+
+    def again(self, arguments: list[Any], stream: Stream) -> list[DeviceArray | None] | None:
+        results, scratch = self.taken(arguments, stream)
+        words = self.launch_reporting(arguments, stream)
+        del scratch
+        return results if words is None else None
+
+    def launch_reporting(self, arguments: list[Any], stream: Stream) -> Any:
+        """All launches; waits for those that check something, while others behind them go on. Gives what the launches report where a check
+        failed, else None."""
+        loaded = self.loaded
+        if not loaded.recording:
+            self.launch(arguments, self._no_records, stream)
+            return None
+        records = loaded.records(stream)
+        addresses = records.addresses
+        if loaded.checked:
+            steps = self.steps
+            checking = max((number for number, step in enumerate(steps) if loaded.launches[step.number].entry.checks), default=-1) + 1
+            apart = stream.recording is None and 0 < checking < len(steps)
+            if apart:
+                self.launch_steps(arguments, addresses, stream, slice(checking))
+            else:
+                self.launch(arguments, addresses, stream)
+            there = records.fetch(stream)
+            if apart:
+                self.launch_steps(arguments, addresses, stream, slice(checking, None))
+            there.synchronize()
+            if records.words[:, 1].any():
+                return records.words
         else:
-            self.launch(arguments, records, stream)
-            report = run.report(record)
-        run.require_no_fault(report)
+            self.launch(arguments, addresses, stream)
+        loaded.keep(records)
+        return None
 
     def _addressed(self, given: Mapping[str, Any], stream: Stream) -> list[Any] | None:
         """The arguments with the addresses of tensors that all lie on this GPU, else None."""
         gpu, slots, arguments = self.gpu, self.bound.slots, [*self.bound.numbers]
-        for place, name in slots.tensors:
+        for position, name in slots.tensors:
             remote = given[name].remote
             if remote.__class__ is not OnGpu or remote.gpu is not gpu:
                 return None
@@ -85,9 +101,9 @@ class PlannedCall(DirectCall):
             if elements.stream is not stream:
                 elements.used_on(stream)
                 stream.follow(elements.stream)
-            arguments[place] = elements.pointer
-        for place, name in slots.scalars:
-            arguments[place] = given[name]
+            arguments[position] = elements.pointer
+        for position, name in slots.scalars:
+            arguments[position] = given[name]
         return arguments
 
 
@@ -116,45 +132,35 @@ class GpuRun:
     def arguments(self) -> list[Any]:
         """As the kernel takes them."""
         memory = self.memory
-        made, scratch = ([elements.pointer for elements in each] for each in (self.made, self.scratch))
-        return self.call.bound.filled(lambda name: memory[name].pointer, self.packed, made, scratch, self.given)
+        results, scratch = ([elements.pointer for elements in each] for each in (self.made, self.scratch))
+        return self.call.bound.filled(lambda name: memory[name].pointer, self.packed, results, scratch, self.given)
 
-    def report(self, record: DeviceBuffer) -> tuple[Any, StreamEvent]:
-        """What the launches so far report of failed checks, and when it is there."""
-        words = self.gpu.pinned.empty((RECORD_WORDS * len(self.call.loaded.launches),), np.int64)
-        download(words, record, self.stream)
-        return words, self.stream.record()
-
-    def require_no_fault(self, report: tuple[Any, StreamEvent]) -> None:
-        """Waits for it; where a check failed, what was updated gets its old elements back. Raises ZyntaxError then."""
+    def tell(self, words: Any) -> None:
+        """What was updated gets its old elements back. Raises ZyntaxError for the check that failed, as the launches report it."""
         call, stream = self.call, self.stream
-        words, there = report
-        there.synchronize()
-        fault = call.loaded.diagnose(words, call.compute)
-        if fault is not None:
-            for name, before in self.before.items():
-                restore(self.memory[name], before, stream)
-            kernel = call.loaded.kernel
-            raise ZyntaxError(fault if kernel.launches is None else first_fault(kernel.built, self.values, call.compute, fault))
+        for name, before in self.before.items():
+            restore(self.memory[name], before, stream)
+        fault, kernel = call.loaded.diagnose(words, call.compute), call.loaded.kernel
+        raise ZyntaxError(fault if kernel.launches is None else first_fault(kernel.built, self.values, call.compute, fault))
 
     # ---- what goes in ----
 
     def placed(self, tensor: Tensor) -> DeviceArray:
         """The tensor's elements on this GPU, ready for work on the stream."""
         remote = tensor.remote
-        found = remote.elements if remote.__class__ is OnGpu and remote.gpu is self.gpu else None
-        if found is None and isinstance(tensor.remote, OnGpu) and tensor.remote.elements.is_contiguous:
+        elements_ = remote.elements if remote.__class__ is OnGpu and remote.gpu is self.gpu else None
+        if elements_ is None and isinstance(tensor.remote, OnGpu) and tensor.remote.elements.is_contiguous:
             source = tensor.remote.elements
             self.stream.wait(source.stream)
-            found = CallMemory.of(tensor.shape, source.dtype).take(self.gpu, self.stream)
-            copy(found, source, self.stream)
-        elif found is None:
+            elements_ = CallMemory.of(tensor.shape, source.dtype).take(self.gpu, self.stream)
+            copy(elements_, source, self.stream)
+        elif elements_ is None:
             host = tensor.contents
             return to_device(host, self.gpu.allocate(host.nbytes, self.stream), self.stream)
-        elif found.stream is not self.stream:
-            found.used_on(self.stream)
-            self.stream.follow(found.stream)
-        return found
+        elif elements_.stream is not self.stream:
+            elements_.used_on(self.stream)
+            self.stream.follow(elements_.stream)
+        return elements_
 
     def packed(self, name: str) -> int:
         """The address of the tensor's elements in C order without gaps."""
@@ -184,12 +190,12 @@ class GpuRun:
         if plan.input is not None:
             return self.memory[plan.input]
         assert memory is not None
-        made = memory.take(self.gpu, self.stream)
+        elements = memory.take(self.gpu, self.stream)
         if plan.copy_of is not None:
-            copy(made, self.dense(self.memory[plan.copy_of]), self.stream)
+            copy(elements, self.dense(self.memory[plan.copy_of]), self.stream)
         elif plan.zeroed and memory.bytes:
-            fill(made, 0, self.stream)
-        return made
+            fill(elements, 0, self.stream)
+        return elements
 
     def value(self) -> Any:
         """Numbers are fetched; tensors stay; what was updated goes back to the memory it came from, which other tensors may view."""

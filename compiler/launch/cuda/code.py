@@ -35,9 +35,9 @@ def gpu_code(functions: Sequence[HirFunction], device: CudaDevice, source: Sourc
     def name() -> str:
         return GPU_CODE.name(assembler_version(), str(target), *_made_of(functions, source))
 
-    kept = GPU_CODE.find(name, _revived)
-    if kept is not None:
-        return kept
+    stored = GPU_CODE.find(name, _revived)
+    if stored is not None:
+        return stored
     module = compile_kernels(functions, target, Sources(source) if source is not None else None)
     image: bytes | str = assemble(module).bytes if assembler_version() and not module.hands_registers else module.text
     code = GpuCode(image, module.entries)
@@ -61,9 +61,9 @@ def _entry(fields: dict[str, Any]) -> KernelEntry:
     return KernelEntry(
         **{
             **fields,
-            "parameters": tuple(KernelParameter(**{**one, "map": _map(one["map"])}) for one in fields["parameters"]),
+            "parameters": tuple(KernelParameter(**{**each, "map": _map(each["map"])}) for each in fields["parameters"]),
             "block": None if block is None else (block[0], block[1], block[2]),
-            "checks": tuple(CheckSite(one["code"], one["site"], tuple(one["dtypes"])) for one in fields["checks"]),
+            "checks": tuple(CheckSite(each["code"], each["site"], tuple(each["dtypes"])) for each in fields["checks"]),
         }
     )
 

@@ -50,7 +50,9 @@ class DirectCall:
     plans: tuple[ResultPlan, ...]
     launches: int
     unwatched: bool = field(default=True, init=False)
-    """Whether its launches report nothing, and take only tensors as they lie and memory as it is."""
+    """Whether its launches report nothing besides."""
+    unprepared: bool = field(default=True, init=False)
+    """Whether it makes its results as they are, of tensors as they lie."""
     direct: bool = field(default=True, init=False)
     """Whether it updates nothing besides."""
     lasting: bool = field(default=True, init=False)
@@ -72,25 +74,39 @@ class DirectCall:
     def _(self) -> RecordedLaunches:
         return RecordedLaunches(self.gpu)
 
-    def at_once(self, arguments: list[Any], stream: Stream) -> list[DeviceArray | None]:
-        """Takes memory and launches, where the arguments lack only addresses of what the call makes: the results as they will be, None
-        for inputs that are updated."""
+    @property
+    def comes_back(self) -> bool:
+        """Whether a call like it can be made with other addresses and nothing decided anew."""
+        return True
+
+    def taken(self, arguments: list[Any], stream: Stream) -> tuple[list[DeviceArray | None], list[DeviceArray]]:
+        """Takes memory, whose addresses the arguments lack: the results as they will be, None for inputs that are updated, and what must be
+        kept until all is launched."""
         gpu, slots, memories = self.gpu, self.bound.slots, self.results
         results: list[DeviceArray | None] = [None] * len(memories)
-        for place, index in slots.results:
+        for position, index in slots.results:
             memory = memories[index]
             assert memory is not None
             results[index] = elements = memory.take(gpu, stream)
-            arguments[place] = elements.pointer
-        if slots.workspaces:
-            scratch = [memory.take(gpu, stream) for memory in self.workspaces]
-            for place, index in slots.workspaces:
-                arguments[place] = scratch[index].pointer
+            arguments[position] = elements.pointer
+        scratch = [memory.take(gpu, stream) for memory in self.workspaces]
+        for position, index in slots.workspaces:
+            arguments[position] = scratch[index].pointer
+        return results, scratch
+
+    def at_once(self, arguments: list[Any], stream: Stream) -> list[DeviceArray | None]:
+        """Takes memory and launches."""
+        results, scratch = self.taken(arguments, stream)
         if self._single is not None:
             self._single(stream, arguments, 0)
         else:
             self.launch(arguments, self._no_records, stream)
+        del scratch
         return results
+
+    def again(self, arguments: list[Any], stream: Stream) -> list[DeviceArray | None] | None:
+        """The same for a call that comes back; None where a check failed, which a call from the beginning tells."""
+        return self.at_once(arguments, stream)
 
     def value(self, results: Sequence[Any], stream: Stream, named: bool = False) -> Any:
         """The block's value from elements on the GPU and tensors that were updated. Tensors are `named` where they are the caller's;
@@ -111,7 +127,7 @@ class DirectCall:
             self.launch_steps(arguments, records, stream)
             return
         # zeros of both signs are equal, and not the same
-        key = (*arguments, *records, *[float(arguments[place]).hex() for place, _ in self.bound.slots.scalars])
+        key = (*arguments, *records, *[float(arguments[position]).hex() for position, _ in self.bound.slots.scalars])
         self._recorded.launch(key, stream, lambda stream: self.launch_steps(arguments, records, stream))
 
     def launch_each(self, arguments: list[Any], stream: Stream) -> None:

@@ -11,7 +11,7 @@ from compiler.typed_ast.walk import walk
 def returning(function: nodes.Function, functions: Mapping[str, nodes.Function], globals: Container[str]) -> Returning | None:
     """What decides how calls of a function come back that is nothing but blocks, else None. `functions` are those of the program,
     `globals` names that mean something outside of functions, and may mean something else later."""
-    places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
+    places = {parameter.name: position for position, parameter in enumerate(function.parameters)}
     own = _own_names(function, places)
     if own is None:
         return Returning(places, len(places), several=True) if is_straight(function, functions, globals) else None

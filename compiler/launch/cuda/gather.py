@@ -26,17 +26,17 @@ _KERNELS: "WeakKeyDictionary[Gpu, Cache[tuple[int, int], tuple[Launch, CudaKerne
 def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
     """The elements in C order without gaps, in new memory."""
     buffer = gpu.allocate(source.bytes, stream)
-    made = DeviceArray(buffer, buffer.pointer, source.shape, source.dtype, stream)
+    copy = DeviceArray(buffer, buffer.pointer, source.shape, source.dtype, stream)
     if source.size == 0:
-        return made
+        return copy
     rank = len(source.shape)
     kernels = _KERNELS.setdefault(gpu, Cache(GATHERING))
     launch, kernel, early = kernels.of((rank, source.itemsize), lambda: _load(rank, source.itemsize, gpu))
     numbers = (*source.shape, *source.strides)
     blocks = launch.blocks(dict(zip(_numbers(rank), numbers, strict=True)))
     plan = CheckedLaunch(kernel, ("pointer", "pointer", *("i64",) * len(numbers), "pointer"), (blocks,), launch.block, early=early)
-    plan(stream, source, made, *numbers, 0)
-    return made
+    plan(stream, source, copy, *numbers, 0)
+    return copy
 
 
 def _load(rank: int, width: int, gpu: Gpu) -> tuple[Launch, CudaKernel, bool]:
@@ -50,7 +50,7 @@ def _load(rank: int, width: int, gpu: Gpu) -> tuple[Launch, CudaKernel, bool]:
 
 
 def _numbers(rank: int) -> list[str]:
-    return [f"{what}{axis}" for what in ("extent", "stride") for axis in range(rank)]
+    return [f"{name}{axis}" for name in ("extent", "stride") for axis in range(rank)]
 
 
 def gathering(rank: int, width: int) -> HirFunction:

@@ -71,11 +71,11 @@ def _as_json(repeat: RepeatedCall, is_text: bool) -> dict[str, Any]:
         "ptx": is_text,
         "plans": [
             {
-                "kernel": one.kernel.name,
-                "signature": [each.name for each in one.arguments.parameters],
-                **{name: getattr(one, name) for name in ("grid", "block", "shared", "cooperative", "early", "where")},
+                "kernel": call_plan.kernel.name,
+                "signature": [each.name for each in call_plan.arguments.parameters],
+                **{name: getattr(call_plan, name) for name in ("grid", "block", "shared", "cooperative", "early", "where")},
             }
-            for one in plans
+            for call_plan in plans
         ],
         "steps": [
             [numbers[id(step.plan)], step.number, step.after, [[map.place, asdict(map.boxes)] for map in step.maps.maps]]
@@ -88,16 +88,16 @@ def _as_json(repeat: RepeatedCall, is_text: bool) -> dict[str, Any]:
         "slots": asdict(call.bound.slots),
         "arguments": [value.item() if isinstance(value, np.generic) else value for value in repeat.arguments],
         "arrays": repeat.arrays,
-        "floats": [[place, number, kind.__name__] for place, number, kind in repeat.floats],
+        "floats": [[position, number, kind.__name__] for position, number, kind in repeat.floats],
     }
 
 
 def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> RepeatedCall:
     module = gpu.modules.load(image.decode() if head["ptx"] else image, head["plans"][0]["kernel"])
     plans = [CheckedLaunch(**{**fields, "kernel": module.kernel(fields["kernel"])}) for fields in head["plans"]]
-    slots = Slots(**{name: tuple((place, source) for place, source in places) for name, places in head["slots"].items()})
+    slots = Slots(**{name: tuple((position, source) for position, source in places) for name, places in head["slots"].items()})
     steps = tuple(
-        CallStep(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(place, _boxes(boxes)) for place, boxes in maps)))
+        CallStep(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(position, _boxes(boxes)) for position, boxes in maps)))
         for plan, number, after, maps in head["steps"]
     )
     call = DirectCall(
@@ -109,8 +109,8 @@ def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> Re
         tuple(ResultPlan(name, DType(dtype), (), group=group) for name, dtype, group in head["values"]),
         head["launches"],
     )
-    arrays = tuple((place, number) for place, number in head["arrays"])
-    floats = tuple((place, number, FLOATS[kind]) for place, number, kind in head["floats"])
+    arrays = tuple((position, number) for position, number in head["arrays"])
+    floats = tuple((position, number, FLOATS[kind]) for position, number, kind in head["floats"])
     return RepeatedCall(call, stream, head["arguments"], arrays, floats)
 
 

@@ -20,10 +20,10 @@ from compiler.launch.cuda.code import gpu_code
 from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.loaded import LoadedKernel, LoadedLaunch
 from compiler.launch.cuda.planning import GpuPlan, Settle, Tuner, TuningCase, first
-from compiler.launch.emulator import ThreadKernel, thread_kernel
 from compiler.launch.plan import planned
 from compiler.launch.signature import as_tensor
 from compiler.launch.slots import element_name
+from compiler.launch.thread_kernels import ThreadKernel, thread_kernel
 from compiler.launch.uncollected import uncollected
 from compiler.schedule.gpu.facts import Facts
 from compiler.source import Sources

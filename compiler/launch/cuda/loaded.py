@@ -6,20 +6,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import Factory
+from attrs import Factory, field
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.diagnostics import Diagnostic
 from compiler.launch.cache import RECORDS, Cache
-from compiler.launch.emulator import ThreadKernel
 from compiler.launch.faults import diagnosed
+from compiler.launch.thread_kernels import ThreadKernel
 from compiler.typed_ast import nodes
-from runtime.cuda.copies import fill
+from runtime.cuda.copies import download, fill
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.module import CudaKernel
-from runtime.cuda.stream import Stream
+from runtime.cuda.stream import Stream, StreamEvent
 from runtime.records import define, frozen
 
 RECORD_WORDS = 8
@@ -54,6 +54,31 @@ class LoadedLaunch:
         )
 
 
+@frozen(eq=False)
+class LaunchRecords:
+    """The records of one run's launches: zeros on the device, and where the host reads them."""
+
+    buffer: DeviceBuffer
+    words: Any
+
+    @classmethod
+    def of(cls, count: int, gpu: Gpu, stream: Stream) -> "LaunchRecords":
+        buffer = gpu.allocate(8 * RECORD_WORDS * count, stream)
+        fill(buffer, 0, stream, 4)
+        return cls(buffer, gpu.pinned.empty((count, RECORD_WORDS), np.int64))
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Of each launch's record."""
+        begin = self.buffer.pointer
+        return tuple(range(begin, begin + self.buffer.size, 8 * RECORD_WORDS))
+
+    def fetch(self, stream: Stream) -> StreamEvent:
+        """Brings them to the host; they are there when the event is done."""
+        download(self.words, self.buffer, stream)
+        return stream.record()
+
+
 @define(eq=False)
 class LoadedKernel:
     """A block for one signature, loaded on a GPU, and the memory in which its launches report failed checks (and count blocks that
@@ -62,38 +87,34 @@ class LoadedKernel:
     kernel: ThreadKernel
     launches: Sequence[LoadedLaunch]
     gpu: Gpu
-    _records: Cache[Stream, list[DeviceBuffer]] = Factory(partial(Cache, RECORDS))
+    checked: bool = field(init=False)
+    recording: bool = field(init=False)
+    _records: Cache[Stream, list[LaunchRecords]] = Factory(partial(Cache, RECORDS))
 
-    @property
-    def checked(self) -> bool:
-        return any(launch.entry.checks for launch in self.launches)
+    def __attrs_post_init__(self) -> None:
+        self.checked = any(launch.entry.checks for launch in self.launches)
+        self.recording = self.checked or any(launch.entry.cooperative for launch in self.launches)
 
-    @property
-    def recording(self) -> bool:
-        return any(launch.entry.checks or launch.entry.cooperative for launch in self.launches)
-
-    def record(self, stream: Stream) -> DeviceBuffer:
-        """Zeros, a record for each launch. Those of streams that last come back by `keep` and stay zero while nothing fails."""
+    def records(self, stream: Stream) -> LaunchRecords:
+        """For one run. Those of streams that last come back by `keep` and stay zero while nothing fails."""
         with suppress(KeyError, IndexError):
             return self._records[stream].pop()
-        made = self.gpu.allocate(8 * RECORD_WORDS * len(self.launches), stream)
-        fill(made, 0, stream, 4)
-        return made
+        return LaunchRecords.of(len(self.launches), self.gpu, stream)
 
-    def keep(self, record: DeviceBuffer) -> None:
-        """The record of a run without a fault, for the next run: several threads may have one each."""
-        stream = record.stream
+    def keep(self, records: LaunchRecords) -> None:
+        """The records of a run without a fault, for the next run: several threads may have some each."""
+        stream = records.buffer.stream
         if stream is self.gpu.stream or stream.number in self.gpu.device.lasting_streams:
-            self._records.of(stream, list).append(record)
+            self._records.of(stream, list).append(records)
 
-    def diagnose(self, words: Any, compute: nodes.Compute) -> Diagnostic | None:
-        """What the first launch with a failed check says of it."""
-        for launch, record in zip(self.launches, words.reshape(-1, RECORD_WORDS), strict=True):
+    def diagnose(self, words: Any, compute: nodes.Compute) -> Diagnostic:
+        """What the first launch with a failed check says of it; there is one."""
+        for launch, record in zip(self.launches, words, strict=True):
             if record[1]:
                 check = launch.entry.checks[int(record[2])]
                 values = tuple(_number(word, dtype) for word, dtype in zip(record[3:], check.dtypes, strict=False))
                 return diagnosed(RecordedFault(check.code, check.site, values), self.kernel.built.lowered.function.sites, compute.span)
-        return None
+        raise AssertionError("no check failed")
 
 
 def _number(word: Any, dtype: str) -> Any:

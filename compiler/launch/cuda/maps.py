@@ -25,11 +25,11 @@ class LaunchMap:
 
     place: int
     boxes: TensorBoxes
-    _known: Cache[int, bytes] = field(factory=partial(Cache, TENSOR_MAPS), eq=False, repr=False)
+    known: Cache[int, bytes] = field(factory=partial(Cache, TENSOR_MAPS), eq=False, repr=False)
 
     def of(self, device: CudaDevice, pointer: int) -> bytes:
         """The map for the array at this address; CudaRefused where the hardware can't copy its boxes."""
-        return self._known.get(pointer) or self._known.keep(pointer, self.boxes.of(device, pointer))
+        return self.known.get(pointer) or self.known.keep(pointer, self.boxes.of(device, pointer))
 
 
 @frozen
@@ -40,20 +40,20 @@ class LaunchMaps:
 
     def of(self, device: CudaDevice, arguments: Sequence[Any]) -> list[bytes]:
         """The maps for these arguments, whose pointers are addresses."""
-        return [one.of(device, arguments[one.place]) for one in self.maps]
+        return [map_.of(device, arguments[map_.place]) for map_ in self.maps]
 
 
 def launch_maps(function: "HirFunction", entry: "KernelEntry", sizes: Mapping[str, int]) -> LaunchMaps:
     """The maps of a launch, for these values of the function's sizes."""
-    places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
+    places = {parameter.name: position for position, parameter in enumerate(function.parameters)}
     maps = []
     for parameter in entry.parameters:
         if parameter.map is not None:
-            place = places[parameter.map.memory]
-            type_ = cast("Mem", function.parameters[place].type)
+            position = places[parameter.map.memory]
+            type_ = cast("Mem", function.parameters[position].type)
             dims = tuple(form.evaluate(sizes.__getitem__) for form in type_.dims)
             strides = tuple(form.evaluate(sizes.__getitem__) for form in type_.strides or ()) or contiguous_strides(dims)
             dtype = element_name(type_.dtype)
             map = parameter.map
-            maps.append(LaunchMap(place, TensorBoxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step, map.rounded)))
+            maps.append(LaunchMap(position, TensorBoxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step, map.rounded)))
     return LaunchMaps(tuple(maps))

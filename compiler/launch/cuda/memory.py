@@ -6,8 +6,8 @@ from math import prod
 from runtime.cuda.array import DeviceArray, contiguous_strides
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.stream import Stream
+from runtime.element_types import DTYPES
 from runtime.records import frozen
-from runtime.tensor import DTYPES
 
 
 @frozen

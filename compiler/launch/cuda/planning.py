@@ -14,9 +14,9 @@ from compiler.launch.cuda.direct import CallStep
 from compiler.launch.cuda.loaded import LoadedKernel
 from compiler.launch.cuda.maps import launch_maps
 from compiler.launch.cuda.memory import CallMemory, LastingZeros
-from compiler.launch.emulator import launch_choices
 from compiler.launch.plan import KernelPlan
 from compiler.launch.slots import Workspace, element_name
+from compiler.launch.thread_kernels import launch_choices
 from compiler.options import Tuning
 from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
@@ -71,11 +71,12 @@ class GpuPlan:
     def choices(self) -> tuple[LaunchChoice, ...]:
         """The facts that hold, and what they leave to choose."""
         kernel, slots, tensors, known = self.plan.kernel, self.plan.bound.slots, self.tensors, self.known
-        foreign = {place for place, name in slots.tensors if not _begins_aligned(tensors[name])}
-        foreign |= {place for place, index in slots.results if not _begins_aligned(tensors.get(self.plan.results[index].input or ""))}
-        memories = [(place, one.name) for place, one in enumerate(kernel.nest.parameters) if isinstance(one.type, Mem)]
+        foreign = {position for position, name in slots.tensors if not _begins_aligned(tensors[name])}
+        foreign |= {position for position, index in slots.results if not _begins_aligned(tensors.get(self.plan.results[index].input or ""))}
+        parameters = enumerate(kernel.nest.parameters)
+        memories = [(position, parameter.name) for position, parameter in parameters if isinstance(parameter.type, Mem)]
         properties = self.gpu.device.properties
-        aligned = [name for place, name in memories if place not in foreign]
+        aligned = [name for position, name in memories if position not in foreign]
         return launch_choices(kernel, known, aligned, target_of_device(properties.capability).machine, properties.multiprocessors)
 
     def call(self, loaded: LoadedKernel) -> PlannedCall:
@@ -94,8 +95,10 @@ class GpuPlan:
             steps = _steps(loaded, known, len(bound.numbers))
         sizes, shapes = plan.sizes, plan.shapes
         results = tuple(
-            None if one.input is not None else CallMemory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)
-            for number, one in enumerate(plan.results)
+            None
+            if result.input is not None
+            else CallMemory.of(shapes[result.copy_of] if result.copy_of else sizes.results[number], result.dtype.value)
+            for number, result in enumerate(plan.results)
         )
         return PlannedCall(
             self.gpu,
@@ -103,7 +106,7 @@ class GpuPlan:
             tuple(workspaces),
             bound,
             tuple(steps),
-            tuple(evolve(one, zeroed=zeroed) for one, zeroed in zip(plan.results, sizes.zeroed, strict=True)),
+            tuple(evolve(result, zeroed=zeroed) for result, zeroed in zip(plan.results, sizes.zeroed, strict=True)),
             len(loaded.launches),
             loaded=loaded,
             compute=self.compute,

@@ -4,8 +4,10 @@ the program looks at is part of what calls are known by: dtypes, extents, stride
 decide a kernel. Calls that differ in anything else take that way again: errors, work of futures, other streams."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from attrs import Factory
@@ -14,7 +16,7 @@ from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cache import FUNCTION_CALLS, Cache
 from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.kept import KeptCalls
-from compiler.launch.cuda.repeat import RepeatedCall, UpdatedArray
+from compiler.launch.cuda.repeat import LARGEST, RepeatedCall, UpdatedArray
 from compiler.launch.cuda.sequences import CallSequence, SequencePart
 from compiler.machines.access import ALIGNMENT
 from runtime.cuda.gpu import Gpu
@@ -25,8 +27,11 @@ from runtime.futures import Unawaited, under_way
 from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
-LARGEST = 3e38
-"""Below it a float of Python's has a counterpart in f32; others are left to the program's conversions."""
+COMES_AGAIN = 3
+"""How often a call comes again before machine code answers it."""
+
+MACHINE_CODES = 8
+"""Calls of a function that machine code answers."""
 
 FLOATS = (float, np.float32, np.float64)
 
@@ -49,12 +54,16 @@ class Returning:
 
 @define(eq=False)
 class Repeats:
-    """The calls of one function."""
+    """The calls of one function. `target` is what Python calls, `offsets` where its fields for machine code lie; None where it has none."""
 
     function: Returning
     unawaited: Unawaited
+    target: "ref[Any]"
+    offsets: Mapping[str, int] | None
     kept: KeptCalls | None = None
     """Of other processes; None where the program may be another one later, and for functions of several blocks."""
+    answered: int = 0
+    """How many calls machine code answers."""
     _known: Cache[CallKey, RepeatedCall | CallSequence | None] = Factory(partial(Cache, FUNCTION_CALLS))
 
     def again(self, values: Sequence[Any]) -> Any:
@@ -63,7 +72,25 @@ class Repeats:
         if glanced is None:
             return None
         repeat = self._known.get(glanced[0])
-        return None if repeat is None or under_way() or self.unawaited else repeat(glanced[1], values)
+        if repeat is None or under_way() or self.unawaited:
+            return None
+        repeat.times += 1
+        if repeat.times == COMES_AGAIN:
+            self._answer(repeat, values)
+        return repeat(glanced[1], values)
+
+    def _answer(self, call: RepeatedCall | CallSequence, values: Sequence[Any]) -> None:
+        """Has machine code answer calls like this one from now on, where it can."""
+        target = self.target()
+        if self.offsets is None or target is None or self.answered >= MACHINE_CODES:
+            return
+        from compiler.launch.cuda.native import answer_calls
+        from compiler.launch.cuda.native_plan import plan_of
+        from compiler.launch.native_calls.plan import Unplannable
+
+        with suppress(Unplannable, *DeviceTrouble):
+            answer_calls(plan_of(call), values, self.function.several, self.unawaited.futures, target, self.offsets)
+            self.answered += 1
 
     def first(self, values: Sequence[Any], given: Sequence[Any], call: Callable[..., Any]) -> Any:
         """The function's value for these, `given` as the program takes them; the call is kept where it may come back."""
@@ -79,7 +106,7 @@ class Repeats:
             return value
         repeat = self._repeat(calls[0], values, given) if len(calls) == 1 else None
         self._known.keep(glanced[0], repeat)
-        if repeat is not None and self.kept is not None and calls[0].call.lasting and not repeat.updated:
+        if repeat is not None and self.kept is not None and calls[0].call.lasting and calls[0].call.unwatched and not repeat.updated:
             self.kept.keep(repeat, given)
         return value
 
@@ -100,62 +127,62 @@ class Repeats:
     def _sequence(self, calls: Sequence[BlockCall], values: Sequence[Any], given: Sequence[Any], value: Any) -> CallSequence | None:
         """All blocks' calls again, if each takes only the function's own arrays, as they came, and what those before it made, on one
         stream that lasts; and they made the function's value, or all of a tuple."""
-        arrays_given = [id(one) for one in given if isinstance(one, Tensor)]
+        arrays_given = [id(each) for each in given if isinstance(each, Tensor)]
         if not calls or len(given) != self.function.count or len(set(arrays_given)) < len(arrays_given):
             return None  # of two arrays that are one, it can't be known which is meant
         stream, gpu = calls[0].stream, calls[0].call.gpu
-        makers = {id(result): (number, index) for number, one in enumerate(calls) for index, result in enumerate(one.results)}
-        made = [makers.get(id(one)) for one in (value if value.__class__ is tuple else (value,))]
-        wanted = tuple(one for one in made if one is not None)
-        if not wanted or len(set(wanted)) < len(made) or not _lasts(stream, gpu):
+        makers = {id(result): (number, index) for number, each in enumerate(calls) for index, result in enumerate(each.results)}
+        sources = [makers.get(id(each)) for each in (value if value.__class__ is tuple else (value,))]
+        wanted = tuple(each for each in sources if each is not None)
+        if not wanted or len(set(wanted)) < len(sources) or not _lasts(stream, gpu):
             return None
         parts: list[SequencePart] = []
-        for number, one in enumerate(calls):
-            call, slots = one.call, one.call.bound.slots
-            if not call.direct or one.stream is not stream or call.gpu is not gpu or any(plan.scalar or plan.group for plan in call.plans):
+        for number, each in enumerate(calls):
+            call, slots = each.call, each.call.bound.slots
+            if not call.direct or each.stream is not stream or call.gpu is not gpu or any(plan.scalar or plan.group for plan in call.plans):
                 return None
             arguments, arrays, earlier = [*call.bound.numbers], [], []
-            for place, name in slots.tensors:
-                tensor = one.given[name]
+            for position, name in slots.tensors:
+                tensor = each.given[name]
                 maker = makers.get(id(tensor))
                 own = next((n for n, mine in enumerate(given) if mine is tensor), None)
                 if maker is not None and maker[0] < number:
-                    earlier.append((place, *maker))
+                    earlier.append((position, *maker))
                 elif own is not None and _lies_there(values[own], given[own], gpu, stream):
-                    arrays.append((place, own))
+                    arrays.append((position, own))
                 else:
                     return None
-            for place, name in slots.scalars:
-                arguments[place] = one.given[name]
+            for position, name in slots.scalars:
+                arguments[position] = each.given[name]
             parts.append(SequencePart(call, arguments, tuple(arrays), tuple(earlier)))
         return CallSequence(tuple(parts), wanted, value.__class__ is tuple, stream)
 
-    def _repeat(self, made: BlockCall, values: Sequence[Any], given: Sequence[Any]) -> RepeatedCall | None:
+    def _repeat(self, block_call: BlockCall, values: Sequence[Any], given: Sequence[Any]) -> RepeatedCall | None:
         """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""
-        call, stream, own = made.call, made.stream, self.function.parameters
-        if not call.unwatched or not _lasts(stream, call.gpu):
+        call, stream, own = block_call.call, block_call.stream, self.function.parameters
+        if not call.comes_back or not _lasts(stream, call.gpu):
             return None
         if any(plan.scalar and self.function.number not in ("", plan.dtype.value) for plan in call.plans):
             return None  # the program converts it
-        if not set(made.given) <= {*own, *self.function.sizes} or len(given) != self.function.count:
+        if not set(block_call.given) <= {*own, *self.function.sizes} or len(given) != self.function.count:
             return None
         arrays = []
-        for place, name in call.bound.slots.tensors:
+        for position, name in call.bound.slots.tensors:
             number = own.get(name)
-            if number is None or made.given[name] is not given[number]:
+            if number is None or block_call.given[name] is not given[number]:
                 return None
             if not _lies_there(values[number], given[number], call.gpu, stream):
                 return None
-            arrays.append((place, number))
+            arrays.append((position, number))
         arguments, floats = [*call.bound.numbers], []
-        for place, name in call.bound.slots.scalars:
+        for position, name in call.bound.slots.scalars:
             number = own.get(name)
-            if number is None or made.given[name].__class__ not in FLOATS:
+            if number is None or block_call.given[name].__class__ not in FLOATS:
                 return None
             if values[number].__class__ is float:
-                floats.append((place, number, made.given[name].__class__))
+                floats.append((position, number, block_call.given[name].__class__))
             else:
-                arguments[place] = made.given[name]
+                arguments[position] = block_call.given[name]
         if not arrays:
             return None
         elements = {number: given[number].remote.elements for _, number in arrays}
@@ -167,12 +194,12 @@ class Repeats:
 
 def _home_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] | None:
     """The GPU and the stream of all arrays of a call that may come back."""
-    remotes = [one.remote for one in given if isinstance(one, Tensor)]
+    remotes = [tensor.remote for tensor in given if isinstance(tensor, Tensor)]
     if not remotes or remotes[0].__class__ is not OnGpu:
         return None
     gpu, stream = remotes[0].gpu, remotes[0].elements.stream
-    arrays = [(value, one) for value, one in zip(values, given, strict=True) if isinstance(one, Tensor)]
-    return (gpu, stream) if _lasts(stream, gpu) and all(_lies_there(value, one, gpu, stream) for value, one in arrays) else None
+    arrays = [(value, tensor) for value, tensor in zip(values, given, strict=True) if isinstance(tensor, Tensor)]
+    return (gpu, stream) if _lasts(stream, gpu) and all(_lies_there(value, tensor, gpu, stream) for value, tensor in arrays) else None
 
 
 def _lasts(stream: Stream, gpu: Gpu) -> bool:

@@ -11,7 +11,7 @@ from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cuda.direct import DirectCall
 from compiler.launch.cuda.graphs import RecordedLaunches
 from compiler.launch.cuda.memory import CallMemory, LastingZeros
-from runtime.cuda.array import DeviceArray
+from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.records import define, frozen
@@ -55,8 +55,8 @@ class CallSequence:
     several: bool
     stream: Stream
     _layout: SequenceLayout = field(init=False)
-    _zeros: int = field(init=False)
-    """Bytes of zeros that the parts want, one after the other."""
+    times: int = field(default=0, init=False)
+    """How often it came again."""
     _recorded: RecordedLaunches = field(init=False)
 
     @_layout.default
@@ -67,23 +67,18 @@ class CallSequence:
     def _(self) -> RecordedLaunches:
         return RecordedLaunches(self.parts[0].call.gpu)
 
-    @_zeros.default
-    def _(self) -> int:
-        return max((memory.bytes for part in self.parts for memory in part.call.workspaces if isinstance(memory, LastingZeros)), default=0)
-
     def __call__(self, addresses: Sequence[Any], values: Sequence[Any]) -> Any:
         """The value for arrays at these addresses; None where it has to be made as the first time."""
         stream, gpu = self.stream, self.parts[0].call.gpu
         if stream.recording is not None:
             return None
         try:
-            block = gpu.pool.allocate(self._layout.bytes, stream)
-            zeros = gpu.zeros(self._zeros, stream).pointer if self._zeros else 0
-            results = [self._taken(part, index) for part, index in self.values]
-            places = (block.pointer, zeros, *[result.pointer for result in results])
+            block, zeros = gpu.pool.allocate(self.bytes, stream), self.zeros()
+            results = [self.memory(*value).take(gpu, stream) for value in self.values]
+            places = (block.pointer, zeros.pointer if zeros else 0, *[result.pointer for result in results])
 
             def launch(stream: Stream) -> None:
-                for part, arguments in zip(self.parts, self._placed(addresses, *places), strict=True):
+                for part, arguments in zip(self.parts, self.placed(addresses, *places), strict=True):
                     part.call.launch_each(arguments, stream)
 
             if len(self.parts) < GRAPHS_FROM:
@@ -95,30 +90,40 @@ class CallSequence:
         tensors = [Tensor(None, OnGpu(result, gpu, True)) for result in results]
         return tuple(tensors) if self.several else tensors[0]
 
-    def _taken(self, part: int, index: int) -> DeviceArray:
-        call = self.parts[part].call
-        memory = call.results[index]
-        assert memory is not None
-        return memory.take(call.gpu, self.stream)
+    @property
+    def bytes(self) -> int:
+        """Of the block for all that isn't the function's value."""
+        return self._layout.bytes
 
-    def _placed(self, addresses: Sequence[Any], block: int, zeros: int, *values: int) -> list[list[Any]]:
-        """The arguments of each part."""
+    def memory(self, part: int, index: int) -> CallMemory:
+        """Of a result."""
+        memory = self.parts[part].call.results[index]
+        assert memory is not None
+        return memory
+
+    def zeros(self) -> DeviceBuffer | None:
+        """The zeros that the parts want, one after the other."""
+        wanted = [memory.bytes for part in self.parts for memory in part.call.workspaces if isinstance(memory, LastingZeros)]
+        return self.parts[0].call.gpu.zeros(max(wanted), self.stream) if wanted else None
+
+    def placed(self, addresses: Sequence[Any], block: Any, zeros: int, *values: Any) -> list[list[Any]]:
+        """The arguments of each part. Addresses are numbers, or stand for some."""
         placed: list[list[Any]] = []
-        results: list[list[int]] = []
+        results: list[list[Any]] = []
         given = dict(zip(self.values, values, strict=True))
         for number, part in enumerate(self.parts):
-            made, scratch = self._layout.results[number], self._layout.workspaces[number]
+            offsets, scratch = self._layout.results[number], self._layout.workspaces[number]
             arguments, filled = [*part.arguments], part.call.bound.slots
-            results.append([given[number, index] if offset is None else block + offset for index, offset in enumerate(made)])
-            for place, number in part.arrays:
-                arguments[place] = addresses[number]
-            for place, number, index in part.made:
-                arguments[place] = results[number][index]
-            for place, index in filled.results:
-                arguments[place] = results[-1][index]
-            for place, index in filled.workspaces:
+            results.append([given[number, index] if offset is None else block + offset for index, offset in enumerate(offsets)])
+            for position, number in part.arrays:
+                arguments[position] = addresses[number]
+            for position, number, index in part.made:
+                arguments[position] = results[number][index]
+            for position, index in filled.results:
+                arguments[position] = results[-1][index]
+            for position, index in filled.workspaces:
                 offset = scratch[index]
-                arguments[place] = zeros if offset is None else block + offset
+                arguments[position] = zeros if offset is None else block + offset
             placed.append(arguments)
         return placed
 
@@ -134,7 +139,7 @@ def laid_out(parts: Sequence[SequencePart], values: Container[tuple[int, int]]) 
     def place(memory: CallMemory | None, number: int, end: int) -> int:
         nonlocal most
         size = -(-(memory.bytes if memory is not None else 0) // ALIGN) * ALIGN
-        taken[:] = sorted(one for one in taken if one[2] >= number)
+        taken[:] = sorted(stretch for stretch in taken if stretch[2] >= number)
         offset = 0
         for begin, stop, _ in taken:
             if begin - offset >= size:
@@ -146,8 +151,9 @@ def laid_out(parts: Sequence[SequencePart], values: Container[tuple[int, int]]) 
 
     results, workspaces = [], []
     for number, part in enumerate(parts):
-        made = [(number, index) for index in range(len(part.call.results))]
-        results.append(tuple(None if one in values else place(part.call.results[one[1]], number, until[one]) for one in made))
+        new_results = [(number, index) for index in range(len(part.call.results))]
+        own = part.call.results
+        results.append(tuple(None if key in values else place(own[key[1]], number, until[key]) for key in new_results))
         scratch = part.call.workspaces
         workspaces.append(tuple(None if isinstance(memory, LastingZeros) else place(memory, number, number) for memory in scratch))
     return SequenceLayout(tuple(results), tuple(workspaces), most)

@@ -10,6 +10,12 @@ from compiler.launch.native_calls.numbers import MOST, WholeNumber, known
 NAME = "zyntax_bound_call"
 NULL = LlvmValue(PTR, "null")
 
+NEXT = "zyntax_next_call"
+"""Symbol of the code for other calls."""
+
+FORKED = "zyntax_forked"
+"""Symbol of the byte that isn't 0 in a forked process."""
+
 
 class CallCode:
     """`ptr call(ptr function, ptr arguments, i64 count, ptr keywords)`, Python's vectorcall. `objects`: what it refers to, by symbol."""
@@ -38,6 +44,13 @@ class CallCode:
         self.module.globals.append(f'{name} = private constant [{len(words) + 1} x i8] c"{words}\\00"')
         return LlvmValue(PTR, name)
 
+    def data(self, content: bytes, alignment: int) -> LlvmValue:
+        """Memory that holds this and stays the same."""
+        name = f"@data{len(self.module.globals)}"
+        written = "".join(f"\\{byte:02x}" for byte in content)
+        self.module.globals.append(f'{name} = private constant [{len(content)} x i8] c"{written}", align {alignment}')
+        return LlvmValue(PTR, name)
+
     def call(self, name: str, result: LlvmType, *arguments: LlvmValue) -> LlvmValue:
         """A call of a function of Python's, NumPy's or C's."""
         self.module.declare(name, f"{result} ({', '.join(str(a.type) for a in arguments)})")
@@ -47,6 +60,30 @@ class CallCode:
         """The same where it gives nothing."""
         self.module.declare(name, f"void ({', '.join(str(a.type) for a in arguments)})")
         self.w.call_void(name, *arguments)
+
+    def new_reference(self, referred: LlvmValue) -> LlvmValue:
+        self.do("Py_IncRef", referred)
+        return referred
+
+    # ---- what every call begins with ----
+
+    def given(self, count: int) -> list[LlvmValue]:
+        """The arguments of a call that has so many, and none by name."""
+        _, given, held, keywords = self.w.parameters
+        self.require(self.w.compare("eq", keywords, NULL))
+        # the highest bit says something else
+        held = self.w.binary("and", held, constant(I64, (1 << 63) - 1))
+        self.require(self.w.compare("eq", held, constant(I64, count)))
+        return [self.w.load(PTR, self.at(given, 8 * position)) for position in range(count)]
+
+    def require_empty(self, dictionary: Any) -> None:
+        size = self.call("PyDict_Size", I64, self.object(dictionary))
+        self.require(self.w.compare("eq", size, constant(I64, 0)))
+
+    def is_unforked(self) -> LlvmValue:
+        """Whether this process isn't a copy of another one."""
+        self.module.globals.append(f"@{FORKED} = external global i8")
+        return self.w.compare("eq", self.w.load(I8, LlvmValue(PTR, f"@{FORKED}")), constant(I8, 0))
 
     # ---- where it goes ----
 

@@ -6,11 +6,10 @@ program, which runs it once more and tells what is wrong."""
 
 from typing import Any
 
-from compiler.backends.llvm.types import I8, I64, PTR
-from compiler.backends.llvm.writer import LlvmValue, constant
+from compiler.backends.llvm.writer import LlvmValue
 from compiler.launch.native_calls import results
 from compiler.launch.native_calls.arguments import TakenArray, take_array, take_number
-from compiler.launch.native_calls.code import NULL, CallCode
+from compiler.launch.native_calls.code import NEXT, CallCode
 from compiler.launch.native_calls.entry import SLOWLY
 from compiler.launch.native_calls.launches import LaunchCode, Taken, require_plannable
 from compiler.launch.native_calls.numbers import WholeNumber
@@ -18,17 +17,11 @@ from compiler.launch.native_calls.plan import ArrayArgument, CallPlan, EarlierRe
 from compiler.launch.native_calls.results import HeldMemory, Part
 from compiler.lowering.result_plan import grouped
 
-NEXT = "zyntax_next_call"
-"""Symbol of the code for other calls."""
 
-FORKED = "zyntax_forked"
-"""Symbol of the byte that isn't 0 in a forked process."""
-
-
-def emit_call(plan: CallPlan, unawaited: object, reading: object, attributes: tuple[str, ...]) -> CallCode:
+def emit_call(plan: CallPlan, unawaited: object, reading: object, code: CallCode) -> CallCode:
     """The code of a plan. `unawaited` and `reading`: dictionaries with something in them while futures are under way whose faults a call
     must tell, or that read arrays. Raises Unplannable."""
-    return _Call(plan, CallCode(attributes)).emit(unawaited, reading)
+    return _Call(plan, code).emit(unawaited, reading)
 
 
 class _Call:
@@ -67,18 +60,13 @@ class _Call:
     # ---- arguments ----
 
     def _take(self, unawaited: object, reading: object) -> list[Taken]:
-        code, w, arguments = self.code, self.w, self.plan.arguments
-        _, given, count, keywords = w.parameters
-        code.require(w.compare("eq", keywords, NULL))
-        # the highest bit says something else
-        count = w.binary("and", count, constant(I64, (1 << 63) - 1))
-        code.require(w.compare("eq", count, constant(I64, len(arguments))))
-        self._require_empty(unawaited)
+        code, arguments = self.code, self.plan.arguments
+        given = code.given(len(arguments))
+        code.require_empty(unawaited)
         if any(isinstance(argument, ArrayArgument) and argument.updated for argument in arguments):
-            self._require_empty(reading)
+            code.require_empty(reading)
         taken: list[Taken] = []
-        for position, argument in enumerate(arguments):
-            held = w.load(PTR, code.at(given, 8 * position))
+        for held, argument in zip(given, arguments, strict=True):
             taken.append(take_array(code, held, argument) if isinstance(argument, ArrayArgument) else take_number(code, held, argument))
         arrays = {position: array for position, array in enumerate(taken) if isinstance(array, TakenArray)}
         self.sizes = {name: arrays[position].extents[axis] for name, (position, axis) in self.plan.sizes.items()}
@@ -87,10 +75,6 @@ class _Call:
                 if form is not None:
                     code.require_same(code.number(form.evaluate(self.sizes.__getitem__)), extent)  # type: ignore[arg-type]
         return taken
-
-    def _require_empty(self, dictionary: object) -> None:
-        size = self.code.call("PyDict_Size", I64, self.code.object(dictionary))
-        self.code.require(self.w.compare("eq", size, constant(I64, 0)))
 
     def _origin(self, origin: int | str | EarlierResult, taken: list[Taken], launches: list[LaunchCode]) -> Taken | WholeNumber:
         match origin:
@@ -103,13 +87,10 @@ class _Call:
 
     def _require_own_threads(self, launches: list[LaunchCode]) -> None:
         """A forked process begins its teams elsewhere."""
-        w = self.w
-        self.code.module.globals.append(f"@{FORKED} = external global i8")
-        fine = w.compare("eq", w.load(I8, LlvmValue(PTR, f"@{FORKED}")), constant(I8, 0))
-        alone = w.true()
+        w, alone = self.w, self.w.true()
         for launch in launches:
             alone = w.binary("and", alone, w.binary("xor", launch.in_threads, w.true()))
-        self.code.require(w.binary("or", fine, alone))
+        self.code.require(w.binary("or", self.code.is_unforked(), alone))
 
     # ---- the value ----
 
@@ -124,9 +105,7 @@ class _Call:
 
     def _made(self, value: Any) -> LlvmValue:
         if value is None:
-            none = self.code.object(None)
-            self.code.do("Py_IncRef", none)
-            return none
+            return self.code.new_reference(self.code.object(None))
         if isinstance(value, tuple):
             return results.tuple_of(self.code, [self._made(part) for part in value])
         return results.object_of(self.code, value)

@@ -153,8 +153,8 @@ class LaunchCode:
         return self.code.number(form.evaluate(self.facts.__getitem__))  # type: ignore[arg-type]
 
     def _count_of(self, name: str) -> WholeNumber:
-        array, _, what = name.rpartition(".")
-        if what != "numel" or array not in self.arrays:
+        array, _, property_ = name.rpartition(".")
+        if property_ != "numel" or array not in self.arrays:
             raise Unplannable(f"a launch by `{name}`")
         return self.code.product(list(self.arrays[array].extents))
 
@@ -217,7 +217,7 @@ class LaunchCode:
         for plan, room, count, unless in zip(self.results, self._rooms, self._counts, self._unless, strict=True):
             size = w.mul(count.value, constant(I64, numpy_dtype(plan.dtype.value).itemsize))
             if plan.copy_of is not None:
-                results.copy(code, room, self._packed(plan.copy_of).data(), size)
+                results.copy(code, room.data, self._packed(plan.copy_of).data(), size)
             elif plan.zeroed and plan.input is None:
                 results.clear(code, room, size, unless)
         slots = self._slots(w.select(self.in_threads, constant(I64, threads), constant(I64, 1)))

@@ -27,8 +27,9 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar, ShapeExpr, TensorType, TupleType, Type
+from runtime.element_types import NAMES
 from runtime.records import frozen
-from runtime.tensor import NAMES, numpy_dtype
+from runtime.tensor import numpy_dtype
 
 Kinds = tuple[Any, ...]
 
@@ -54,7 +55,7 @@ class BlocksFunction:
 
 def blocks_function(function: nodes.Function, type: FunctionType, globals: Container[str]) -> BlocksFunction | None:
     """The function as blocks, `type` as declared; None where it is something else. `globals`: names that mean something outside."""
-    dims = [dims_of(one.shape) if isinstance(one, TensorType) else None for one in type.parameters]
+    dims = [dims_of(parameter_type.shape) if isinstance(parameter_type, TensorType) else None for parameter_type in type.parameters]
     sizes: dict[str, tuple[int, int]] = {}
     for position, extents in enumerate(dims):
         for axis, extent in enumerate(extents or ()):
@@ -140,10 +141,10 @@ def plan_of(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launch
         origin = _result_of(value, launches)
     planned = [_planned(function, kinds, given, launches, number) for number in range(len(launches))]
     updated = {
-        place
+        input_
         for launch in planned
         for result in launch.kernel.lowered.plan.results
-        if result.input is not None and isinstance(place := launch.inputs[result.input], int)
+        if result.input is not None and isinstance(input_ := launch.inputs[result.input], int)
     }
     arguments = [_argument(function, kinds[position], position, position in updated) for position in range(len(kinds))]
     return CallPlan(launches[-1].threads, arguments, function.sizes, planned, origin, gives_nothing)
@@ -169,18 +170,18 @@ def _planned(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launc
 def _result_of(value: Any, launches: Sequence[CpuLaunch]) -> EarlierResult:
     """The launch that made this very value, and which of its results it is."""
     for number, launch in enumerate(launches):
-        made = launch.value if isinstance(launch.value, tuple) else (launch.value,)
+        values = launch.value if isinstance(launch.value, tuple) else (launch.value,)
         if all(result.group == 0 for result in launch.kernel.lowered.plan.results):
-            for result, each in enumerate(made):
+            for result, each in enumerate(values):
                 if each is value:
                     return EarlierResult(number, result)
     raise Unplannable("a value that isn't a block's")
 
 
-def _is_same(value: Any, made: Any) -> bool:
-    if isinstance(value, tuple) and isinstance(made, tuple) and len(value) == len(made):
-        return all(map(_is_same, value, made))
-    return value is made
+def _is_same(value: Any, result: Any) -> bool:
+    if isinstance(value, tuple) and isinstance(result, tuple) and len(value) == len(result):
+        return all(map(_is_same, value, result))
+    return value is result
 
 
 def _argument(function: BlocksFunction, kind: Any, position: int, updated: bool) -> Argument:

@@ -55,9 +55,9 @@ class HeldMemory:
     def give_back(self, only: str = "", but: Sequence[LlvmValue] = ()) -> None:
         """All of it, or what is given back by `only` this function, but not these."""
         w = self.code.w
-        kept = {address.text for address in but}
+        excluded = {address.text for address in but}
         for cell, function, text in self._cells:
-            if (not only or function == only) and text not in kept:
+            if (not only or function == only) and text not in excluded:
                 address = w.load(PTR, cell)
                 with w.when(w.compare("ne", address, NULL)):
                     self.code.do(function, address)
@@ -125,9 +125,9 @@ def clear(code: CallCode, room: Room, size: LlvmValue, unless: Sequence[WholeNum
         w.call_void("llvm.memset.p0.i64", room.data, constant(I8, 0), size, constant(vector("i1"), 0))
 
 
-def copy(code: CallCode, room: Room, source: LlvmValue, size: LlvmValue) -> None:
+def copy(code: CallCode, target: LlvmValue, source: LlvmValue, size: LlvmValue) -> None:
     code.module.declare("llvm.memcpy.p0.p0.i64", "void (ptr, ptr, i64, i1)")
-    code.w.call_void("llvm.memcpy.p0.p0.i64", room.data, source, size, constant(vector("i1"), 0))
+    code.w.call_void("llvm.memcpy.p0.p0.i64", target, source, size, constant(vector("i1"), 0))
 
 
 def number_of(code: CallCode, room: Room, dtype: DType) -> LlvmValue:
@@ -157,20 +157,20 @@ def object_of(code: CallCode, part: Part) -> LlvmValue:
 def tuple_of(code: CallCode, values: Sequence[LlvmValue]) -> LlvmValue:
     """A tuple, which takes its values; NULL with an error set where one of them is NULL."""
     w = code.w
-    made = code.call("PyTuple_New", PTR, constant(I64, len(values)))
-    failed = w.compare("eq", made, NULL)
+    tuple_ = code.call("PyTuple_New", PTR, constant(I64, len(values)))
+    failed = w.compare("eq", tuple_, NULL)
     for value in values:
         failed = w.binary("or", failed, w.compare("eq", value, NULL))
 
     def give_up() -> LlvmValue:
-        for value in [*values, made]:
+        for value in [*values, tuple_]:
             with w.when(w.compare("ne", value, NULL)):
                 code.do("Py_DecRef", value)
         return NULL
 
     def fill() -> LlvmValue:
         for number, value in enumerate(values):
-            code.call("PyTuple_SetItem", I32, made, constant(I64, number), value)
-        return made
+            code.call("PyTuple_SetItem", I32, tuple_, constant(I64, number), value)
+        return tuple_
 
     return code.either(failed, give_up, fill)

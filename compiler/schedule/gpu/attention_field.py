@@ -65,10 +65,10 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
         return None
     if not isinstance(scores, Contract) or second.k != (rule.axis,) or len(first.k) != 1 or len(rule.maximum.over) != 1:
         return None
-    found = next((sides for axis in _rows(field, facts, first, rule) if (sides := _sides(first, second, axis, rule)) is not None), None)
-    if found is None:
+    sides_ = next((sides for axis in _rows(field, facts, first, rule) if (sides := _sides(first, second, axis, rule)) is not None), None)
+    if sides_ is None:
         return None
-    query, key, value = found
+    query, key, value = sides_
     dtype = query.mem.dtype
     if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype}:
         return None
@@ -107,8 +107,8 @@ def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:
 
 def _rows(field: HirFunction, facts: Facts, product: ProductSum, rule: Online) -> list[str]:
     """Axes that may be the rows of a tile, the longest first; the others are walked block by block."""
-    found = [axis for axis in (*product.m, *product.n) if axis != rule.axis]
-    return sorted(found, key=lambda axis: -facts.about(field.axes[axis]))
+    rows = [axis for axis in (*product.m, *product.n) if axis != rule.axis]
+    return sorted(rows, key=lambda axis: -facts.about(field.axes[axis]))
 
 
 def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tuple[BoxedOperand, BoxedOperand, BoxedOperand] | None:
@@ -133,7 +133,7 @@ def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tu
 
 def ends(side: BoxedOperand, axis: str, field: HirFunction) -> bool:
     """Whether memory ends where the axis does, so that boxes have zeros beyond."""
-    (dim,) = [place for place, form in enumerate(side.load.index) if axis in form.names]
+    (dim,) = [position for position, form in enumerate(side.load.index) if axis in form.names]
     return side.load.index[dim] == Affine.of(axis) and side.mem.dims[dim] == field.axes[axis]
 
 

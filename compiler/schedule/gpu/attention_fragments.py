@@ -62,10 +62,10 @@ class AttentionOnWarps(AttentionWeights):
         for count in counts:
             heads = b.mul(heads, count)
         parts = b.const(attention.parts, "index")
-        with self.blocks(b.mul(b.mul(heads, tiles), parts), region, axes) as (inner, place):
+        with self.blocks(b.mul(b.mul(heads, tiles), parts), region, axes) as (inner, block):
             body = inner.builder
-            part = small(body, "rem", place, parts)
-            head, tile = placed(attention.visible, body, small(body, "div", place, parts), heads, tiles)
+            part = small(body, "rem", block, parts)
+            head, tile = placed(attention.visible, body, small(body, "div", block, parts), heads, tiles)
             numbers = [Affine.of(digit.name) for digit in small_digits(body, head, counts)[1:]]
             for axis, number in zip(self.batch, numbers, strict=True):
                 inner.forms[axis] = inner.starts[axis] = number * self.heads_of(axis)
@@ -159,7 +159,7 @@ class AttentionOnWarps(AttentionWeights):
         self.placed_row(self.row_of_lane, inner)
         sums = [op for op in rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
-        fragments = [value for place in queries.left(b, self.row, self.lane) for value in queries.read(b, Affine(), place)]
+        fragments = [value for position in queries.left(b, self.row, self.lane) for value in queries.read(b, Affine(), position)]
         first = b.named(self.team * self.terms)
         self.key_places, self.value_places = keys.right(b, first, self.lane), values.across(b, first, self.lane)
         feature = self.out.axis("feature", attention.width // 8)
@@ -192,24 +192,24 @@ class AttentionOnWarps(AttentionWeights):
         if attention.across > 1:
             totals, output, first = joined_by_warps(self, attention, region.builder, self.row_of_lane, self.team, totals, output)
 
-        def results(place: TileRegion, totals: Sequence[Value], output: Value) -> None:
+        def results(rows: TileRegion, totals: Sequence[Value], output: Value) -> None:
             column = attention.value.axis
             pair, feature = self.features
-            place.forms[column] = first + self.across + Affine.of(feature) * 8 + Affine.of(pair)
+            rows.forms[column] = first + self.across + Affine.of(feature) * 8 + Affine.of(pair)
             if self.field.axes[column].value != attention.width:
-                place.masks[column] = self.field.axes[column]
+                rows.masks[column] = self.field.axes[column]
             for op, total in zip(sums, totals[1:], strict=True):
-                place.made[op.results[0]] = total
+                rows.made[op.results[0]] = total
             if attention.strict:
-                output = repaired(self, place, walk, totals[0], output)
-            place.made[attention.weighted.results[0]] = output
-            self.produce(group, place, {})
+                output = repaired(self, rows, walk, totals[0], output)
+            rows.made[attention.weighted.results[0]] = output
+            self.produce(group, rows, {})
 
         if attention.parts == 1:
             results(region, totals, output)
         else:
-            with joined_by_blocks(self, attention, region, self.row_of_lane, part, totals, output, first) as (last, found, joined):
-                results(last, found, joined)
+            with joined_by_blocks(self, attention, region, self.row_of_lane, part, totals, output, first) as (last, partials, joined):
+                results(last, partials, joined)
 
     def start(self, walk: Walk, turn: Value) -> Affine:
         return super().start(walk, turn) + self.team * self.terms
@@ -236,9 +236,9 @@ class AttentionOnWarps(AttentionWeights):
         (_, keys, _), (_, values, _) = self.rings
         scores = b.const(0.0, self.scores)
         for part in range(attention.depth // STEP):
-            place = self.key_places[part]
-            found = [value for below in range(0, self.terms, 16) for value in keys.read(b, stage, place, below)]
-            scores = self.multiplied(b, scores, queries[4 * part : 4 * part + 4], found, self.terms)
+            position = self.key_places[part]
+            operands = [value for below in range(0, self.terms, 16) for value in keys.read(b, stage, position, below)]
+            scores = self.multiplied(b, scores, queries[4 * part : 4 * part + 4], operands, self.terms)
         growth, grown, *after, weights = self.softened(turn, scores, before, sums)
         with b.branch(grown, [output.type]) as (yes, no, rescaled):
             yes.yield_(yes.mul(output, growth))
@@ -249,13 +249,13 @@ class AttentionOnWarps(AttentionWeights):
         for part in range(self.terms // STEP):
             places = [(2 * part, 0), (2 * part, 1), (2 * part + 1, 0), (2 * part + 1, 1)]
             words = [taken(b, packed, {eight: column, self.half: row, self.rows[1]: 0}) for column, row in places]
-            found = [value for place in self.value_places for value in values.read(b, stage, place, STEP * part, True)]
-            output = self.multiplied(b, output, words, found, attention.width)
+            operands = [value for position in self.value_places for value in values.read(b, stage, position, STEP * part, True)]
+            output = self.multiplied(b, output, words, operands, attention.width)
         return [*after, output]
 
     def multiplied(self, b: Builder, sums: Value, left: Sequence[Value], right: Sequence[Value], columns: int) -> Value:
-        made = WarpMma(accumulator=sums, values=(*left, *right), shape=(WARP_ROWS, columns, STEP), dtype=self.attention.dtype)
-        return b.emit(made).result
+        product = WarpMma(accumulator=sums, values=(*left, *right), shape=(WARP_ROWS, columns, STEP), dtype=self.attention.dtype)
+        return b.emit(product).result
 
     # ---- copies ----
 
@@ -266,9 +266,9 @@ class AttentionOnWarps(AttentionWeights):
         b, side = region.builder, self.attention.query
 
         def source(line: Affine, along: Affine) -> Place:
-            place = region.inside(b, (side.axis, *self.batch))
-            self.placed_row(line, place)
-            return self.element(side, place, self.attention.inner, along)
+            inside = region.inside(b, (side.axis, *self.batch))
+            self.placed_row(line, inside)
+            return self.element(side, inside, self.attention.inner, along)
 
         tile.filled(b, Affine(), tile.shared_out(thread, self.attention.threads, b), source)
         b.emit(AsyncCommit())
@@ -282,32 +282,32 @@ class AttentionOnWarps(AttentionWeights):
                 axis = attention.inner if side is attention.key else side.axis
 
                 def source(line: Affine, along: Affine, side: BoxedOperand = side, axis: str = axis) -> Place:
-                    place = self.tile_of_block.inside(coming, ())
-                    place.forms[attention.along] = start + line
+                    inside = self.tile_of_block.inside(coming, ())
+                    inside.forms[attention.along] = start + line
                     if not divides(attention.terms, self.field.axes[attention.along]):
-                        place.masks[attention.along] = self.field.axes[attention.along]
-                    return self.element(side, place, axis, along)
+                        inside.masks[attention.along] = self.field.axes[attention.along]
+                    return self.element(side, inside, axis, along)
 
                 tile.filled(coming, stage, pieces, source)
         b.emit(AsyncCommit())
 
-    def element(self, side: BoxedOperand, place: TileRegion, axis: str, along: Affine) -> Place:
+    def element(self, side: BoxedOperand, region: TileRegion, axis: str, along: Affine) -> Place:
         """Where an element of a row lies, and whether there is one."""
-        place.forms[axis] = along
+        region.forms[axis] = along
         if self.field.axes[axis].value != (self.attention.depth if axis == self.attention.inner else self.attention.width):
-            place.masks[axis] = self.field.axes[axis]
-        mem = place.find(side.load.mem)
+            region.masks[axis] = self.field.axes[axis]
+        mem = region.find(side.load.mem)
         assert mem is not None
-        where = self.mask(place, [name for form in side.load.index for name in form.names], None)
-        return mem, tuple(self.form(form, place) for form in side.load.index), where
+        where = self.mask(region, [name for form in side.load.index for name in form.names], None)
+        return mem, tuple(self.form(form, region) for form in side.load.index), where
 
     def turn_queries(self, b: Builder, tile: SharedTile, thread: Affine, sign: Value) -> None:
         """The block's queries times a sign."""
         attention = self.attention
         with b.loop("element", thread, attention.rows * attention.depth, step=attention.threads) as (body, loop):
-            place = Affine.of(loop.variable.name)
-            line = place.floordiv(attention.depth)
-            at = (Affine(), Affine.of(tile.place(line, place - line * attention.depth, body).name))
+            number = Affine.of(loop.variable.name)
+            line = number.floordiv(attention.depth)
+            at = (Affine(), Affine.of(tile.place(line, number - line * attention.depth, body).name))
             value = body.cast(body.load(tile.memory, at), "f32")
             body.store(tile.memory, body.cast(body.mul(value, sign), attention.dtype), at)
         b.emit(SyncThreads())

@@ -23,8 +23,8 @@ class AttentionGroup:
         self.row = self.number * ROWS
         self.warp = warp % 4
         self.column = (self.lane % 4) * 2
-        place = Affine.of(thread.name)
-        self.leader = b.op("eq", b.index(place % WARPGROUP), b.index(0))
+        number = Affine.of(thread.name)
+        self.leader = b.op("eq", b.index(number % WARPGROUP), b.index(0))
 
     def _is(self, b: Builder, number: int) -> Value:
         return b.op("eq", b.index(self.number), b.index(number))

@@ -38,9 +38,9 @@ def joined_by_warps(
     first = b.named(team * each)
     sum: list[Value] = []
     for other in range(attention.across):
-        place = Affine.of(other)
-        there = [b.load(few, [place, Affine.of(number), row]) for number in range(len(totals))]
-        there.append(b.load(sums, [place, row, first + placing.across + Affine.of(own) * 8 + Affine.of(pair)]))
+        warp = Affine.of(other)
+        there = [b.load(few, [warp, Affine.of(number), row]) for number in range(len(totals))]
+        there.append(b.load(sums, [warp, row, first + placing.across + Affine.of(own) * 8 + Affine.of(pair)]))
         sum = joined(placing, b, sum, there) if sum else there
     placing.features = (pair, own)
     return sum[:-1], sum[-1], first
@@ -50,8 +50,9 @@ def joined(placing: AttentionWeights, b: Builder, left: Sequence[Value], right: 
     """Two parts as one: maximum, sums of weights, sums of values."""
     most = b.op("max", left[0], right[0])
     base = placing.based(b, most)
-    bases = [b.mul(one[0], placing.factor) if placing.attention.rule.start == -inf else placing.based(b, one[0]) for one in (left, right)]
-    grown = [b.op("exp2", b.sub(one, base), flags=("afn", "ftz")) for one in bases]
+    scaled = placing.attention.rule.start == -inf
+    bases = [b.mul(side[0], placing.factor) if scaled else placing.based(b, side[0]) for side in (left, right)]
+    grown = [b.op("exp2", b.sub(side, base), flags=("afn", "ftz")) for side in bases]
     flags = ("reassoc", "contract")
     return [most, *(b.add(b.mul(a, grown[0]), b.mul(c, grown[1]), flags=flags) for a, c in zip(left[1:], right[1:], strict=True))]
 
@@ -80,15 +81,15 @@ def joined_by_blocks(
 
     at, others = there(Affine.of(part.number.name))
     b.store(sums, output, at)
-    for value, place in zip(totals, others, strict=True):
-        b.store(few, value, place)
+    for value, index in zip(totals, others, strict=True):
+        b.store(few, value, index)
     with comes_last(placing, part, region) as last:
         deep = last.builder
         nothing = placing.tile_of_rows("f32")
         start = [deep.const(float("-inf"), nothing), *(deep.const(0.0, nothing) for _ in totals[1:]), deep.const(0.0, output.type)]
         with deep.loop("part", 0, part.count.name, carried=start, unroll=TOGETHER) as (body, loop):
             at, others = there(Affine.of(loop.variable.name))
-            read = [body.load(few, place) for place in others]
+            read = [body.load(few, index) for index in others]
             body.yield_(*joined(placing, body, loop.carried, [*read, body.load(sums, at)]))
-        *found, result = loop.results
-        yield last.inside(deep, region.axes), found, result
+        *sums_, result = loop.results
+        yield last.inside(deep, region.axes), sums_, result

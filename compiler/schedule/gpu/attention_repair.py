@@ -18,8 +18,8 @@ def repaired(placing: "AttentionWeights", region: TileRegion, walk: "Walk", maxi
     """The sums, or where they are NaN those of the keys that are there and that no guard hides."""
     b, attention = region.builder, placing.attention
     wrong = b.emit(IsNan(value=output)).result
-    (found,) = b.reduce("or", wrong, over=(*placing.features, *placing.rows))
-    with b.branch(b.emit(Vote(operation="any", predicate=found)).result, [output.type]) as (again, fine, chosen):
+    (any_wrong,) = b.reduce("or", wrong, over=(*placing.features, *placing.rows))
+    with b.branch(b.emit(Vote(operation="any", predicate=any_wrong)).result, [output.type]) as (again, fine, chosen):
         first = again.index((Affine.of(walk.last.name) - walk.turns.name) * attention.terms)
         end = again.op("min", again.index(Affine.of(walk.last.name) * attention.terms), again.index(placing.field.axes[attention.along]))
         base = placing.based(again, maximum)
@@ -28,7 +28,7 @@ def repaired(placing: "AttentionWeights", region: TileRegion, walk: "Walk", maxi
             key.forms[attention.along] = Affine.of(loop.variable.name)
             key.made[attention.scores.results[0]] = _score(placing, key)
             placing.bases[key] = placing.value(attention.exponent.core, key), base
-            weight, value = (placing.value(one, key) for one in (attention.weight, attention.value.load.results[0]))
+            weight, value = (placing.value(factor, key) for factor in (attention.weight, attention.value.load.results[0]))
             product = body.mul(body.cast(weight, "f32"), body.cast(value, "f32"))
             for guard in attention.exponent.guards:
                 product = body.select(placing.value(guard, key), product, body.const(0.0, "f32"))

@@ -32,15 +32,15 @@ def is_boxed(field: HirFunction, attention: WarpgroupAttention, store: Store) ->
         return False
     places = []
     for axis, tile in ((attention.query.axis, attention.rows), (attention.value.axis, wide_of(mem))):
-        found = [place for place, form in enumerate(store.index) if axis in form.names]
-        if len(found) != 1:
+        positions = [position for position, form in enumerate(store.index) if axis in form.names]
+        if len(positions) != 1:
             return False
-        form, extent = store.index[found[0]], field.axes[axis]
+        form, extent = store.index[positions[0]], field.axes[axis]
         if form.coefficient(axis) != 1 or axis in form.without(axis).names:
             return False
-        if not divides(tile, extent) and (form != Affine.of(axis) or mem.dims[found[0]] != extent):
+        if not divides(tile, extent) and (form != Affine.of(axis) or mem.dims[positions[0]] != extent):
             return False
-        places.append(found[0])
+        places.append(positions[0])
     return places[1] == mem.rank - 1 and attention.width <= attention.depth
 
 
@@ -64,13 +64,13 @@ def stored(
     assert target is not None
     rows, columns = attention.query.axis, attention.value.axis
     box = tuple(ROWS if rows in form.names else wide if columns in form.names else 1 for form in store.index)
-    with b.when(group.leader) as one:
-        place = region.inside(one, ())
-        place.forms[rows] = region.starts[rows] + group.row
+    with b.when(group.leader) as leading:
+        inside = region.inside(leading, ())
+        inside.forms[rows] = region.starts[rows] + group.row
         for part in range(-(-attention.width // wide)):
-            place.forms[columns] = Affine.of(part * wide)
+            inside.forms[columns] = Affine.of(part * wide)
             at = (Affine.of(part), group.row, Affine())
-            there = tuple(placing.form(form, place) for form in store.index)
-            one.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
-        one.emit(BulkCommit())
-        one.emit(BulkWait(count=0, read=True))
+            there = tuple(placing.form(form, inside) for form in store.index)
+            leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
+        leading.emit(BulkCommit())
+        leading.emit(BulkWait(count=0, read=True))

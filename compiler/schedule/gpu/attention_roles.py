@@ -69,9 +69,9 @@ class AttentionDistributing(AttentionWeights):
         heads = counts[0] if counts else b.const(1, "index")
         for count in counts[1:]:
             heads = b.mul(heads, count)
-        with self.blocks(b.mul(heads, tiles), region, axes) as (inner, place):
+        with self.blocks(b.mul(heads, tiles), region, axes) as (inner, block):
             body = inner.builder
-            head, tile = placed(attention.visible, body, place, heads, tiles)
+            head, tile = placed(attention.visible, body, block, heads, tiles)
             for axis, digit in zip(self.batch, small_digits(body, head, counts)[1:], strict=True):
                 inner.forms[axis] = inner.starts[axis] = Affine.of(digit.name)
             inner.starts[attention.query.axis] = Affine.of(tile.name) * attention.rows
@@ -92,8 +92,8 @@ class AttentionDistributing(AttentionWeights):
         copies, multiplies = REGISTERS[attention.groups]
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
-            with copying.when(first) as one:
-                self.copied(one, region, memory, walk)
+            with copying.when(first) as leading:
+                self.copied(leading, region, memory, walk)
             multiplying.emit(SetMaxRegisters(direction="inc", registers=multiplies))
             self.multiplied(multiplying, region, memory, walk, thread, group)
 
@@ -195,9 +195,9 @@ class AttentionDistributing(AttentionWeights):
             stage = memory.place(body, first.variable)
             memory.keys.await_full(body, *stage)
             body.emit(WarpgroupFence())
-            (found,) = self.waited(body, [self.scored(body, memory, stage[0])], 0)
+            (scores,) = self.waited(body, [self.scored(body, memory, stage[0])], 0)
             self.given_back(body, memory.keys, stage[0])
-            _, _, *after, weights = self.softened(turn, found, first.carried[:-1], sums)
+            _, _, *after, weights = self.softened(turn, scores, first.carried[:-1], sums)
             memory.values.await_full(body, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
@@ -229,8 +229,8 @@ class AttentionDistributing(AttentionWeights):
         """The warpgroup's queries times a sign."""
         wide, depth = wide_of(self.attention.query.mem), self.attention.depth
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
-            place = Affine.of(loop.variable.name) * WARPGROUP + self.group.warp * 32 + self.lane
-            row, column = place.floordiv(depth), place % depth
+            number = Affine.of(loop.variable.name) * WARPGROUP + self.group.warp * 32 + self.lane
+            row, column = number.floordiv(depth), number % depth
             at = (column.floordiv(wide), self.group.row + row, column % wide)
             value = body.cast(body.load(memory.query, at), "f32")
             body.store(memory.query, body.cast(body.mul(value, sign), self.attention.dtype), at)
@@ -259,9 +259,9 @@ class AttentionDistributing(AttentionWeights):
         asked = self.scored(b, memory, keys[0])
         total = self.weighted(b, memory, values, weights, total)
         self.group.pass_turn(b)
-        (found,) = self.waited(b, [asked], 1)
+        (scores,) = self.waited(b, [asked], 1)
         self.given_back(b, memory.keys, keys[0])
-        growth, grown, *after, weights = self.softened(turn, found, before, sums)
+        growth, grown, *after, weights = self.softened(turn, scores, before, sums)
         # a loop, above which ptxas takes no wait for products: it would be before the exponentials
         memory.values.await_full(b, *keys)
         # the words that products under way read can't be written: those of the next come after

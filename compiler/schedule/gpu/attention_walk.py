@@ -36,10 +36,10 @@ def placed(visible: Visible, b: Builder, number: Value, heads: Value, tiles: Val
     several = b.mul(tiles, b.const(HEADS, "index"))
     first = b.mul(small(b, "div", number, several), b.const(HEADS, "index"))
     within = small(b, "rem", number, several)
-    here = b.op("min", b.sub(heads, first), b.const(HEADS, "index"))
-    tile = small(b, "div", within, here)
+    heads_here = b.op("min", b.sub(heads, first), b.const(HEADS, "index"))
+    tile = small(b, "div", within, heads_here)
     grows = any(across > 0 for across in above) or any(across > 0 for across in below)
-    return b.add(first, small(b, "rem", within, here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
+    return b.add(first, small(b, "rem", within, heads_here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
 
 
 def walk_of(placing: Distributing, attention: AttentionField, region: TileRegion) -> Walk:
@@ -48,7 +48,7 @@ def walk_of(placing: Distributing, attention: AttentionField, region: TileRegion
     visible, extent = attention.visible, placing.field.axes[attention.along]
     first = region.starts[attention.query.axis]
     last = first + (attention.rows - 1)
-    one, none = b.const(1, "index"), b.const(0, "index")
+    unit, none = b.const(1, "index"), b.const(0, "index")
     high, below = b.index(extent.ceildiv(terms)), b.index(extent.floordiv(terms))
     low = above = none
     some = 1
@@ -66,7 +66,7 @@ def walk_of(placing: Distributing, attention: AttentionField, region: TileRegion
     turns = b.op("max", b.sub(high, low), none)
     if not visible.exact:
         return Walk(high, turns, turns, turns)
-    opens = one if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), one)
+    opens = unit if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), unit)
     closes = turns if not visible.lower else b.op("max", b.op("min", b.sub(high, above), turns), opens)
     return Walk(high, turns, opens, closes)
 

@@ -67,15 +67,15 @@ class AttentionWeights(Distributing):
 
     def stretches(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, bool]]:
         """Turns behind the first: begin, end, and whether nothing is hidden in them."""
-        one = b.const(1, "index")
+        unit = b.const(1, "index")
         if not self.attention.visible.exact:
-            return [(one, walk.turns, False)]
-        found = [(walk.open, walk.closed, True)]
-        if walk.open is not one:
-            found.insert(0, (one, walk.open, False))
+            return [(unit, walk.turns, False)]
+        parts = [(walk.open, walk.closed, True)]
+        if walk.open is not unit:
+            parts.insert(0, (unit, walk.open, False))
         if walk.closed is not walk.turns:
-            found.append((walk.closed, walk.turns, False))
-        return found
+            parts.append((walk.closed, walk.turns, False))
+        return parts
 
     def turned(self, region: TileRegion, b: Builder, walk: Walk, number: Value, whole: bool) -> TileRegion:
         """The scores of this turn: their places, and which exist."""
@@ -176,8 +176,8 @@ class AttentionWeights(Distributing):
         """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries, which
         `turn_queries` multiplies by it."""
         exponent = self.attention.exponent
-        constant, one, nothing = (b.const(number, "f32") for number in (exponent.constant, 1.0, 0.0))
-        factor = one
+        constant, unit, nothing = (b.const(number, "f32") for number in (exponent.constant, 1.0, 0.0))
+        factor = unit
         for value in exponent.factors:
             factor = b.mul(factor, self.value(value, region))
         for value in exponent.divisors:
@@ -185,9 +185,9 @@ class AttentionWeights(Distributing):
         if not exponent.signed:
             return b.mul(factor, constant)
         sign = sign_of(b, factor)
-        with b.when(b.op("ne", sign, one)) as body:
+        with b.when(b.op("ne", sign, unit)) as body:
             turn_queries(body, sign)
-        return b.mul(b.select(b.op("eq", factor, nothing), one, b.op("abs", factor)), constant)
+        return b.mul(b.select(b.op("eq", factor, nothing), unit, b.op("abs", factor)), constant)
 
 
 def over_lanes(b: Builder, operator: str, value: Value) -> Value:

@@ -95,8 +95,8 @@ class Barriers:
 
     def touches(self, op: Instruction, who: Who, spread: Spread | None = None) -> Iterator[Touch]:
         """What the instruction, and all inside it, touches; not the memories of its own."""
-        inside = {id(one) for one in op.walk()}
-        own = {one.result for one in op.walk() if isinstance(one, Alloc)} if who is Who.SPREAD else set()
+        inside = {id(inner) for inner in op.walk()}
+        own = {inner.result for inner in op.walk() if isinstance(inner, Alloc)} if who is Who.SPREAD else set()
         own |= set(spread.private) if spread is not None else set()
         for access in self.facts.nest.accesses:
             if id(access.op) in inside and access.mem not in own:
@@ -158,5 +158,5 @@ def slots_changed(op: Instruction) -> list[Value]:
 def _may_be_one(first: Value | Instruction, second: Value | Instruction) -> bool:
     if first is second:
         return True
-    memories = [one.type for one in (first, second) if isinstance(one, Value) and isinstance(one.type, Mem)]
+    memories = [memory.type for memory in (first, second) if isinstance(memory, Value) and isinstance(memory.type, Mem)]
     return len(memories) == 2 and not all(mem.noalias for mem in memories)

@@ -41,11 +41,11 @@ def best_so_far(placing: BlockTiles, target: Reduce, before: list[Value], region
     return [b.select(better, value, best), b.select(better, now, turn)]
 
 
-def indexed(placing: BlockTiles, target: Reduce, found: list[Value], region: TileRegion) -> list[Value]:
+def indexed(placing: BlockTiles, target: Reduce, pair: list[Value], region: TileRegion) -> list[Value]:
     """The best values with their indices."""
     b, index = region.builder, _index(target)
     assert index is not None
-    best, turn = found
+    best, turn = pair
     (axis,) = target.over
     plan = placing.table[axis]
     placed = region.inside(b, ())

@@ -36,7 +36,7 @@ class Joining:
     def before(self, axis: str, value: Value, extent: int) -> tuple[Value, Value]:
         """What stands before each register along an axis, and the total."""
         before = self._scanned(axis, value, exclusive=True)
-        last = [self.b.emit(Take(value=one, axis=axis, at=extent - 1)).result for one in (before, value)]
+        last = [self.b.emit(Take(value=source, axis=axis, at=extent - 1)).result for source in (before, value)]
         return before, self(*last)
 
     def _scanned(self, axis: str, value: Value, exclusive: bool) -> Value:
@@ -72,9 +72,9 @@ class Joining:
         b = self.b
         b.store(memory, value, [warp.name, *inside], where)
         b.emit(SyncThreads())
-        found, passed = nothing, b.load(memory, [0, *inside])
+        total, passed = nothing, b.load(memory, [0, *inside])
         for number in range(1, count):
-            found = b.select(b.op("eq", warp, b.const(number, "index")), passed, found)
+            total = b.select(b.op("eq", warp, b.const(number, "index")), passed, total)
             passed = self(passed, b.load(memory, [number, *inside]))
         b.emit(SyncThreads())
-        return found, passed
+        return total, passed

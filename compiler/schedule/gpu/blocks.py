@@ -58,7 +58,7 @@ class _Scheduling:
     words: list[str] = Factory(list)
 
     def run(self) -> Launches:
-        alone = {op: found for op in self.nest.body.body if isinstance(op, For) and (found := self.on_grid(op)) is not None}
+        alone = {op: spread for op in self.nest.body.body if isinstance(op, For) and (spread := self.on_grid(op)) is not None}
         around = self.groups(alone)
         if self.mixes_slots(around, alone):
             alone = {}
@@ -69,7 +69,7 @@ class _Scheduling:
         for number, group in enumerate(around.groups):
             if group.sort is not None:
                 nest = self.filling(around, number, alone)
-                fill = [one for one in (stages.pop(),) if isinstance(one, Launch | Either)] if nest is not None else []
+                fill = [stage for stage in (stages.pop(),) if isinstance(stage, Launch | Either)] if nest is not None else []
                 stages.append(sort_stage(around, group, number, self.known, nest, fill))
                 if nest is not None:
                     self.words.append("what is sorted is computed where it is read first")
@@ -98,9 +98,9 @@ class _Scheduling:
         """The loops at the top that blocks or threads of a grid share; None where there are none."""
         if not self.is_reduction(op):
             return leading_of(op, self.facts)
-        found = spread_of(op, self.facts)
-        cells = [cell for fold in found.folds for cell in fold.cells] if found is not None else []
-        return None if any(isinstance(cell.type, Slot) for cell in cells) else found
+        spread = spread_of(op, self.facts)
+        cells = [cell for fold in spread.folds for cell in fold.cells] if spread is not None else []
+        return None if any(isinstance(cell.type, Slot) for cell in cells) else spread
 
     def is_reduction(self, op: For) -> bool:
         return self.facts.loops[op].kind is LoopKind.REDUCTION
@@ -116,10 +116,10 @@ class _Scheduling:
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:
         """Whether a variable of the top level lives in two launches."""
-        made = [op.result for op in self.nest.body.body if isinstance(op, MakeSlot)]
+        slots = [op.result for op in self.nest.body.body if isinstance(op, MakeSlot)]
         return any(
             slot not in privately_in(group, alone, self.facts) and not group.defines(slot) and group.uses(slot)
-            for slot in made
+            for slot in slots
             for group in around.groups
         )
 
@@ -176,12 +176,12 @@ class _Scheduling:
         work = self.cooperation(start, Region(), {})
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
-        place = b.index(start.place, "place")
-        inside = b.op("lt", place, b.product(counts)) if tiles is None else tiles.inside(work, counts, b)
+        number = b.index(start.place, "place")
+        inside = b.op("lt", number, b.product(counts)) if tiles is None else tiles.inside(work, counts, b)
         with b.when(inside) as inner:
             start.take(group, inner)
             if tiles is None:
-                work.digits(nest, place, counts, inner)
+                work.digits(nest, number, counts, inner)
             for value in self.own(nest):
                 if isinstance(value.type, Slot):
                     start.values[value] = inner.slot(inner.const(0, value.type.dtype), value.name)
@@ -228,12 +228,12 @@ class _Scheduling:
             cell: value for fold in nest.folds for cell, value in zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True)
         }
         carried = [started.get(cell, start.values[old]) for cell, old in zip(parameters, nest.outer.carried, strict=True)]
-        with work.walk(nest, start.number, blocks, carried, b) as (inner, made):
+        with work.walk(nest, start.number, blocks, carried, b) as (inner, outer):
             for loop in nest.loops:
-                start.values.update(zip(loop.body.parameters[1:], made.carried, strict=True))
+                start.values.update(zip(loop.body.parameters[1:], outer.carried, strict=True))
             work.all([*nest.between, *nest.inner.body.body], inner)
         with b.when(work.first) as inner:
-            for cell, value in zip(parameters, made.results, strict=True):
+            for cell, value in zip(parameters, outer.results, strict=True):
                 if cell in started:
                     inner.store(start.workspaces[around.others[cell]], value, [start.number.name])
         return start.finish((Affine.of(blocks.name),), 1, work.dynamic)
@@ -247,8 +247,8 @@ class _Scheduling:
         work = self.cooperation(start, Region(), {})
         start.values.update((cell, start.values[old]) for cell, old in zip(nest.outer.body.parameters[1:], nest.outer.carried, strict=True))
         stride = b.mul(blocks, b.const(start.threads, "index"))
-        found = work.share(nest, b.index(start.place, "place"), stride, b)
-        for fold, values in zip(nest.folds, found, strict=True):
+        totals = work.share(nest, b.index(start.place, "place"), stride, b)
+        for fold, values in zip(nest.folds, totals, strict=True):
             through = slots(b, start.threads, fold.dtypes, work.lanes)
             total = block_reduced(b, fold.monoid, values, work.thread, start.threads, through, work.lanes)
             with b.when(work.first) as inner:
@@ -269,11 +269,11 @@ class _Scheduling:
             start.values[cell] = start.values[result] = start.values[old]
         for fold in nest.folds:
             nothing = identities(b, fold.monoid, fold.dtypes)
-            with b.loop("part", work.thread.name, blocks.name, start.threads, nothing) as (inner, made):
-                read = [inner.load(start.workspaces[around.others[cell]], [made.variable.name]) for cell in fold.cells]
-                inner.yield_(*combined(inner, fold.monoid, made.carried, read))
+            with b.loop("part", work.thread.name, blocks.name, start.threads, nothing) as (inner, outer):
+                read = [inner.load(start.workspaces[around.others[cell]], [outer.variable.name]) for cell in fold.cells]
+                inner.yield_(*combined(inner, fold.monoid, outer.carried, read))
             through = slots(b, start.threads, fold.dtypes, work.lanes)
-            total = block_reduced(b, fold.monoid, made.results, work.thread, start.threads, through, work.lanes)
+            total = block_reduced(b, fold.monoid, outer.results, work.thread, start.threads, through, work.lanes)
             work.after(fold, nest, combined(b, fold.monoid, [start.values[cell] for cell in fold.cells], total), b)
         work.all(rest, b)
         start.give(group, b, work.first)
@@ -349,7 +349,7 @@ class Tiles:
     def inside(self, work: Cooperation, counts: Sequence[Value], b: Builder) -> Value:
         """Binds the loops' variables; whether they are inside the loops."""
         thread, block = work.thread, work.start.number
-        found: Value | None = None
+        all_inside: Value | None = None
         for loop, count, width in reversed([*zip(self.nest.loops, counts, self.widths, strict=True)]):
             along = b.const(width, "index")
             number, thread = b.op("rem", thread, along), b.op("div", thread, along)
@@ -359,12 +359,12 @@ class Tiles:
                 block, tile = b.op("div", block, wide), b.op("rem", block, wide)
             else:
                 tile = block
-            place = b.add(b.mul(tile, along), number)
-            work.variable(loop, place, b)
-            here = b.op("lt", place, count)
-            found = b.both(found, here)
-        assert found is not None
-        return found
+            position = b.add(b.mul(tile, along), number)
+            work.variable(loop, position, b)
+            inside = b.op("lt", position, count)
+            all_inside = b.both(all_inside, inside)
+        assert all_inside is not None
+        return all_inside
 
 
 def privately_in(group: Group, alone: Mapping[For, Spread], facts: NestFacts) -> set[Value]:

@@ -14,31 +14,31 @@ LEAST = 6000.0
 """Nanoseconds below which a product is as long as its launch takes, however it is cut."""
 
 
-def candidates(ways: Sequence[Estimated]) -> tuple[Estimated, ...]:
+def candidates(ranked: Sequence[Estimated]) -> tuple[Estimated, ...]:
     """Of ways, the earliest to end first, that first one and those near it, the most different first; one alone stands clear."""
-    if ways[0].nanoseconds < LEAST:
-        return (ways[0],)
-    near = [way for way in ways if way.nanoseconds <= NEAR * ways[0].nanoseconds]
+    if ranked[0].nanoseconds < LEAST:
+        return (ranked[0],)
+    near = [candidate for candidate in ranked if candidate.nanoseconds <= NEAR * ranked[0].nanoseconds]
     return tuple(_different(near))[:MOST]
 
 
-def left_open(ways: Sequence[Estimated]) -> Iterator[str]:
+def left_open(ranked: Sequence[Estimated]) -> Iterator[str]:
     """How much the model leaves open, in words; nothing where the way was given."""
-    others = len(candidates(ways)) - 1 if ways else 0
+    others = len(candidates(ranked)) - 1 if ranked else 0
     if others > 0:
         several = "1 other way is" if others == 1 else f"{others} other ways are"
         yield f"{several} estimated to be as fast within {NEAR - 1:.0%}: the first call with its sizes tries such ways, without `--no-tune`"
 
 
-def _different(ways: Sequence[Estimated]) -> Iterator[Estimated]:
+def _different(ranked: Sequence[Estimated]) -> Iterator[Estimated]:
     """First one of each shape, then those whose warpgroups share it in another way."""
     seen: set[Tiling] = set()
     alike = []
-    for way in ways:
-        shape = evolve(way.tiling, groups=1, blocks=1, stages=0)
+    for candidate in ranked:
+        shape = evolve(candidate.tiling, groups=1, blocks=1, stages=0)
         if shape in seen:
-            alike.append(way)
+            alike.append(candidate)
         else:
             seen.add(shape)
-            yield way
+            yield candidate
     yield from alike

@@ -48,15 +48,15 @@ def _nest(field: HirFunction, checks: Sequence[Check]) -> HirFunction:
             for axis in axes:
                 b, loop = loops.enter_context(b.loop(axis, 0, field.axes[axis]))
                 variables[axis] = loop.variable.name
-            made = dict(parameters)
+            copies = dict(parameters)
 
             def value(old: Value) -> Value:
-                if old not in made:  # noqa: B023
+                if old not in copies:  # noqa: B023
                     op = old.source
                     if op is None or isinstance(op, Reduce | Contract | Scan | Alloc):
                         raise NotPlaceable("an index that comes of a reduction")
-                    made.update(zip(op.results, b.emit(scalar(op), old.name).results, strict=True))  # noqa: B023
-                return made[old]  # noqa: B023
+                    copies.update(zip(op.results, b.emit(scalar(op), old.name).results, strict=True))  # noqa: B023
+                return copies[old]  # noqa: B023
 
             def form(old: Affine) -> Affine:
                 known = {name: value(named[name]).name for name in old.names if name in named}
@@ -74,10 +74,11 @@ def _nest(field: HirFunction, checks: Sequence[Check]) -> HirFunction:
 
 def checked_before(nest: HirFunction, launches: Launches) -> Launches:
     """The launches of a field behind those of its checks, which take the same parameters. Raises `NotPlaceable`."""
-    made = nest_launches(nest, analyse(nest))
-    if made.workspaces:
+    checking = nest_launches(nest, analyse(nest))
+    if checking.workspaces:
         raise NotPlaceable("checks that need memory of their own")
-    for launch in made.launches:
+    for launch in checking.launches:
         further = launches.launches[0].function.parameters[len(launch.function.parameters) :]
-        launch.function.parameters = [*launch.function.parameters, *(Value(f"other{n}", one.type) for n, one in enumerate(further))]
-    return evolve(launches, stages=(*made.stages, *launches.stages), words=("indices are checked first", *launches.words))
+        unused = (Value(f"other{n}", parameter.type) for n, parameter in enumerate(further))
+        launch.function.parameters = [*launch.function.parameters, *unused]
+    return evolve(launches, stages=(*checking.stages, *launches.stages), words=("indices are checked first", *launches.words))

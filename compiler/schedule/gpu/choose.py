@@ -64,13 +64,13 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         return (LaunchChoice(facts),)
     known, exact = prepared.field, dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
-    for one in prepared.products:
-        exact[one.name] = one.value(exact)
+    for size in prepared.products:
+        exact[size.name] = size.value(exact)
     about = evolve(prepared.facts, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
     product = _product_of(known, about)
     if product is None:
         return (LaunchChoice(facts),)
-    return tuple(LaunchChoice(evolve(facts, tiling=way.tiling), way.nanoseconds) for way in candidates(product.ways))
+    return tuple(LaunchChoice(evolve(facts, tiling=candidate.tiling), candidate.nanoseconds) for candidate in candidates(product.ways))
 
 
 def _product_of(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
@@ -91,20 +91,20 @@ def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`,
     `Impossible` for annotations that no schedule can keep."""
-    made = None if field is None else _of_field(field, facts)
-    if made is not None:
-        return made
-    found = analyse(nest)
+    launches = None if field is None else _of_field(field, facts)
+    if launches is not None:
+        return launches
+    nest_facts = analyse(nest)
     try:
-        return nest_launches(nest, found, facts)
+        return nest_launches(nest, nest_facts, facts)
     except NotPlaceable:
-        function, _ = marked(nest, found)
+        function, _ = marked(nest, nest_facts)
         return launches_of(function)
 
 
-def _fits(made: Launches, facts: Facts) -> bool:
+def _fits(launches: Launches, facts: Facts) -> bool:
     """Whether a block of the machine has the shared memory that the launches want."""
-    return all(laid_out(shared_uses(launch.function)) <= facts.machine.block_shared for launch in made.launches)
+    return all(laid_out(shared_uses(launch.function)) <= facts.machine.block_shared for launch in launches.launches)
 
 
 def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
@@ -112,12 +112,12 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
     prepared = _prepared(field, facts)
     if prepared is None:
         return None
-    for made in _ways_to(prepared.field, prepared.facts, WAYS):
+    for launches in _ways_to(prepared.field, prepared.facts, WAYS):
         try:
-            made = made if prepared.checks is None else checked_before(prepared.checks, made)
+            launches = launches if prepared.checks is None else checked_before(prepared.checks, launches)
         except NotPlaceable:
             continue
-        return evolve(made, units=prepared.units, products=prepared.products)
+        return evolve(launches, units=prepared.units, products=prepared.products)
     return None
 
 
@@ -161,15 +161,15 @@ def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: F
     return warpgroup_product(field, facts) is None and warpgroup_product(joined, further) is not None
 
 
-def _ways_to(field: HirFunction, facts: Facts, ways: Sequence["Way"]) -> Iterator[Launches]:
+def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Iterator[Launches]:
     """What the field becomes in these ways, those that take it."""
-    for way in ways:
+    for attempt in attempts:
         try:
-            made = way(field, facts)
+            launches = attempt(field, facts)
         except NotPlaceable:
             continue
-        if made is not None and _fits(made, facts):
-            yield made
+        if launches is not None and _fits(launches, facts):
+            yield launches
 
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:
@@ -197,26 +197,26 @@ def _copied(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _computed(field: HirFunction, facts: Facts) -> Launches | None:
     """With operands computed first, on whatever tensor cores there are."""
-    found = computed_operands(field, facts)
-    if found is None:
+    computed = computed_operands(field, facts)
+    if computed is None:
         return None
     copied = _with_computed(field, facts)
     if copied is not None:
         return copied_before(field, copied.copies, facts, _cut(copied.field, copied.product))
-    fragments = _fragments(found.field, facts)
-    return None if fragments is None else copied_before(field, found.made, facts, fragments)
+    fragments = _fragments(computed.field, facts)
+    return None if fragments is None else copied_before(field, computed.made, facts, fragments)
 
 
 def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
     """The field as a product for warpgroups with operands that are computed first, and copied then where they, or others, have to be."""
-    found = computed_operands(field, facts)
-    if found is None:
+    computed = computed_operands(field, facts)
+    if computed is None:
         return None
-    product = warpgroup_product(found.field, facts, found.found)
+    product = warpgroup_product(computed.field, facts, computed.found)
     if product is not None:
-        return CopiedProduct(found.made, found.field, product)
-    copied = copied_product(found.field, facts, found.found)
-    return None if copied is None else evolve(copied, copies=(*found.made, *copied.copies))
+        return CopiedProduct(computed.made, computed.field, product)
+    copied = copied_product(computed.field, facts, computed.found)
+    return None if copied is None else evolve(copied, copies=(*computed.made, *copied.copies))
 
 
 def _several(field: HirFunction, facts: Facts) -> Launches | None:
@@ -225,14 +225,14 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
     if parts is None:
         return None
     single = (_product, _copied, _fragments, _computed)
-    made = [next(_ways_to(part, evolve(facts, tiling=facts.tiling if part is parts[-1] else None), single), None) for part in parts]
-    if not any(made):
+    launches = [next(_ways_to(part, evolve(facts, tiling=facts.tiling if part is parts[-1] else None), single), None) for part in parts]
+    if not any(launches):
         return None
-    known = [one if one is not None else _blocks(part, facts) for one, part in zip(made, parts, strict=True)]
-    if any(one is None for one in known):
+    known = [_blocks(part, facts) if chosen is None else chosen for chosen, part in zip(launches, parts, strict=True)]
+    if any(chosen is None for chosen in known):
         return None
     words = "each sum of products is computed by itself: what it comes to is read where the last one is stored"
-    return one_after_the_other(field, [one for one in known if one is not None], words)
+    return one_after_the_other(field, [chosen for chosen in known if chosen is not None], words)
 
 
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:

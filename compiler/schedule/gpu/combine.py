@@ -20,19 +20,19 @@ def combine_over_threads(
     placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder
 ) -> list[Value]:
     """The values of all threads along these dimensions of the block made one, in each of them."""
-    found = list(values)
+    totals = list(values)
     for dim in dims:
         stride = _stride(placing.table.block, dim)
         extent = placing.table.block[dim]
         near = min(extent, max(1, placing.table.machine.lanes // stride))
         step = 1
         while step < near:
-            found = placing.combined(target, found, [exchanged(b, value, stride * step) for value in found], b)
+            totals = placing.combined(target, totals, [exchanged(b, value, stride * step) for value in totals], b)
             step *= 2
         if near < extent:
             alone = placing.once.issuperset(target.over) and not any(plan.place == "time" for plan in placing.table.plans)
-            found = _through_memory(placing, target, found, dim, near, alone, b)
-    return found
+            totals = _through_memory(placing, target, totals, dim, near, alone, b)
+    return totals
 
 
 def _stride(block: Sequence[int], dim: int) -> int:
@@ -69,16 +69,16 @@ def _through_memory(
         b.store(memories[-1], value, [thread.name, *value.type.axis_names])
     b.emit(SyncThreads())
     first = Affine.of(thread.name) - Affine.of(own.name) * stride
-    found: list[Value] = []
+    totals: list[Value] = []
     for group in range(extent // near):
-        place = first + group * near * stride
-        read = [_read(b, mem, value, place) for mem, value in zip(memories, values, strict=True)]
-        found = placing.combined(target, found, read, b) if found else read
+        position = first + group * near * stride
+        read = [_read(b, mem, value, position) for mem, value in zip(memories, values, strict=True)]
+        totals = placing.combined(target, totals, read, b) if totals else read
     if not alone:
         b.emit(SyncThreads())
-    return found
+    return totals
 
 
-def _read(b: Builder, memory: Value, like: Value, place: Affine) -> Value:
+def _read(b: Builder, memory: Value, like: Value, position: Affine) -> Value:
     assert isinstance(like.type, Tile)
-    return b.load(memory, [place, *like.type.axis_names])
+    return b.load(memory, [position, *like.type.axis_names])

@@ -25,22 +25,22 @@ def combine_over_cluster(
     first, placing.begun = not placing.begun, True
     if first:
         b.emit(ClusterSync(writes=False, part="arrive"))
-    found = combine_over_threads(placing, target, values, dims, b)
+    totals = combine_over_threads(placing, target, values, dims, b)
     cluster, rank = placing.table.cluster, placing.member
     assert rank is not None
     thread = thread_index(b)
     there, teller = b.cast(thread, "i32"), b.op("lt", thread, b.const(cluster, "index"))
-    told = []
-    for number, value in enumerate(found):
+    memories = []
+    for number, value in enumerate(totals):
         assert isinstance(value.type, Tile)
-        told.append(placing.shared_memory(("cluster", number, target), value.type.dtype, (cluster,)))
+        memories.append(placing.shared_memory(("cluster", number, target), value.type.dtype, (cluster,)))
     if first:
         b.emit(ClusterSync(writes=False, part="wait"))
-    for memory, value in zip(told, found, strict=True):
+    for memory, value in zip(memories, totals, strict=True):
         b.emit(ClusterStore(mem=memory, value=value, index=(Affine.of(rank.name),), rank=there, where=teller))
     b.emit(ClusterSync())
     joined: list[Value] = []
     for block in range(cluster):
-        read = [b.load(memory, [block]) for memory in told]
+        read = [b.load(memory, [block]) for memory in memories]
         joined = placing.combined(target, joined, read, b) if joined else read
     return joined

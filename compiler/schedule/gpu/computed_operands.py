@@ -76,11 +76,11 @@ def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands |
     reused = min(prod(about[axis] for axis in axes) for axes in (described.m, described.n))
     if factors is None or reused < REUSED or prod(about.values()) < WORTH:
         return None
-    left, right = (one.dtype for one in factors)
-    if all(one.is_memory for one in factors) and (left == right or kind_of(left, right) is not None):
+    left, right = (factor.dtype for factor in factors)
+    if all(factor.is_memory for factor in factors) and (left == right or kind_of(left, right) is not None):
         return None
-    if len({one.dtype for one in factors}) > 1:
-        factors = [evolve(one, value=one.whole, dtype=dtype_of(one.whole)) for one in factors]
+    if len({factor.dtype for factor in factors}) > 1:
+        factors = [evolve(factor, value=factor.whole, dtype=dtype_of(factor.whole)) for factor in factors]
     summed = sorted(described.k, key=about.__getitem__)
     return _rewritten(function, target, to, factors, summed)
 
@@ -88,7 +88,7 @@ def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands |
 def _factors(target: Contract | Reduce, to: str) -> list[_Factor] | None:
     """Both factors, with the conditions that are theirs alone; None where one is of both."""
     if isinstance(target, Contract):
-        return [_factor(one, to, ()) for one in (target.a, target.b)]
+        return [_factor(operand, to, ()) for operand in (target.a, target.b)]
     value, guards = unguarded(target.values[0])
     product = value.source
     if not isinstance(product, Binary) or product.operator != "mul" or (is_float(to) and "reassoc" not in target.flags):
@@ -96,11 +96,11 @@ def _factors(target: Contract | Reduce, to: str) -> list[_Factor] | None:
     factors = (product.left, product.right)
     own: list[list[Value]] = [[], []]
     for guard in _parts(guards):
-        place = next((place for place, one in enumerate(factors) if _axes(guard) <= _axes(one)), None)
-        if place is None:
+        position = next((position for position, operand in enumerate(factors) if _axes(guard) <= _axes(operand)), None)
+        if position is None:
             return None
-        own[place].append(guard)
-    return [_factor(one, to, guards) for one, guards in zip(factors, own, strict=True)]
+        own[position].append(guard)
+    return [_factor(operand, to, guards) for operand, guards in zip(factors, own, strict=True)]
 
 
 def _axes(value: Value) -> set[str]:
@@ -149,22 +149,22 @@ def _rewritten(
 ) -> ComputedOperands:
     """The field that reads what is computed: along the other axes first, the longest of the sum's last."""
     names = FreshNames(function)
-    made: dict[Value, Computed] = {}
+    computed: dict[Value, Computed] = {}
     for factor, name in zip(factors, ("left", "right"), strict=True):
         if not factor.is_memory:
             own = _axes(factor.value).union(*map(_axes, factor.guards))
             axes = [*(axis for axis in function.axes if axis in own and axis not in summed), *(axis for axis in summed if axis in own)]
             extents = tuple((axis, function.axes[axis]) for axis in axes)
-            made[factor.value] = Computed(names.fresh(name), extents, function, factor.value, factor.dtype, factor.guards)
+            computed[factor.value] = Computed(names.fresh(name), extents, function, factor.value, factor.dtype, factor.guards)
     out = FunctionBuilder(function.name, function.form)
     values = {one: out.parameter(one.name, one.type) for one in function.parameters}
-    memories = {value: out.parameter(one.name, evolve(one.mem, readonly=True)) for value, one in made.items()}
+    memories = {value: out.parameter(one.name, evolve(one.mem, readonly=True)) for value, one in computed.items()}
     for axis, extent in function.axes.items():
         out.axis(axis, extent)
-    loads = {value: out.body.load(memory, [axis for axis, _ in made[value].axes]) for value, memory in memories.items()}
+    loads = {value: out.body.load(memory, [axis for axis, _ in computed[value].axes]) for value, memory in memories.items()}
     for value, load in loads.items():
         values[value] = out.body.cast(load, dtype_of(value))
-    for op in needed(function, known=made):
+    for op in needed(function, known=computed):
         new = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
         values.update(zip(op.results, new.results, strict=True))
     field = out.finish()
@@ -176,4 +176,4 @@ def _rewritten(
     a, b = (loads.get(one.value, values[one.value]).source for one in factors)
     assert isinstance(a, Load) and isinstance(b, Load)
     guard = tuple(UNKNOWN if form is None else form for one in factors for each in one.guards for form in conditions(each))
-    return ComputedOperands(tuple(made.values()), field, SumOfLoads(sum, to, a, b, described, guard if is_float(to) else ()))
+    return ComputedOperands(tuple(computed.values()), field, SumOfLoads(sum, to, a, b, described, guard if is_float(to) else ()))

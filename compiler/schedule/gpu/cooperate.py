@@ -85,16 +85,16 @@ class Cooperation:
             old: Region | None = getattr(op, name)
             regions[name] = None if old is None else self.nested(old, b)
         changes = {"place": "time"} if isinstance(op, For) else {}
-        made = b.emit(rebuilt(op, self.copy.value, self.copy.form, regions, **changes), op.results[0].name if op.results else "")
-        self.values.update(zip(op.results, made.results, strict=True))
+        copy = b.emit(rebuilt(op, self.copy.value, self.copy.form, regions, **changes), op.results[0].name if op.results else "")
+        self.values.update(zip(op.results, copy.results, strict=True))
 
     def nested(self, region: Region, b: Builder) -> Region:
-        made = Region()
+        copy = Region()
         for parameter in region.parameters:
             self.values[parameter] = self.start.out.value(parameter.name, parameter.type)
-            made.parameters.append(self.values[parameter])
-        self.all(region.body, b.child(made))
-        return made
+            copy.parameters.append(self.values[parameter])
+        self.all(region.body, b.child(copy))
+        return copy
 
     # ---- one thread ----
 
@@ -106,8 +106,8 @@ class Cooperation:
             b.emit(SyncThreads())
         with b.when(self.first) as inner:
             self.copy.one(op, inner)
-            found = [self.values[result] for result in op.results] + [inner.get(self.values[slot]) for slot in changed]
-            for box, value in zip(boxes, found, strict=True):
+            finals = [self.values[result] for result in op.results] + [inner.get(self.values[slot]) for slot in changed]
+            for box, value in zip(boxes, finals, strict=True):
                 inner.store(box, value, [0])
         if not hands_over(op):
             return
@@ -161,16 +161,16 @@ class Cooperation:
             if isinstance(cell.type, Slot):
                 b.set(self.values[cell], value)
         carried = [started[cell] if cell in started else self.values[old] for cell, old in zip(parameters, outer.carried, strict=True)]
-        with self.walk(spread, number, stride, carried, b) as (inner, made):
+        with self.walk(spread, number, stride, carried, b) as (inner, walked):
             for mem in spread.private:
                 self.values[mem] = inner.alloc(mem_of(mem), mem.name)
             for loop in spread.loops:
-                self.values.update(zip(loop.body.parameters[1:], made.carried, strict=True))
+                self.values.update(zip(loop.body.parameters[1:], walked.carried, strict=True))
             self.copy.all(spread.between, inner)
             self.copy.all(spread.inner.body.body, inner)
-        self.values.update(zip(outer.results, made.results, strict=True))
-        found = dict(zip(parameters, made.results, strict=True))
-        return [[found[cell] if cell in found else b.get(self.values[cell]) for cell in fold.cells] for fold in spread.folds]
+        self.values.update(zip(outer.results, walked.results, strict=True))
+        totals = dict(zip(parameters, walked.results, strict=True))
+        return [[totals[cell] if cell in totals else b.get(self.values[cell]) for cell in fold.cells] for fold in spread.folds]
 
     @contextmanager
     def walk(
@@ -181,22 +181,22 @@ class Cooperation:
         if len(spread.loops) == 1 and isinstance(stride, int):
             loop = spread.outer
             low = form(loop.low) + Affine.of(number.name) * loop.step
-            with b.loop(loop.variable.name, low, form(loop.high), loop.step * stride, carried) as (inner, made):
-                self.values[loop.variable] = made.variable
-                yield inner, made
+            with b.loop(loop.variable.name, low, form(loop.high), loop.step * stride, carried) as (inner, outer):
+                self.values[loop.variable] = outer.variable
+                yield inner, outer
             return
         counts = counts_of(spread, self.copy, b)
         total = b.product(counts)
         if isinstance(stride, int):
-            with b.loop("turn", number.name, total.name, stride, carried) as (inner, made):
-                self.digits(spread, made.variable, counts, inner)
-                yield inner, made
+            with b.loop("turn", number.name, total.name, stride, carried) as (inner, outer):
+                self.digits(spread, outer.variable, counts, inner)
+                yield inner, outer
             return
         left = b.op("max", b.sub(total, number), b.const(0, "index"))
         turns = b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")
-        with b.loop("turn", 0, turns.name, 1, carried) as (inner, made):
-            self.digits(spread, inner.add(number, inner.mul(made.variable, stride)), counts, inner)
-            yield inner, made
+        with b.loop("turn", 0, turns.name, 1, carried) as (inner, outer):
+            self.digits(spread, inner.add(number, inner.mul(outer.variable, stride)), counts, inner)
+            yield inner, outer
 
     def digits(self, spread: Spread, flat: Value, counts: Sequence[Value], b: Builder) -> None:
         """The variables of loops taken as one, from the number of an iteration."""

@@ -39,16 +39,16 @@ class CopiedProduct:
     product: WarpgroupProduct
 
 
-def copied_product(function: HirFunction, facts: Facts, found: SumOfLoads | None = None) -> CopiedProduct | None:
+def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None = None) -> CopiedProduct | None:
     """The field as a product for warpgroups of operands that are copied first, of the sum that was found in it; None where that is none
     either."""
-    found = found or sum_of_loads(function)
-    if found is None:
+    sum_ = sum_ or sum_of_loads(function)
+    if sum_ is None:
         return None
-    thrice = three_products.wanted(function, found)
-    if not (three_products.worthwhile(function, facts, found) if thrice else _worthwhile(function, facts, found)):
+    thrice = three_products.wanted(function, sum_)
+    if not (three_products.worthwhile(function, facts, sum_) if thrice else _worthwhile(function, facts, sum_)):
         return None
-    for plan in _plans(function, facts, found):
+    for plan in _plans(function, facts, sum_):
         (field, sum), copies = plan.field(), plan.copies
         if thrice:
             copies, sum = three_products.put_aside(field, sum, copies)
@@ -58,27 +58,27 @@ def copied_product(function: HirFunction, facts: Facts, found: SumOfLoads | None
     return None
 
 
-def _worthwhile(function: HirFunction, facts: Facts, found: SumOfLoads) -> bool:
+def _worthwhile(function: HirFunction, facts: Facts, product: SumOfLoads) -> bool:
     """Whether a product takes long enough for further launches, or is a window's, which other schedules take term by term."""
-    axes = (*found.described.m, *found.described.n, *found.described.k, *found.described.batch)
-    return bool(found.described.windows) or prod(facts.about(function.axes[axis]) for axis in axes) >= WORTH
+    axes = (*product.described.m, *product.described.n, *product.described.k, *product.described.batch)
+    return bool(product.described.windows) or prod(facts.about(function.axes[axis]) for axis in axes) >= WORTH
 
 
-def _plans(function: HirFunction, facts: Facts, found: SumOfLoads) -> Iterator[Reading]:
+def _plans(function: HirFunction, facts: Facts, product: SumOfLoads) -> Iterator[Reading]:
     """Ways to copy: by the axis of the sum that is to be contiguous, the longest first."""
-    over = found.described.k
-    plain = [axis for axis in over if all(_dim_along(function, load, axis) is not None for load in (found.a, found.b))]
+    over = product.described.k
+    plain = [axis for axis in over if all(_dim_along(function, load, axis) is not None for load in (product.a, product.b))]
     plain.sort(key=lambda axis: -facts.about(function.axes[axis]))
-    windows = [window for load in (found.a, found.b) for window in _windows(found, load)]
-    if (together := grouped(function, facts, found)) is not None:
+    windows = [window for load in (product.a, product.b) for window in _windows(product, load)]
+    if (together := grouped(function, facts, product)) is not None:
         yield together
     if windows:
         channels = next(iter(plain), None)
         few = 1 if channels is None else facts.about(function.axes[channels])
         if few <= FEW:
-            yield _of_taps(function, found, windows, channels, power_of_two(few))
+            yield _of_taps(function, product, windows, channels, power_of_two(few))
     for axis in plain:
-        yield _of_channels(function, found, windows, axis)
+        yield _of_channels(function, product, windows, axis)
 
 
 @frozen
@@ -92,17 +92,17 @@ class _Window:
     stride: int
 
 
-def _windows(found: SumOfLoads, load: Load) -> Iterator[_Window]:
+def _windows(product: SumOfLoads, load: Load) -> Iterator[_Window]:
     """The windows of an operand, the last dim first. Neither axis occurs elsewhere in it."""
-    kept, over = {*found.described.m, *found.described.n}, set(found.described.k)
-    other = found.b if load is found.a else found.a
+    outer, over = {*product.described.m, *product.described.n}, set(product.described.k)
+    other = product.b if load is product.a else product.a
     for dim in reversed(range(mem_of(load.mem).rank)):
         names, elsewhere = set(load.index[dim].names), {name for n, form in enumerate(load.index) if n != dim for name in form.names}
-        places, taps = names & kept, names & over
+        places, taps = names & outer, names & over
         if len(places) == len(taps) == 1 and not elsewhere & (places | taps):
-            (place,), (tap,) = places, taps
+            (axis,), (tap,) = places, taps
             if _dim_of(other, tap) is not None:
-                yield _Window(load, dim, place, tap, load.index[dim].coefficient(place))
+                yield _Window(load, dim, axis, tap, load.index[dim].coefficient(axis))
 
 
 def _dim_of(load: Load, axis: str) -> int | None:
@@ -122,22 +122,22 @@ def _dim_along(function: HirFunction, load: Load, axis: str) -> int | None:
     )
 
 
-def _of_channels(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], axis: str) -> Reading:
+def _of_channels(function: HirFunction, product: SumOfLoads, windows: Sequence[_Window], axis: str) -> Reading:
     """Copies with the channels last, padded to whole multiples of 16 bytes; an operand that lies well stays as it is."""
-    extent, names = _padded(function.axes[axis], found.a), FreshNames(function)
+    extent, names = _padded(function.axes[axis], product.a), FreshNames(function)
     far = [window for window in windows if window.stride > MOST_STEP]
     reads = {}
-    for load in (found.a, found.b):
+    for load in (product.a, product.b):
         well = extent == function.axes[axis] and not any(window.load is load for window in far)
-        side = side_of(load, found.described, axis) if well else None
+        side = side_of(load, product.described, axis) if well else None
         if side is None or (side.across and bytes_of(side.mem.dtype) != 2):
             last = names.fresh(axis)
             copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})
             reads[load] = CopiedRead(copy[0], (*copy[1], Affine.of(axis)))
-    return Reading(function, found, axis, {axis: extent}, {}, reads)
+    return Reading(function, product, axis, {axis: extent}, {}, reads)
 
 
-def _of_taps(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], channels: str | None, few: int) -> Reading:
+def _of_taps(function: HirFunction, product: SumOfLoads, windows: Sequence[_Window], channels: str | None, few: int) -> Reading:
     """Copies with the last window's taps and their channels as one axis, last; of the window's operand along places instead of
     pixels."""
     names, window = FreshNames(function), windows[0]
@@ -145,12 +145,12 @@ def _of_taps(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window
     tap = Affine.of(along).floordiv(few)
     forms = {window.tap: tap, **({} if channels is None else {channels: Affine.of(along) - tap * few})}
     extent = _padded(function.axes[window.tap] * few, window.load)
-    near = [window, *(one for one in windows[1:] if one.stride > MOST_STEP)]
+    near = [window, *(other for other in windows[1:] if other.stride > MOST_STEP)]
     reads = {}
-    for load in (found.a, found.b):
+    for load in (product.a, product.b):
         copy, read = _copied(function, load, names, near, (along, extent), forms)
         reads[load] = CopiedRead(copy, (*read, Affine.of(along)))
-    return Reading(function, found, along, {along: extent}, forms, reads)
+    return Reading(function, product, along, {along: extent}, forms, reads)
 
 
 def _copied(
@@ -171,32 +171,32 @@ def _copied(
     alone = {dim: axis for axis in forms if (dim := _dim_along(function, load, axis)) is not None}
     others = {dim: axis for axis in function.axes if load.where is None and (dim := _dim_along(function, load, axis)) is not None}
     for dim, size in enumerate(mem_of(load.mem).dims):
-        place = load.index[dim].substitute(forms)
+        position = load.index[dim].substitute(forms)
         if dim in inner:
             taps = () if inner[dim].tap in forms else (inner[dim].tap,)
             for axis in (inner[dim].place, *taps):
                 name = names.fresh(axis)
                 dims.append((name, function.axes[axis]))
                 read.append(Affine.of(axis))
-                place = place.substitute({axis: name})
-            inside += [place, size - 1 - place]
+                position = position.substitute({axis: name})
+            inside += [position, size - 1 - position]
         elif dim in alone:
             if function.axes[alone[dim]] != last[1]:
                 inside.append(function.axes[alone[dim]] - 1 - forms[alone[dim]])
             if load.where is not None and size != last[1]:
-                inside.append(size - 1 - place)
+                inside.append(size - 1 - position)
         elif dim in others:
             axis = others[dim]
             name = names.fresh(axis)
-            place = place.substitute({axis: name})
+            position = position.substitute({axis: name})
             dims.append((name, function.axes[axis]))
             read.append(Affine.of(axis))
         else:
             name = names.fresh(f"{load.mem.name}{dim}")
-            place = Affine.of(name)
+            position = Affine.of(name)
             dims.append((name, size))
             read.append(load.index[dim])
-        index.append(place)
+        index.append(position)
     inside += [function.axes[axis] - 1 - form for axis, form in forms.items() if axis not in alone.values()]
     copy = Copied(names.fresh(f"{load.mem.name}_copy"), load.mem, (*dims, last), tuple(index), tuple(inside))
     return copy, read

@@ -21,10 +21,10 @@ ALIGN = 256
 class Cutting:
     """Parts of a field, each a field of its own, that keep these values for each other."""
 
-    def __init__(self, field: HirFunction, kept: Iterable[Value]) -> None:
+    def __init__(self, field: HirFunction, stored: Iterable[Value]) -> None:
         self.field = field
         self.named = {result.name: result for op in field.body.body for result in op.results}
-        self.kept = {value: f"kept_{value.name}" for value in kept}
+        self.kept = {value: f"kept_{value.name}" for value in stored}
         self.levels: dict[Instruction, int] = {}
 
     def reads(self, op: Instruction) -> list[Value]:
@@ -35,7 +35,7 @@ class Cutting:
         """How many reductions stand before an instruction, one behind the other."""
         if target not in self.levels:
             sources = [value.source for value in self.reads(target) if value.source is not None]
-            self.levels[target] = max((self.level(one) + isinstance(one, Reduce) for one in sources), default=0)
+            self.levels[target] = max((self.level(source) + isinstance(source, Reduce) for source in sources), default=0)
         return self.levels[target]
 
     def part(self, name: str, targets: Sequence[Summed | Store]) -> HirFunction:
@@ -82,7 +82,7 @@ class Cutting:
 
     def axes(self, targets: Sequence[Summed | Store]) -> set[str]:
         """The axes of all that a part computes."""
-        found: set[str] = set()
+        names: set[str] = set()
         waiting: list[Instruction] = [*targets]
         seen: set[Instruction] = set()
         while waiting:
@@ -90,32 +90,32 @@ class Cutting:
             if op in seen:
                 continue
             seen.add(op)
-            found.update(axis for axis, _ in union_axes(*op.operand_values))
-            found.update(name for name in op.symbols if name in self.field.axes)
+            names.update(axis for axis, _ in union_axes(*op.operand_values))
+            names.update(name for name in op.symbols if name in self.field.axes)
             for value in self.reads(op):
-                found.update(axis for axis, _ in union_axes(value))
+                names.update(axis for axis, _ in union_axes(value))
                 if value.source is not None and (value not in self.kept or value.source in targets):
                     waiting.append(value.source)
-        return found
+        return names
 
 
 def one_after_the_other(field: HirFunction, parts: Sequence[Launches], words: str) -> Launches:
     """The launches of all parts, each with the workspaces of all: those of what is kept, and those that the parts have for themselves.
     `words`: why there are several."""
     first = parts[0].launches[0].function.parameters
-    kept = first[len(field.parameters) : len(first) - len(parts[0].workspaces)]
+    results = first[len(field.parameters) : len(first) - len(parts[0].workspaces)]
     before, zeros = 0, set[int]()
     every = [mem for part in parts for mem in part.workspaces]
     for part in parts:
         after = before + len(part.workspaces)
-        zeros.update(len(kept) + before + place for place in part.zeros)
+        zeros.update(len(results) + before + position for position in part.zeros)
         for launch in part.launches:
             own = launch.function.parameters
-            place = len(own) - len(part.workspaces)
+            position = len(own) - len(part.workspaces)
             unread = [Value(f"other{number}", mem) for number, mem in enumerate(every)]
-            launch.function.parameters = [*own[:place], *unread[:before], *own[place:], *unread[after:]]
+            launch.function.parameters = [*own[:position], *unread[:before], *own[position:], *unread[after:]]
         before = after
     others = dict.fromkeys(word for part in parts for word in part.words)
     stages = tuple(stage for part in parts for stage in part.stages)
-    mems = tuple(value.type for value in kept if isinstance(value.type, Mem))
+    mems = tuple(value.type for value in results if isinstance(value.type, Mem))
     return Launches(stages, (*mems, *every), (words, *others), zeros=frozenset(zeros))

@@ -88,19 +88,19 @@ class Ranking:
     def ranks(self, b: Builder, digits: Sequence[Value]) -> list[Value]:
         """Where each of the thread's elements stands in the tile, in the order of digits."""
         lane, warp = self.lane_and_warp(b)
-        one = b.const(1, "u32")
-        below = b.sub(b.op("shl", one, b.cast(lane, "u32")), one)
-        found = []
+        unit = b.const(1, "u32")
+        below = b.sub(b.op("shl", unit, b.cast(lane, "u32")), unit)
+        ranks = []
         for digit in digits:
             lanes = alike(b, digit)
             before = bits_set(b, b.op("and", lanes, below))
-            place = [warp.name, b.cast(digit, "index").name]
-            passed = b.load(self.counts, place)
+            index = [warp.name, b.cast(digit, "index").name]
+            passed = b.load(self.counts, index)
             b.emit(WarpSync())
-            b.store(self.counts, b.add(passed, bits_set(b, lanes)), place, b.op("eq", before, b.const(0, "u32")))
+            b.store(self.counts, b.add(passed, bits_set(b, lanes)), index, b.op("eq", before, b.const(0, "u32")))
             b.emit(WarpSync())
-            found.append(b.add(passed, before))
-        return found
+            ranks.append(b.add(passed, before))
+        return ranks
 
 
 def alike(b: Builder, digit: Value) -> Value:
@@ -119,8 +119,8 @@ def bits_set(b: Builder, word: Value) -> Value:
     """How many bits of a `u32` are set: sums of neighbours, which LLVM knows as one instruction."""
 
     def both(value: Value, mask: int, by: int, join: Callable[[Value, Value], Value] = b.add) -> Value:
-        kept = b.const(mask, "u32")
-        return join(b.op("and", value, kept), b.op("and", b.op("shr", value, b.const(by, "u32")), kept))
+        mask_ = b.const(mask, "u32")
+        return join(b.op("and", value, mask_), b.op("and", b.op("shr", value, b.const(by, "u32")), mask_))
 
     pairs = b.sub(word, b.op("and", b.op("shr", word, b.const(1, "u32")), b.const(0x55555555, "u32")))
     fours = both(pairs, 0x33333333, 2)

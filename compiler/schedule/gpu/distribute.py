@@ -77,15 +77,15 @@ class Distributing(BlockTiles):
         grid = total if parts is None else b.mul(total, parts)
         if cluster > 1:
             grid = b.mul(grid, b.const(cluster, "index"))
-        with self.blocks(grid, region, [plan.axis for plan in plans], cluster) as (inner, place):
+        with self.blocks(grid, region, [plan.axis for plan in plans], cluster) as (inner, block):
             body = inner.builder
             if cluster > 1:
                 self.member = body.emit(WarpIndex(operator="cluster_rank")).result
-                place = body.op("div", place, body.const(cluster, "index"))
-            place = self.turn(body, place)
+                block = body.op("div", block, body.const(cluster, "index"))
+            block = self.turn(body, block)
             if parts is not None:
-                part, place = body.op("div", place, total, name="part"), body.op("rem", place, total)
-            tile = [Affine.of(digit.name) for digit in body.digits(place, counts[1:], [f"{plan.axis}0" for plan in plans[1:]])]
+                part, block = body.op("div", block, total, name="part"), body.op("rem", block, total)
+            tile = [Affine.of(digit.name) for digit in body.digits(block, counts[1:], [f"{plan.axis}0" for plan in plans[1:]])]
             for plan, digit in zip(plans, tile, strict=True):
                 self.enter(plan, digit, inner)
             if parts is not None and self.table.split is not None:
@@ -127,7 +127,7 @@ class Distributing(BlockTiles):
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""
-        return {"unroll": 1} if plan.registers > 1 and any(one.lanes > 1 for one in self.table.plans) else {}
+        return {"unroll": 1} if plan.registers > 1 and any(axis_plan.lanes > 1 for axis_plan in self.table.plans) else {}
 
     def enter_once(self, region: TileRegion) -> None:
         """Axes of which the block has the whole: their values are computed once, and stay in registers from one reduction to the next."""
@@ -177,8 +177,8 @@ class Distributing(BlockTiles):
         fragments = self.fragments(target, region)
         if fragments is not None:
             return zeros(region.builder, target, fragments)
-        kept = self.tile_axes([axis for axis in axes if axis not in target.over], region)
-        return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, kept))]
+        remaining = self.tile_axes([axis for axis in axes if axis not in target.over], region)
+        return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, remaining))]
 
     def fragments(self, target: Contract, region: TileRegion) -> Fragments | None:
         """The tensor cores' part in a product; None: threads multiply."""
@@ -227,22 +227,22 @@ class Distributing(BlockTiles):
 
     def value(self, value: Value, region: TileRegion) -> Value:
         """As in all tiles; a value that other threads of the block have is passed on through shared memory."""
-        found = self.lookup(value, region)
-        if found is None and value in self.left:
+        known = self.lookup(value, region)
+        if known is None and value in self.left:
             home = region
             while home.parent is not None and home.parent.parent is not None:
                 home = home.parent
             home.made[value] = home.builder.load(self.left[value], [0])
             return home.made[value]
-        if found is None:
+        if known is None:
             return super().value(value, region)
-        made, home = found
+        existing, home = known
         axes = [axis for axis in sorted(self.axes([value]), key=self.table.order) if self.table[axis].tile > 1]
         if all(home.forms.get(axis) == region.forms.get(axis) for axis in axes):
-            return made
+            return existing
         passed = self.passed.get((value, home))
         if passed is None:
-            passed = self.passed[value, home] = pass_on(self, value, made, axes, home)
+            passed = self.passed[value, home] = pass_on(self, value, existing, axes, home)
         region.made[value] = region.builder.load(passed, [region.forms[axis] - region.starts[axis] for axis in axes])
         return region.made[value]
 
@@ -325,11 +325,11 @@ class Distributing(BlockTiles):
     def prerequisites(self, target: Target, region: TileRegion) -> list[Target]:
         if (target, region) in self.finished:
             return []
-        found = [one for one in super().prerequisites(target, region) if not self.left.keys() >= set(one.results) or not one.results]
+        ops = [op for op in super().prerequisites(target, region) if not self.left.keys() >= set(op.results) or not op.results]
         rule = self.rescaling
         if rule is not None and rule.covers(target) and rule.rule.axis not in region.looped:
-            found = [one for one in found if one is not rule.rule.maximum]
-        return found
+            ops = [op for op in ops if op is not rule.rule.maximum]
+        return ops
 
     def reads_local(self, op: Instruction, home: TileRegion) -> bool:
         return super().reads_local(op, home) or not self.resting.get(home, set()).isdisjoint(op.results)
@@ -361,7 +361,7 @@ def field_launches(field: HirFunction, table: Table) -> Launches:
 
 def launches_of_blocks(function: HirFunction) -> Launches:
     around = stages_of(function, lambda op: isinstance(op, For) and op.place == "block")
-    zeros = frozenset(place for place, op in enumerate(around.shared) if op.zeros)
+    zeros = frozenset(position for position, op in enumerate(around.shared) if op.zeros)
     stages = tuple(_launch(around, group, number) for number, group in enumerate(around.groups))
     return Launches(stages, tuple(around.memories), zeros=zeros)
 

@@ -35,7 +35,7 @@ class Exponent:
         if self.rule.scale is not None:
             if not isinstance(inner, Binary) or inner.operator != "mul":
                 return False
-            inner = next((one.source for one in (inner.left, inner.right) if isinstance(one.source, Binary)), None)
+            inner = next((side.source for side in (inner.left, inner.right) if isinstance(side.source, Binary)), None)
         if not isinstance(inner, Binary) or inner.operator != "sub" or inner.right is not self.rule.total:
             return False
         return inner.left in (self.rule.maximum.values[0], self.unguarded)
@@ -74,7 +74,7 @@ class Exponent:
     @property
     def signed(self) -> bool:
         """Whether the factor's sign is for the run to tell."""
-        return not (all(map(_positive, self.factors)) and all(_positive(one) or _root(one) for one in self.divisors))
+        return not (all(map(_positive, self.factors)) and all(_positive(divisor) or _root(divisor) for divisor in self.divisors))
 
 
 def exponent_of(rule: Online, scores: Value, rows: str) -> Exponent:
@@ -148,6 +148,6 @@ def _of_sizes(value: Value) -> bool:
 
 def sign_of(b: Builder, factor: Value) -> Value:
     """1, -1, or 0 for 0 and NaN."""
-    one, zero = b.const(1.0, "f32"), b.const(0.0, "f32")
+    unit, zero = b.const(1.0, "f32"), b.const(0.0, "f32")
     below = b.select(b.op("lt", factor, zero), b.const(-1.0, "f32"), zero)
-    return b.select(b.op("gt", factor, zero), one, below)
+    return b.select(b.op("gt", factor, zero), unit, below)

@@ -78,7 +78,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     units: list[Unit] = []
     magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
     taken = {value.name for value in function.parameters} | set(function.axes)
-    for place, parameter in enumerate(function.parameters):
+    for position, parameter in enumerate(function.parameters):
         unit = divisors.get(parameter.name, 1)
         if unit > 1 and not isinstance(parameter.type, Mem):
             name = f"{parameter.name}_{unit}"
@@ -86,7 +86,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
                 name += "_"
             taken.add(name)
             names[parameter.name] = Affine.of(name) * unit
-            units.append(Unit(place, name, parameter.name, unit))
+            units.append(Unit(position, name, parameter.name, unit))
             magnitudes[name] = -(-magnitudes.pop(parameter.name, unit) // unit)
             if parameter.name in exact:
                 exact.add(name)
@@ -98,18 +98,18 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     for name, extent in function.axes.items():
         out.axis(name, form(extent))
     values: dict[Value, Value] = {}
-    for place, parameter in enumerate(function.parameters):
+    for position, parameter in enumerate(function.parameters):
         type = parameter.type
         if isinstance(type, Mem):
             strides = None if type.strides is None else tuple(map(form, type.strides))
             align = max(type.align, ALIGNMENT) if parameter.name in facts.aligned else type.align
             type = evolve(type, dims=tuple(map(form, type.dims)), strides=strides, align=align)
-        values[parameter] = out.parameter(by_place[place].name if place in by_place else parameter.name, type)
+        values[parameter] = out.parameter(by_place[position].name if position in by_place else parameter.name, type)
     for counted in units:
         values[function.parameters[counted.place]] = out.body.index(Affine.of(counted.name) * counted.unit, counted.size)
     for op in function.body.body:
-        made = out.body.emit(rebuilt(op, values.__getitem__, form), op.results[0].name if op.results else "")
-        values.update(zip(op.results, made.results, strict=True))
+        copy = out.body.emit(rebuilt(op, values.__getitem__, form), op.results[0].name if op.results else "")
+        values.update(zip(op.results, copy.results, strict=True))
     new = out.finish()
     new.stands_for(function)
     about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())), exact=frozenset(exact))

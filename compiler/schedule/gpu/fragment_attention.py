@@ -61,42 +61,42 @@ class FragmentAttention(AttentionField):
 
     @property
     def words(self) -> tuple[str, ...]:
-        found = [f"{self.rows} rows and tiles of {self.terms} keys a block, on the tensor cores"]
+        lines = [f"{self.rows} rows and tiles of {self.terms} keys a block, on the tensor cores"]
         if self.packed is not None:
-            found.append(f"{self.packed.together or 'all'} of {self.packed.axis} are rows beside each other: they share keys and values")
+            lines.append(f"{self.packed.together or 'all'} of {self.packed.axis} are rows beside each other: they share keys and values")
         if self.across > 1:
-            found.append(f"{self.across} warps share the keys of a tile")
+            lines.append(f"{self.across} warps share the keys of a tile")
         if self.parts > 1:
-            found.append(f"up to {self.parts} blocks share the keys, the last of them joins their sums")
-        return tuple(found)
+            lines.append(f"up to {self.parts} blocks share the keys, the last of them joins their sums")
+        return tuple(lines)
 
 
 def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | None:
     """The field as attention for warps; None where they don't take it."""
     if not facts.machine.has(Feature.ASYNC_COPIES) or (field.kernel_info is not None and field.kernel_info.tensor_cores is False):
         return None
-    found = attention_field(field, facts)
-    if found is None or any(not divides(CHUNK, field.axes[axis]) for axis in (found.inner, found.value.axis)):
+    attention = attention_field(field, facts)
+    if attention is None or any(not divides(CHUNK, field.axes[axis]) for axis in (attention.inner, attention.value.axis)):
         return None
-    terms = next(number for most, number in TERMS if max(found.depth, found.width) <= most)
-    queries = facts.about(field.axes[found.query.axis])
-    packed = _packed(field, found) if queries <= FEW else None
+    terms = next(number for most, number in TERMS if max(attention.depth, attention.width) <= most)
+    queries = facts.about(field.axes[attention.query.axis])
+    packed = _packed(field, attention) if queries <= FEW else None
     heads = 1 if packed is None else packed.together or facts.about(field.axes[packed.axis])
     rows = queries * heads
     down = next((n for n in (1, 2) if rows <= n * WARP_ROWS), WARPS)
     across = WARPS // down
-    if found.width % (8 * across) or terms // across < WARP_ROWS:
+    if attention.width % (8 * across) or terms // across < WARP_ROWS:
         down, across = WARPS, 1
-    others = [axis for axis in field.axes if axis not in (found.inner, found.along, found.query.axis, found.value.axis)]
+    others = [axis for axis in field.axes if axis not in (attention.inner, attention.along, attention.query.axis, attention.value.axis)]
     blocks = -(-rows // (WARP_ROWS * down))
     for axis in others:
         blocks *= -(-facts.about(field.axes[axis]) // (heads if packed is not None and axis == packed.axis else 1))
-    parts = min(RESIDENT * facts.processors // max(1, blocks), isqrt(JOINS * (facts.about(field.axes[found.along]) // terms)))
-    known = asdict(found, recurse=False) | {"terms": terms}
+    parts = min(RESIDENT * facts.processors // max(1, blocks), isqrt(JOINS * (facts.about(field.axes[attention.along]) // terms)))
+    known = asdict(attention, recurse=False) | {"terms": terms}
     if packed is not None:
-        known["visible"] = Visible((), tuple(found.exponent.guards))
-    made = FragmentAttention(**known, down=down, across=across, parts=max(1, parts), packed=packed)
-    return made if _bytes(made) <= facts.machine.stage_shared else None
+        known["visible"] = Visible((), tuple(attention.exponent.guards))
+    candidate = FragmentAttention(**known, down=down, across=across, parts=max(1, parts), packed=packed)
+    return candidate if _bytes(candidate) <= facts.machine.stage_shared else None
 
 
 def _bytes(attention: FragmentAttention) -> int:
@@ -104,12 +104,12 @@ def _bytes(attention: FragmentAttention) -> int:
     return 2 * tiles + (4 * attention.across * attention.rows * (attention.width + CHUNK) if attention.across > 1 else 0)
 
 
-def _packed(field: HirFunction, found: AttentionField) -> Packed | None:
+def _packed(field: HirFunction, attention: AttentionField) -> Packed | None:
     """Heads whose keys and values are the same: an axis that neither has, or has only as a quotient by one number."""
-    varying = {axis for value in (*found.exponent.factors, *found.exponent.divisors) for axis, _ in union_axes(value)}
-    loads = (found.key.load, found.value.load)
+    varying = {axis for value in (*attention.exponent.factors, *attention.exponent.divisors) for axis, _ in union_axes(value)}
+    loads = (attention.key.load, attention.value.load)
     for axis in field.axes:
-        if axis in (found.inner, found.along, found.query.axis, found.value.axis) or axis in varying:
+        if axis in (attention.inner, attention.along, attention.query.axis, attention.value.axis) or axis in varying:
             continue
         divisors = {number for load in loads for number in _divisors(load, axis)}
         if divisors == {0}:
@@ -121,11 +121,11 @@ def _packed(field: HirFunction, found: AttentionField) -> Packed | None:
 
 def _divisors(load: Load, axis: str) -> set[int]:
     """What an axis is divided by in an index; 0 where it isn't there, 1 where it is as it is."""
-    found: set[int] = set()
+    divisors: set[int] = set()
     for form in load.index:
         for symbol, _ in form.terms:
             if symbol == axis:
-                found.add(1)
+                divisors.add(1)
             elif isinstance(symbol, FloorDiv) and axis in symbol.numerator.names:
-                found.add(symbol.divisor if symbol.numerator == Affine.of(axis) else 1)
-    return found or {0}
+                divisors.add(symbol.divisor if symbol.numerator == Affine.of(axis) else 1)
+    return divisors or {0}

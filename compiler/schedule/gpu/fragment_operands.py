@@ -154,13 +154,13 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     loads = [_load_of(function, operand) for operand in (target.a, target.b)]
     if None in loads:
         return None
-    found = [one for one in loads if one is not None]
-    varying = [{axis for form in load.index for axis in form.names} for load, _ in found]
+    readable = [one for one in loads if one is not None]
+    varying = [{axis for form in load.index for axis in form.names} for load, _ in readable]
     own = [[axis for axis in (*described.m, *described.n) if axis in names] for names in varying]
-    along = _longest(function, facts, described.k, [load for load, _ in found])
+    along = _longest(function, facts, described.k, [load for load, _ in readable])
     sides = [
         _operand(function, facts, load, guards, _longest(function, facts, axes, [load]), along)
-        for (load, guards), axes in zip(found, own, strict=True)
+        for (load, guards), axes in zip(readable, own, strict=True)
     ]
     if any(side is None for side in sides):
         return None
@@ -254,14 +254,14 @@ def _shape(facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence
     """The tile that takes least time: what a processor computes and loads in its rounds."""
     size = a.size
     shared = facts.machine.stage_shared
-    ways = {a.way, b.way}
-    line = LINE // 2 if CopyMethod.ELEMENTS in ways or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
+    methods = {a.way, b.way}
+    line = LINE // 2 if CopyMethod.ELEMENTS in methods or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
     depth = line // size
     step, ahead = (32 // size, 2) if size < 8 else _doubles(a, b)
-    most = 64 * 64 if CopyMethod.ELEMENTS in ways else 128 * 128 if size == 8 or CopyMethod.WORDS in ways else 128 * 256
+    most = 64 * 64 if CopyMethod.ELEMENTS in methods else 128 * 128 if size == 8 or CopyMethod.WORDS in methods else 128 * 256
 
     def stages(rows: int, columns: int) -> int:
-        return min(STAGES if CopyMethod.BESIDE in ways else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
+        return min(STAGES if CopyMethod.BESIDE in methods else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
 
     def cost(tile: tuple[int, int, int, int]) -> int:
         rows, columns, _, _ = tile

@@ -63,10 +63,10 @@ class FragmentDistributing(Distributing):
         b, shape = region.builder, self.product.shape
         down, across = counts[-2:]
         matrix = b.mul(down, across)
-        rest, place = small(b, "div", number, matrix), small(b, "rem", number, matrix)
+        rest, block = small(b, "div", number, matrix), small(b, "rem", number, matrix)
         for axis, digit in zip(self.others, small_digits(b, rest, counts[:-2])[1:], strict=True):
             region.forms[axis] = region.starts[axis] = Affine.of(digit.name)
-        row, column = banded(b, place, down, across, BAND)
+        row, column = banded(b, block, down, across, BAND)
         self.first_row = Affine.of(row.name) * shape.rows
         columns = self.product.b.own
         region.forms[columns] = region.starts[columns] = Affine.of(column.name) * shape.columns
@@ -125,8 +125,8 @@ class FragmentDistributing(Distributing):
                 following = self.registers(body, early, at, 0 if last else part + 1)
                 if part == 0:
                     self.ahead(region, body, sides, places, step, steps)
-                made = WarpMma(accumulator=total, values=(*held, *now), shape=(rows, columns, shape.step), dtype=product.dtype)
-                total, held = body.emit(made).result, following
+                product_ = WarpMma(accumulator=total, values=(*held, *now), shape=(rows, columns, shape.step), dtype=product.dtype)
+                total, held = body.emit(product_).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
         inner = region.inside(b, self.product.own)
         eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
@@ -153,8 +153,8 @@ class FragmentDistributing(Distributing):
     def inside_sum(self, region: TileRegion, b: Builder, places: Sequence[Value]) -> TileRegion:
         """The body at a place of the sum."""
         inner = region.inside(b, (*self.product.own, *self.product.walked))
-        for axis, place in zip(self.product.walked, places, strict=True):
-            inner.forms[axis] = Affine.of(place.name) * (self.product.shape.depth if axis == self.product.sum else 1)
+        for axis, position in zip(self.product.walked, places, strict=True):
+            inner.forms[axis] = Affine.of(position.name) * (self.product.shape.depth if axis == self.product.sum else 1)
         return inner
 
     def wait(self, b: Builder) -> None:

@@ -65,7 +65,7 @@ class Stages:
         """This thread's pieces of a tile: where each begins, across lines and along them, and its place in a stage."""
         threads, each = self.product.shape.threads, self.operand.unit // self.operand.size
         across = self.wide // each
-        found = []
+        pieces = []
         for number in range(-(-self.lines * across // threads)):
             if across <= threads:
                 line = thread.floordiv(across) + number * (threads // across)
@@ -74,8 +74,8 @@ class Stages:
                 turns = across // threads
                 line, along = Affine.of(number // turns), thread + number % turns * threads
             line, along = (b.named(form) for form in (line, along))
-            found.append((line, along * each, self.place(line, along * each, b)))
-        return found
+            pieces.append((line, along * each, self.place(line, along * each, b)))
+        return pieces
 
     def row(self, line: Affine, region: TileRegion) -> dict[str, Affine]:
         """The places of a row of the tile along the own axes. Beyond the last row is the last: its products are never stored."""
@@ -106,8 +106,8 @@ class Stages:
     def arrive(self, b: Builder) -> None:
         """What comes through registers is stored."""
         each = len(self.coming) // len(self.pieces)
-        for number, (_, _, place) in enumerate(self.pieces):
-            values, index = self.coming[number * each : (number + 1) * each], (self.stage, Affine.of(place.name))
+        for number, (_, _, position) in enumerate(self.pieces):
+            values, index = self.coming[number * each : (number + 1) * each], (self.stage, Affine.of(position.name))
             if self.operand.way is CopyMethod.WORDS and values:
                 b.emit(StoreWords(mem=self.memory, index=index, values=tuple(values)))
             elif values:
@@ -116,12 +116,12 @@ class Stages:
 
     def copied(self, b: Builder, region: TileRegion, enabled: Value) -> None:
         operand = self.operand
-        for number, (_, _, place) in enumerate(self.pieces):
+        for number, (_, _, position) in enumerate(self.pieces):
             inner = self.at(b, region, number)
             b.emit(
                 AsyncCopy(
                     destination=self.memory,
-                    destination_index=(self.stage, Affine.of(place.name)),
+                    destination_index=(self.stage, Affine.of(position.name)),
                     source=self.source(region),
                     source_index=self.index(inner),
                     bytes=operand.unit,
@@ -132,13 +132,13 @@ class Stages:
 
     def elements(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
         """This thread's elements, 0 outside."""
-        found = []
+        elements = []
         for number in range(len(self.pieces)):
             inner = self.at(b, region, number)
             where = self.where(inner, enabled)
             read = b.load(self.source(region), self.index(inner), where)
-            found.append(b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, self.operand.mem.dtype)))
-        return found
+            elements.append(b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, self.operand.mem.dtype)))
+        return elements
 
     def words(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
         """This thread's pieces as words. Most parts of the sum have all of them; only where one may end is asked how much there is."""
@@ -163,22 +163,22 @@ class Stages:
         limits = [(region.forms[operand.sum] + self.product.shape.depth, fields[operand.sum], self.product.shape.depth)]
         if operand.across:
             limits.append((region.starts[operand.own] + self.extent, fields[operand.own], self.extent))
-        found: Value | None = None
+        past_end: Value | None = None
         for end, extent, tile in limits:
             if not divides(tile, extent):
                 beyond = b.op("gt", b.index(end), b.index(extent))
-                found = beyond if found is None else b.op("or", found, beyond)
-        return found
+                past_end = beyond if past_end is None else b.op("or", past_end, beyond)
+        return past_end
 
     def whole(self, b: Builder, region: TileRegion) -> list[Value]:
-        found: list[Value] = []
+        words: list[Value] = []
         for number in range(len(self.pieces)):
             inner = self.at(b, region, number)
-            found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner))).results
-        return found
+            words += b.emit(LoadWords(mem=self.source(region), index=self.index(inner))).results
+        return words
 
     def some(self, b: Builder, region: TileRegion) -> list[Value]:
-        operand, found = self.operand, []
+        operand, words = self.operand, []
         for number in range(len(self.pieces)):
             inner = self.at(b, region, number)
             fast = operand.own if operand.across else operand.sum
@@ -190,8 +190,8 @@ class Stages:
                 where = b.both(where, holds)
             if where is not None:
                 valid = b.select(where, valid, b.const(0, "index"))
-            found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
-        return found
+            words += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
+        return words
 
     def at(self, b: Builder, region: TileRegion, number: int) -> TileRegion:
         """The place of a piece, and along which axes it may lie outside."""
@@ -210,22 +210,22 @@ class Stages:
                 inner.masks[axis] = placing.field.axes[axis]
         return inner
 
-    def where(self, place: TileRegion, enabled: Value) -> Value:
+    def where(self, region: TileRegion, enabled: Value) -> Value:
         """Whether there is something at a place."""
-        b, operand = place.builder, self.operand
-        mask = self.placing.mask(place, place.masks, None)
-        found = enabled if mask is None else b.op("and", enabled, mask)
+        b, operand = region.builder, self.operand
+        mask = self.placing.mask(region, region.masks, None)
+        inside = enabled if mask is None else b.op("and", enabled, mask)
         for guard in operand.guards:
-            found = b.op("and", found, self.placing.value(guard, place))
-        return found
+            inside = b.op("and", inside, self.placing.value(guard, region))
+        return inside
 
     def source(self, region: TileRegion) -> Value:
         mem = region.find(self.operand.load.mem)
         assert mem is not None
         return mem
 
-    def index(self, place: TileRegion) -> tuple[Affine, ...]:
-        return tuple(self.placing.form(form, place) for form in self.operand.load.index)
+    def index(self, region: TileRegion) -> tuple[Affine, ...]:
+        return tuple(self.placing.form(form, region) for form in self.operand.load.index)
 
     # ---- reading ----
 
@@ -247,29 +247,29 @@ class Stages:
         shape = self.product.shape
         if not self.by_matrix:
             return [self.element_at(b, stage, self.places[0] + offset) for offset in self.offsets(part)]
-        found: list[Value] = []
+        fragments: list[Value] = []
         for block in range(self.part // 16):
             across = self.operand.across
-            place, below = (self.places[block], part * shape.step) if across else (self.places[part], block * 16)
-            found += self.tile.read(b, stage, place, below, across)
-        return found
+            position, below = (self.places[block], part * shape.step) if across else (self.places[part], block * 16)
+            fragments += self.tile.read(b, stage, position, below, across)
+        return fragments
 
-    def element_at(self, b: Builder, stage: Affine, place: Affine) -> Value:
+    def element_at(self, b: Builder, stage: Affine, position: Affine) -> Value:
         if self.operand.size == 8:
-            return b.load(self.memory, [stage, place])
-        return b.emit(LoadWords(mem=self.memory, index=(stage, place), count=1)).result
+            return b.load(self.memory, [stage, position])
+        return b.emit(LoadWords(mem=self.memory, index=(stage, position), count=1)).result
 
     def offsets(self, part: int) -> list[int]:
         """From the lane's first element to those of its registers, in the order of `warp_mma`."""
         shape = self.product.shape
         rows = 16 if self.is_a else 8
-        found = []
+        offsets = []
         for block in range(self.part // rows):
             for deep in range(0, shape.step, 4):
                 for half in range(rows // 8):
                     own, term = block * rows + half * 8, part * shape.step + deep
-                    found.append(term * self.line + own if self.operand.across else own * self.line + term)
-        return found
+                    offsets.append(term * self.line + own if self.operand.across else own * self.line + term)
+        return offsets
 
 
 def row_count(field: HirFunction, product: FragmentProduct, b: Builder) -> Affine:

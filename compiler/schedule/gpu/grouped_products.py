@@ -16,34 +16,34 @@ MOST_CHANNELS, LEAST_CHANNELS = 32, 4
 MOST_COLUMNS = 256
 
 
-def grouped(function: HirFunction, facts: Facts, found: SumOfLoads) -> Reading | None:
+def grouped(function: HirFunction, facts: Facts, product: SumOfLoads) -> Reading | None:
     """The field with neighbouring groups as one; None where it has no windows in groups of few channels."""
-    described = found.described
+    described = product.described
     if not described.windows or len(described.batch) != 1 or (len(described.n) != 1 and len(described.m) != 1):
         return None
     (group,) = described.batch
-    pictures = next((load for load in (found.a, found.b) if any(_added(form, found) for form in load.index)), None)
+    pictures = next((load for load in (product.a, product.b) if any(_added(form, product) for form in load.index)), None)
     if pictures is None:
         return None
-    weights = found.b if pictures is found.a else found.a
+    weights = product.b if pictures is product.a else product.a
     filters = [axis for axis in (*described.m, *described.n) if any(axis in form.names for form in weights.index)]
     channels = [axis for axis in described.k if _alone(pictures, axis) is not None and _alone(weights, axis) is not None]
     if len(filters) != 1 or len(channels) != 1 or any(_alone(load, group) is None for load in (pictures, weights)):
         return None
     (filter,), (channel,) = filters, channels
-    if _alone(weights, filter) is None or any({group, filter, channel}.intersection(form.names) for form in found.guard):
+    if _alone(weights, filter) is None or any({group, filter, channel}.intersection(form.names) for form in product.guard):
         return None
     deep, wide = (power_of_two(facts.about(function.axes[axis])) for axis in (channel, filter))
     deep = max(deep, LEAST_CHANNELS)
     each = wide_of(mem_of(pictures.mem)) // deep
     if deep > MOST_CHANNELS or each < 2 or each * wide > MOST_COLUMNS or facts.about(function.axes[group]) < 2:
         return None
-    return _reading(function, found, pictures, weights, (group, filter, channel), (each, wide, deep))
+    return _reading(function, product, pictures, weights, (group, filter, channel), (each, wide, deep))
 
 
 def _reading(
     function: HirFunction,
-    found: SumOfLoads,
+    product: SumOfLoads,
     pictures: Load,
     weights: Load,
     axes: tuple[str, str, str],
@@ -62,8 +62,8 @@ def _reading(
     def copied(load: Load, own: dict[str, Affine], order: tuple[str, ...], inside: tuple[Affine, ...]) -> CopiedRead:
         """A copy whose dims are the load's own but those of `own`, which stand for the axes in `order`."""
         gone = {_alone(load, axis): form for axis, form in own.items()}
-        kept = [(names.fresh(f"{load.mem.name}{dim}"), size) for dim, size in enumerate(mem_of(load.mem).dims) if dim not in gone]
-        places = iter(kept)
+        remaining = [(names.fresh(f"{load.mem.name}{dim}"), size) for dim, size in enumerate(mem_of(load.mem).dims) if dim not in gone]
+        places = iter(remaining)
         index = tuple(gone[dim] if dim in gone else Affine.of(next(places)[0]) for dim in range(mem_of(load.mem).rank))
         read = tuple(form for dim, form in enumerate(load.index) if dim not in gone)
         fresh = {axis: names.fresh(axis) for axis in order}
@@ -73,7 +73,7 @@ def _reading(
 
         *first, last = [(fresh[axis], extents[axis]) for axis in order]
         at = (*map(Affine.of, order[:-1]), *read, Affine.of(order[-1]))
-        dims = (*first, *kept, last)
+        dims = (*first, *remaining, last)
         copy = Copied(names.fresh(f"{load.mem.name}_copy"), load.mem, dims, tuple(map(renamed, index)), tuple(map(renamed, inside)))
         return CopiedRead(copy, at)
 
@@ -86,13 +86,13 @@ def _reading(
         pictures: copied(pictures, of_pictures, (together, along), there),
         weights: copied(weights, forms, (together, column, along), (*alike, *exist, last_channel - forms[channel])),
     }
-    return Reading(function, found, along, extents, forms, reads, exist, alike)
+    return Reading(function, product, along, extents, forms, reads, exist, alike)
 
 
-def _added(form: Affine, found: SumOfLoads) -> bool:
+def _added(form: Affine, product: SumOfLoads) -> bool:
     """Whether a place and a tap are added in it."""
-    names, over = set(form.names), set(found.described.k)
-    return bool(names & over) and bool(names & {*found.described.m, *found.described.n})
+    names, over = set(form.names), set(product.described.k)
+    return bool(names & over) and bool(names & {*product.described.m, *product.described.n})
 
 
 def _alone(load: Load, axis: str) -> int | None:

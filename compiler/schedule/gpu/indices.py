@@ -31,11 +31,11 @@ def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
 
 def small_digits(b: Builder, number: Value, counts: Sequence[Value]) -> list[Value]:
     """`Builder.digits` of a number below 2^32."""
-    found: list[Value] = []
+    digits: list[Value] = []
     for count in reversed(counts):
-        found.insert(0, small(b, "rem", number, count))
+        digits.insert(0, small(b, "rem", number, count))
         number = small(b, "div", number, count)
-    return [number, *found]
+    return [number, *digits]
 
 
 def banded(b: Builder, number: Value, down: Value, across: Value, rows: int) -> tuple[Value, Value]:

@@ -74,10 +74,10 @@ def comes_last(placing: BlockTiles, part: BlockPart, region: TileRegion) -> Iter
     end = b.cast(b.sub(part.count, b.const(1, "index")), "u32")
     first = placing.one_of(range(len(placing.threads)), b)
     assert first is not None
-    with b.when(first) as one:
-        one.emit(Fence(scope="device"))
-        ticket = one.emit(Atomic(operation="inc", mem=tickets, index=tuple(part.tile), value=end)).result
-        one.store(box, ticket, [0])
+    with b.when(first) as leading:
+        leading.emit(Fence(scope="device"))
+        ticket = leading.emit(Atomic(operation="inc", mem=tickets, index=tuple(part.tile), value=end)).result
+        leading.store(box, ticket, [0])
     b.emit(SyncThreads())
     with b.when(b.op("eq", b.load(box, [0]), end)) as deep:
         deep.emit(Fence(scope="device"))
@@ -126,11 +126,11 @@ def _joined(
     identities = _identities(target)
     nothing = [b.const(start, Tile(dtype, union_axes(value))) for (start, dtype), value in zip(identities, values, strict=True)]
     with b.loop("turn", 0, turns.name, carried=nothing) as (deep, loop):
-        place = Affine.of(loop.variable.name) * width + number
-        inside = deep.inbounds(place, Affine.of(part.count.name))
+        position = Affine.of(loop.variable.name) * width + number
+        inside = deep.inbounds(position, Affine.of(part.count.name))
         read = []
         for memory, value, start in zip(memories, values, identities, strict=True):
-            there = deep.load(memory, _index(part, place, own, value), inside)
+            there = deep.load(memory, _index(part, position, own, value), inside)
             read.append(deep.select(inside, there, deep.const(*start)))
         deep.yield_(*placing.combined(target, loop.carried, read, deep))
     return combine_over_threads(placing, target, loop.results, idle, b)

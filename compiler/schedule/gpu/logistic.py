@@ -36,8 +36,8 @@ class _Quotient:
 def with_logistics(field: HirFunction) -> HirFunction:
     """The field with such quotients; itself where it has none."""
     read = [value for op in field.body.body for value in op.operand_values]
-    sums = {op.result: found for op in field.body.body if (found := _sum(op, read)) is not None}
-    quotients = {op.result: found for op in field.body.body if (found := _divided(op, read)) is not None}
+    sums = {op.result: parts for op in field.body.body if (parts := _sum(op, read)) is not None}
+    quotients = {op.result: parts for op in field.body.body if (parts := _divided(op, read)) is not None}
     if not sums and not quotients:
         return field
     out = FunctionBuilder(field.name, field.form)
@@ -48,7 +48,7 @@ def with_logistics(field: HirFunction) -> HirFunction:
     reciprocals: dict[Value, Value] = {}
     """Of a quarter of the divisors, by the sums."""
     for op in field.body.body:
-        quotient = next((found[op.result] for found in (sums, quotients) if op.results and op.result in found), None)
+        quotient = next((parts[op.result] for parts in (sums, quotients) if op.results and op.result in parts), None)
         scaled = _scaled(op, reciprocals)
         if quotient is not None:
             reciprocal = _reciprocal(b, quotient, values)
@@ -56,10 +56,10 @@ def with_logistics(field: HirFunction) -> HirFunction:
                 reciprocals[op.result] = reciprocal
             numerator = quotient.numerator
             if isinstance(numerator, Value):
-                made = b.mul(b.mul(values[numerator], _number(b, _SHARE)), reciprocal)
+                quotient_ = b.mul(b.mul(values[numerator], _number(b, _SHARE)), reciprocal)
             else:
-                made = b.mul(_number(b, numerator * _SHARE), reciprocal)
-            values[op.result] = made
+                quotient_ = b.mul(_number(b, numerator * _SHARE), reciprocal)
+            values[op.result] = quotient_
         elif scaled is not None:
             factor, value, total = scaled
             values[op.result] = b.mul(b.mul(values[value], _number(b, 2 * _SHARE * factor)), reciprocals[total])
@@ -114,8 +114,8 @@ def _sum(op: Instruction, read: Sequence[Value]) -> _Quotient | None:
     """A sum of 1 and a tanh that nothing else reads."""
     if not isinstance(op, Binary) or op.operator != "add" or dtype_of(op.result) != "f32":
         return None
-    for one, other in ((op.left, op.right), (op.right, op.left)):
-        match one.source, other.source:
+    for side, other in ((op.left, op.right), (op.right, op.left)):
+        match side.source, other.source:
             case Const(value=1), Unary(operator="tanh", value=inner, flags=flags) if "afn" in flags and read.count(other) == 1:
                 return _Quotient(2.0, 1.0, -2 * _LOG2_E, inner)
             case _:
@@ -130,8 +130,8 @@ def _divided(op: Instruction, read: Sequence[Value]) -> _Quotient | None:
     total = op.right.source
     if not isinstance(total, Binary) or total.operator != "add" or read.count(op.right) != 1:
         return None
-    for one, other in ((total.left, total.right), (total.right, total.left)):
-        match one.source, other.source:
+    for side, other in ((total.left, total.right), (total.right, total.left)):
+        match side.source, other.source:
             case Const(value=number), Unary(operator=operator, value=inner, flags=flags) if operator in _BASES and "afn" in flags:
                 if read.count(other) == 1 and _CONSTANTS[0] <= number <= _CONSTANTS[1]:
                     numerator = op.left.source

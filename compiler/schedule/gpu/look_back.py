@@ -49,14 +49,14 @@ class LookBack:
         """Nothing is known yet: one thread's part, that of a tile."""
         self._clear(b, around, tile, [self.tiles, self.groups, self.rows])
 
-    def _clear(self, b: Builder, around: Sequence[str], place: Value, levels: Sequence[Value]) -> None:
+    def _clear(self, b: Builder, around: Sequence[str], tile: Value, levels: Sequence[Value]) -> None:
         memory, *above = levels
         for word in range(words_of(self.dtype)):
-            b.store(memory, b.const(0, "u64"), [*around, place.name, Affine((), word)])
+            b.store(memory, b.const(0, "u64"), [*around, tile.name, Affine((), word)])
         if above:
             many = b.const(GROUP, "index")
-            with b.when(b.op("eq", b.op("rem", place, many), b.const(0, "index"))) as first:
-                self._clear(first, around, first.op("div", place, many), above)
+            with b.when(b.op("eq", b.op("rem", tile, many), b.const(0, "index"))) as first:
+                self._clear(first, around, first.op("div", tile, many), above)
 
     def before(self, b: Builder, around: Sequence[str], tile: Value, total: Value, lane: Value) -> Value:
         """What stands before the tile, whose own elements make `total`. For all lanes of one warp."""
@@ -92,11 +92,11 @@ class LookBack:
             value, distance = self.joined(b, value, other), 2 * distance
         return b.emit(Shuffle(mode="idx", value=value, lane=b.const(0, "i32"))).result
 
-    def publish(self, b: Builder, memory: Value, around: Sequence[str], place: Value, value: Value, where: Value) -> None:
+    def publish(self, b: Builder, memory: Value, around: Sequence[str], tile: Value, value: Value, where: Value) -> None:
         with b.when(where) as inner:
             for number, word in enumerate(as_words(inner, value)):
                 flagged = inner.op("or", inner.cast(word, "u64"), inner.const(FLAG, "u64"))
-                index = (*around, place.name, Affine((), number))
+                index = (*around, tile.name, Affine((), number))
                 # An exchange, though nobody wants what was there: stores are seen so late that scans take a quarter longer.
                 inner.emit(Atomic(operation="exchange", mem=memory, index=index, value=flagged))
 
@@ -104,9 +104,9 @@ class LookBack:
 class _Awaited:
     """One published value a lane: where `needed` it is waited for, else it is the identity."""
 
-    def __init__(self, look_back: LookBack, b: Builder, memory: Value, around: Sequence[str], place: Value, needed: Value) -> None:
+    def __init__(self, look_back: LookBack, b: Builder, memory: Value, around: Sequence[str], tile: Value, needed: Value) -> None:
         self.look_back, self.memory, self.needed = look_back, memory, needed
-        self.place = (*around, b.select(needed, place, b.const(0, "index")).name)
+        self.place = (*around, b.select(needed, tile, b.const(0, "index")).name)
         self.words = [b.slot(word, "word") for word in self.read(b)]
 
     def read(self, b: Builder) -> list[Value]:

@@ -103,7 +103,7 @@ def _fills(field: HirFunction, plan: AxisPlan, facts: Facts) -> bool:
 def _step(field: HirFunction, axis: str) -> int:
     """In which dimension of the results the axis runs, from the last."""
     store = next(op for op in field.body.body if isinstance(op, Store))
-    return next((place for place, form in enumerate(reversed(store.index)) if form.coefficient(axis)), 0)
+    return next((stride for stride, form in enumerate(reversed(store.index)) if form.coefficient(axis)), 0)
 
 
 def _squares(field: HirFunction, along: str, across: str, lanes: int) -> Table:

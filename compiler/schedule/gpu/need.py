@@ -11,10 +11,10 @@ def needed(function: HirFunction, values: Sequence[Value] | None = None, known: 
     """The instructions that these values, or all results, are computed from, in their order; not those of values that are known."""
     named = {result.name: result for op in function.body.body for result in op.results}
     wanted = set(values or ())
-    found: list[Instruction] = []
+    ops: list[Instruction] = []
     for op in reversed(function.body.body):
         if (values is None and isinstance(op, Store)) or any(result in wanted and result not in known for result in op.results):
-            found.append(op)
+            ops.append(op)
             wanted.update(op.operand_values)
             wanted.update(named[name] for name in op.symbols if name in named)
-    return found[::-1]
+    return ops[::-1]

@@ -38,11 +38,11 @@ def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapp
         rows, length = -(-rows // COLUMNS), length * COLUMNS
     if not along or not common or rows >= ROWS_EACH * facts.processors or length < LEAST:
         return None
-    made = [schedule(part, facts) for part, schedule in _parts(field, reduced, mapped)]
-    if any(one is None for one in made):
+    launches = [schedule(part, facts) for part, schedule in _parts(field, reduced, mapped)]
+    if any(pass_ is None for pass_ in launches):
         return None
     words = "rows are few: a launch for each reduction along them"
-    return one_after_the_other(field, [one for one in made if one is not None], words)
+    return one_after_the_other(field, [pass_ for pass_ in launches if pass_ is not None], words)
 
 
 def _along(field: HirFunction) -> frozenset[str]:

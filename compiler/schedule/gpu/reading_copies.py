@@ -49,10 +49,10 @@ class Reading:
 
     def field(self) -> tuple[HirFunction, SumOfLoads]:
         """The field that reads the copies, and its sum."""
-        old, found = self.function, self.found
+        old, product = self.function, self.found
         out = FunctionBuilder(old.name, old.form)
-        values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in old.parameters}
-        made = {copy: out.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
+        values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in old.parameters}
+        memories = {copy: out.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
         for axis, extent in {**old.axes, **self.axes}.items():
             if axis not in self.forms:
                 out.axis(axis, extent)
@@ -66,11 +66,11 @@ class Reading:
             if isinstance(op, Reduce | Contract):
                 changes["over"] = (*(axis for axis in op.over if axis not in self.forms and axis != self.along), self.along)
             if isinstance(op, Load) and op in self.reads:
-                changes["mem"], changes["index"] = made[self.reads[op].copy], self.reads[op].index
+                changes["mem"], changes["index"] = memories[self.reads[op].copy], self.reads[op].index
             elif isinstance(op, Load | Store) and self.exist and any(name in self.forms for index in op.index for name in index.names):
                 changes["where"] = self._existing(out.body, None if op.where is None else values[op.where])
             new = rebuilt(op, values.__getitem__, form, **changes)
-            if op is found.target and self.counting:
+            if op is product.target and self.counting:
                 new = self._counted(out.body, new)
             new = out.body.emit(new, op.results[0].name if op.results else "")
             if isinstance(op, Load) and isinstance(new, Load):
@@ -78,12 +78,12 @@ class Reading:
             values.update(zip(op.results, new.results, strict=True))
         field = out.finish()
         field.stands_for(old)
-        target = values[found.target.results[0]].source
+        target = values[product.target.results[0]].source
         assert isinstance(target, Contract | Reduce)
         described = product_sum(target)
         assert described is not None
-        guard = (*map(form, found.guard), *(self.counting if is_float(found.to) else ()))
-        return field, SumOfLoads(target, found.to, loads[found.a], loads[found.b], described, guard)
+        guard = (*map(form, product.guard), *(self.counting if is_float(product.to) else ()))
+        return field, SumOfLoads(target, product.to, loads[product.a], loads[product.b], described, guard)
 
     def _counted(self, b: Builder, sum: Instruction) -> Reduce:
         """A sum of those products only that count."""
@@ -108,7 +108,7 @@ class FreshNames:
     """Names that a function doesn't have."""
 
     def __init__(self, function: HirFunction) -> None:
-        self.taken = {*function.axes, *(one.name for one in function.parameters)}
+        self.taken = {*function.axes, *(parameter.name for parameter in function.parameters)}
         self.taken |= {result.name for op in function.body.body for result in op.results}
 
     def fresh(self, name: str) -> str:

@@ -54,9 +54,9 @@ def block_reduced(
     if not whole or count > lanes:
         return _one_by_one(b, monoid, through, count)
     inside = b.op("lt", lane, b.const(count, "index"))
-    place = b.op("min", lane, b.const(count - 1, "index"))
+    position = b.op("min", lane, b.const(count - 1, "index"))
     nothing = identities(b, monoid, [dtype_of(value) for value in values])
-    parts = [b.select(inside, b.load(slot, [place.name]), none) for slot, none in zip(through, nothing, strict=True)]
+    parts = [b.select(inside, b.load(slot, [position.name]), none) for slot, none in zip(through, nothing, strict=True)]
     return _of_first_lane(b, _over_warp(b, monoid, parts, 1 << (count - 1).bit_length(), None))
 
 

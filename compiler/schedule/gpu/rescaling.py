@@ -63,9 +63,9 @@ class Rescaling:
 
     def rescaled(self, sums: list[Value], region: TileRegion) -> list[Value]:
         growth: Value | None = None
-        place: TileRegion | None = region
-        while growth is None and place is not None:
-            growth, place = self._growth.get(place), place.parent
+        around: TileRegion | None = region
+        while growth is None and around is not None:
+            growth, around = self._growth.get(around), around.parent
         assert growth is not None
         return [region.builder.mul(value, region.builder.cast(growth, dtype_of(value))) for value in sums]
 
@@ -74,9 +74,9 @@ def rescaling_of(field: HirFunction) -> Rescaling | None:
     """The rule, where it holds for all that reads a maximum and the maximum itself isn't a result."""
     axes = dict.fromkeys(axis for op in field.body.body if isinstance(op, Contract | Reduce) and is_product(op) for axis in op.over)
     for axis in axes:
-        found = online(field, axis)
-        if isinstance(found, Online) and any(map(is_product, found.rescaled)) and not _is_read_after(field, found):
-            return Rescaling(found)
+        rule = online(field, axis)
+        if isinstance(rule, Online) and any(map(is_product, rule.rescaled)) and not _is_read_after(field, rule):
+            return Rescaling(rule)
     return None
 
 

@@ -88,12 +88,12 @@ class ScanPlan:
 
 def scan_launches(field: HirFunction, plan: ScanPlan) -> Launches:
     """The launches of the plan. Raises `NotPlaceable`."""
-    made = launches_of_blocks(ScanDistributing(field, plan).run())
-    for launch in made.launches:
+    launches = launches_of_blocks(ScanDistributing(field, plan).run())
+    for launch in launches.launches:
         info = launch.function.kernel_info
         assert info is not None and info.launch_bounds is not None
         launch.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=plan.resident))
-    return evolve(made, words=tuple(str(plan.table).split("\n")))
+    return evolve(launches, words=tuple(str(plan.table).split("\n")))
 
 
 def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
@@ -102,7 +102,7 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     if not scans or refusal(field):
         return None
     (axis,) = scans[0].over
-    others = [one for one in common_axes(field) if one != axis]
+    others = [other for other in common_axes(field) if other != axis]
     if {axis, *others} != set(field.axes) or in_written_order(field):
         return None
     contiguous = set(axes_contiguous(field))
@@ -110,8 +110,8 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     known = set(field.axes[axis].names) <= dict(facts.magnitudes).keys()
     if known and length <= SHORTEST and others:
         return None
-    beside = prod(facts.about(field.axes[one]) for one in others)
-    columns = [one for one in others if one in contiguous]
+    beside = prod(facts.about(field.axes[other]) for other in others)
+    columns = [other for other in others if other in contiguous]
     if columns and axis not in contiguous and (beside >= FEW_COLUMNS * facts.processors or length < warp * WARPS * ROWS):
         widths = sum(bytes_of(dtype_of(scan.value)) for scan in scans)
         return _down(axis, others, columns[-1], length, beside * widths, facts.machine)
@@ -130,14 +130,14 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     if not others or (beside < MANY_SCANS * facts.processors and not one_tile):
         # The tiles of all scans that begin alike begin together: the tile before has had the time of a row of them.
         plans = [AxisPlan(axis, "block", registers, lanes, threads=warp, warps=warps)]
-        plans += [AxisPlan(one, "block") for one in others]
+        plans += [AxisPlan(other, "block") for other in others]
         ahead = "look back for" if _looks_back(facts.machine) else "launches before leave"
         how = "one tile holds it" if one_tile else f"tiles are blocks, and {ahead} what stands before them"
         reasons = [f"{axis} is scanned by {warps * warp} threads, {registers * lanes} elements each: {how}"]
         return ScanPlan(axis, Table(plans, reasons, (warp, warps), machine=facts.machine), not one_tile, resident)
     if length <= run:
         warps = 1
-    plans = [AxisPlan(one, "block") for one in others[:-1]]
+    plans = [AxisPlan(other, "block") for other in others[:-1]]
     rows = WARPS if warps == 1 else 1
     plans.append(AxisPlan(others[-1], "block", threads=rows, dim=1))
     plans.append(AxisPlan(axis, "time", registers, lanes, threads=warp, warps=warps))
@@ -159,7 +159,7 @@ def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_acr
         warps *= 2
     while warps > 1 and warps * rows >= 2 * length:
         warps //= 2
-    plans = [AxisPlan(one, "block") for one in others if one != columns]
+    plans = [AxisPlan(other, "block") for other in others if other != columns]
     plans.append(AxisPlan(columns, "block", threads=machine.lanes))
     plans.append(AxisPlan(axis, "time", rows, warps=warps))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it; {warps} warps walk along {axis}"]
@@ -184,7 +184,7 @@ class ScanDistributing(Distributing):
     def __init__(self, field: HirFunction, plan: ScanPlan) -> None:
         super().__init__(field, plan.table)
         self.scan_plan = plan
-        self.others = [one.axis for one in plan.table.plans if one.axis != plan.axis]
+        self.others = [plan_.axis for plan_ in plan.table.plans if plan_.axis != plan.axis]
         self.known: dict[Scan, LookBack] = {}
         self.totals: dict[Scan, TileTotals] = {}
         self.leaving = False
@@ -229,7 +229,7 @@ class ScanDistributing(Distributing):
         self.known = {scan: LookBack.made(b, scan.monoid, dtype_of(scan.value), extents, tiles) for scan in self.scans}
         with for_each(b, (*extents, tiles), _zeroed(ticket)) as (inner, places):
             for look_back in self.known.values():
-                look_back.clear(inner, [place.name for place in places[:-1]], places[-1])
+                look_back.clear(inner, [position.name for position in places[:-1]], places[-1])
 
     def totals_first(self, group: Sequence[Target], region: TileRegion) -> None:
         """The launches that leave what stands before each tile."""
@@ -246,7 +246,7 @@ class ScanDistributing(Distributing):
     def tiles_of_scans(self) -> tuple[list[Affine], Affine]:
         """How many scans stand beside each other, axis by axis, and the tiles of each."""
         axis = self.scan_plan.axis
-        return [self.field.axes[one] for one in self.others], self.field.axes[axis].ceildiv(self.table[axis].tile)
+        return [self.field.axes[other] for other in self.others], self.field.axes[axis].ceildiv(self.table[axis].tile)
 
     def produce(self, targets: Sequence[Target], region: TileRegion, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
         if not self.leaving:
@@ -259,7 +259,7 @@ class ScanDistributing(Distributing):
 
     def around(self, b: Builder, region: TileRegion) -> list[str]:
         """Which scan the block's tile is of."""
-        return [b.index(region.forms[one]).name for one in self.others]
+        return [b.index(region.forms[other]).name for other in self.others]
 
     def turn(self, b: Builder, number: Value) -> Value:
         """Tiles in the order in which blocks begin: those that a block waits for have begun before it."""
@@ -304,21 +304,21 @@ class ScanDistributing(Distributing):
             lead = above if lead is None else joined(above, lead)
         # What stands before a register goes in at once: behind the barriers only one number is kept beside the elements.
         own = within if within is not None else None if scan.exclusive else value
-        made = own if lead is None else lead if own is None else joined(lead, own)
+        total_ = own if lead is None else lead if own is None else joined(lead, own)
         start = before
         if plan.warps > 1:
             first, total = self.over_warps(joined, total, nothing)
             start = first if start is None else joined(start, first)
         if self.known:
-            found = self.found(self.known[scan], total, region)
-            start = found if start is None else joined(found, start)
+            preceding = self.found(self.known[scan], total, region)
+            start = preceding if start is None else joined(preceding, start)
         elif self.totals and not self.leaving:
-            found = self.totals[scan].before(b, self.around(b, region), b.index(self.tile))
-            start = found if start is None else joined(found, start)
+            preceding = self.totals[scan].before(b, self.around(b, region), b.index(self.tile))
+            start = preceding if start is None else joined(preceding, start)
         if start is not None:
-            made = start if made is None else joined(start, made)
-        assert made is not None, "a tile of one element with nothing before it"
-        region.made[scan.result] = made
+            total_ = start if total_ is None else joined(start, total_)
+        assert total_ is not None, "a tile of one element with nothing before it"
+        region.made[scan.result] = total_
         return total if before is None else joined(before, total)
 
     def over_warps(self, joined: Joining, total: Value, nothing: Value) -> tuple[Value, Value]:
@@ -337,8 +337,8 @@ class ScanDistributing(Distributing):
         lane, warp = self.threads
         box = self.shared_memory("found", look_back.dtype, (1,))
         with b.when(b.op("eq", warp, b.const(0, "index"))) as first:
-            found = look_back.before(first, self.around(first, region), first.index(self.tile), total, lane)
-            first.store(box, found, [0], first.op("eq", lane, first.const(0, "index")))
+            before = look_back.before(first, self.around(first, region), first.index(self.tile), total, lane)
+            first.store(box, before, [0], first.op("eq", lane, first.const(0, "index")))
         b.emit(SyncThreads())
         value = b.load(box, [0])
         b.emit(SyncThreads())

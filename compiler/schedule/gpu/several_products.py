@@ -18,12 +18,12 @@ def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | No
     """The parts of a field whose reductions are all sums of products, at least two: one for each, with their workspaces behind the
     parameters. None for other fields, and small ones."""
     sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
-    products = [found for op in sums if (found := product_sum(op)) is not None and found.m and found.n]
-    cutting = Cutting(field, [one.result for one in products[:-1]])
+    products = [product for op in sums if (product := product_sum(op)) is not None and product.m and product.n]
+    cutting = Cutting(field, [product.result for product in products[:-1]])
     if len(sums) < 2 or len(products) < len(sums):
         return None
-    axes = [(*one.m, *one.n, *one.k, *one.batch) for one in products]
+    axes = [(*product.m, *product.n, *product.k, *product.batch) for product in products]
     if sum(prod(facts.about(field.axes[axis]) for axis in each) for each in axes) < WORTH:
         return None
-    before = [cutting.part(f"sum{number}", [one.op]) for number, one in enumerate(products[:-1])]
+    before = [cutting.part(f"sum{number}", [product.op]) for number, product in enumerate(products[:-1])]
     return [*before, cutting.part("stored", [op for op in field.body.body if isinstance(op, Store)])]

@@ -64,9 +64,9 @@ class MatrixTile:
         line = b.named(first[0] + row + deep * 8)
         return [Affine.of(self.place(line, b.named(first[1] + own * 8 + block), b).name) for block in blocks]
 
-    def read(self, b: Builder, stage: Affine, place: Affine, below: int = 0, transpose: bool = False) -> list[Value]:
+    def read(self, b: Builder, stage: Affine, position: Affine, below: int = 0, transpose: bool = False) -> list[Value]:
         """Four matrices at a place, `below` rows further down."""
-        return b.emit(LoadMatrix(mem=self.memory, index=(stage, place + below * self.line), count=4, transpose=transpose)).results
+        return b.emit(LoadMatrix(mem=self.memory, index=(stage, position + below * self.line), count=4, transpose=transpose)).results
 
 
 class SharedTile(MatrixTile):
@@ -79,23 +79,23 @@ class SharedTile(MatrixTile):
     def shared_out(self, thread: Affine, threads: int, b: Builder) -> list[tuple[Affine, Affine, Affine, Value | None]]:
         """A thread's pieces: row, element, place in a stage, and whether there is one."""
         across = self.depth // CHUNK
-        found = []
+        pieces = []
         for first in range(0, self.lines * across, threads):
             number = thread + first
             line, along = (b.named(form) for form in (number.floordiv(across), number % across))
-            here = b.op("lt", b.index(line), b.const(self.lines, "index")) if first + threads > self.lines * across else None
-            found.append((line, along * CHUNK, Affine.of(self.place(line, along * CHUNK, b).name), here))
-        return found
+            inside = b.op("lt", b.index(line), b.const(self.lines, "index")) if first + threads > self.lines * across else None
+            pieces.append((line, along * CHUNK, Affine.of(self.place(line, along * CHUNK, b).name), inside))
+        return pieces
 
     def filled(self, b: Builder, stage: Affine, pieces: list[tuple[Affine, Affine, Affine, Value | None]], source: Source) -> None:
         """Copies of a thread's pieces begin; what isn't there becomes 0."""
-        for line, along, place, here in pieces:
+        for line, along, position, inside in pieces:
             memory, index, where = source(line, along)
-            with nullcontext(b) if here is None else b.when(here) as into:
+            with nullcontext(b) if inside is None else b.when(inside) as into:
                 into.emit(
                     AsyncCopy(
                         destination=self.memory,
-                        destination_index=(stage, place),
+                        destination_index=(stage, position),
                         source=memory,
                         source_index=index,
                         bytes=2 * CHUNK,

@@ -87,8 +87,8 @@ def _stand_together(field: HirFunction, outer: str, inner: str) -> bool:
     places: dict[Value, int | None] = {}
     for op in field.body.body:
         if isinstance(op, Load | Store):
-            place = _place(field, op, outer, inner)
-            if place is None or places.setdefault(op.mem, place) != place:
+            position = _place(field, op, outer, inner)
+            if position is None or places.setdefault(op.mem, position) != position:
                 return False
         elif isinstance(op, Reduce | Contract):
             if len(both.intersection(op.over)) == 1:
@@ -103,17 +103,17 @@ NOWHERE = -1
 
 def _place(field: HirFunction, op: Load | Store, outer: str, inner: str) -> int | None:
     """Of which dim of the memory on an access has the axes; `NOWHERE` where it has neither; None where it has them in another way."""
-    have = [place for place, form in enumerate(op.index) if not {outer, inner}.isdisjoint(form.names)]
+    have = [position for position, form in enumerate(op.index) if not {outer, inner}.isdisjoint(form.names)]
     if not have:
         return NOWHERE
-    mem, place = mem_of(op.mem), have[0]
-    if have != [place, place + 1] or op.index[place] != Affine.of(outer) or op.index[place + 1] != Affine.of(inner):
+    mem, position = mem_of(op.mem), have[0]
+    if have != [position, position + 1] or op.index[position] != Affine.of(outer) or op.index[position + 1] != Affine.of(inner):
         return None
     if mem.strides is not None or mem.swizzle is not None or op.mem not in field.parameters:
         return None
-    if (mem.dims[place], mem.dims[place + 1]) != (field.axes[outer], field.axes[inner]):
+    if (mem.dims[position], mem.dims[position + 1]) != (field.axes[outer], field.axes[inner]):
         return None
-    return None if isinstance(op, Load) and op.pad is not None else place
+    return None if isinstance(op, Load) and op.pad is not None else position
 
 
 @frozen
@@ -123,8 +123,8 @@ class _JoinedNames:
     extent: Affine
 
     def index(self, forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        place = next((place for place, form in enumerate(forms) if form == Affine.of(self.outer)), None)
-        return forms if place is None else (*forms[: place + 1], *forms[place + 2 :])
+        position = next((position for position, form in enumerate(forms) if form == Affine.of(self.outer)), None)
+        return forms if position is None else (*forms[: position + 1], *forms[position + 2 :])
 
     def tile(self, tile: Tile) -> Tile:
         axes = [(name, self.extent if name == self.outer else extent) for name, extent in tile.axes if name != self.inner]
@@ -136,7 +136,7 @@ def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further:
     names = _JoinedNames(outer, inner, extent)
     out = FunctionBuilder(field.name, field.form)
     accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
-    together = {op.mem: place for op in accesses for place, form in enumerate(op.index) if form == Affine.of(outer)}
+    together = {op.mem: position for op in accesses for position, form in enumerate(op.index) if form == Affine.of(outer)}
     for axis, old in field.axes.items():
         if axis != inner:
             out.axis(axis, extent if axis == outer else old)
@@ -144,8 +144,8 @@ def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further:
     for parameter in field.parameters:
         type = parameter.type
         if isinstance(type, Mem) and parameter in together:
-            place = together[parameter]
-            type = evolve(type, dims=(*type.dims[:place], extent, *type.dims[place + 2 :]))
+            position = together[parameter]
+            type = evolve(type, dims=(*type.dims[:position], extent, *type.dims[position + 2 :]))
         values[parameter] = out.parameter(parameter.name, type)
     if further is not None:
         out.parameter(further, INDEX)
@@ -158,8 +158,8 @@ def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further:
         elif isinstance(getattr(op, "type", None), Tile):
             changes["type"] = names.tile(op.type)  # type: ignore[attr-defined]
         copy = rebuilt(op, values.__getitem__, lambda form: form, None, **changes)
-        made = out.body.emit(copy, op.results[0].name if op.results else "")
-        values.update(zip(op.results, made.results, strict=True))
+        copied = out.body.emit(copy, op.results[0].name if op.results else "")
+        values.update(zip(op.results, copied.results, strict=True))
     new = out.finish()
     new.stands_for(field)
     return new

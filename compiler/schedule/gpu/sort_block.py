@@ -90,18 +90,18 @@ class BlockSort:
 
     def digits(self, b: Builder, words: Value, shift: Value) -> list[Value]:
         digits = self.lines.digits
-        found = digits.digit(b, digits.ordered(b, from_bits(b, words, digits.dtype)), shift)
-        return [taken(b, found, self.axis, item) for item in range(self.items)]
+        digit = digits.digit(b, digits.ordered(b, from_bits(b, words, digits.dtype)), shift)
+        return [taken(b, digit, self.axis, item) for item in range(self.items)]
 
     def write(self, words: Value, places: Value | None) -> None:
         """What goes along is read before any of it is written."""
         b = self.b
-        place = Affine.of(self.axis) * self.threads + self.thread.name
-        inside = b.op("lt", b.index(place), self.lines.extent)
-        values = [from_bits(b, b.load(words, [place]), self.lines.digits.dtype)]
+        slot = Affine.of(self.axis) * self.threads + self.thread.name
+        inside = b.op("lt", b.index(slot), self.lines.extent)
+        values = [from_bits(b, b.load(words, [slot]), self.lines.digits.dtype)]
         if places is not None:
-            source = self.lines.place(Affine.of(b.cast(b.load(places, [place]), "index").name))
+            source = self.lines.place(Affine.of(b.cast(b.load(places, [slot]), "index").name))
             values += [self.here(b, position, source, inside) for position in range(1, len(self.there))]
             b.emit(SyncThreads())
         for target, value in zip(self.there, values, strict=True):
-            b.store(target, value, self.lines.place(place), inside)
+            b.store(target, value, self.lines.place(slot), inside)

@@ -123,14 +123,14 @@ class _Making:
         known = None if self.counts is None else start.workspaces[self.around.others[self.counts]]
         thread = thread_index(b)
         blocks = b.index(start.copy.form(each))
-        lines, place = line_of(b, self.sort, known, start.values[self.sort.keys], start.number, blocks)
-        build(start, b, lines, place, thread)
-        made = start.finish((*(dim for axis, dim in enumerate(self.dims) if axis != self.sort.axis), each), 1)
-        info = made.function.kernel_info
+        lines, block = line_of(b, self.sort, known, start.values[self.sort.keys], start.number, blocks)
+        build(start, b, lines, block, thread)
+        launch = start.finish((*(dim for axis, dim in enumerate(self.dims) if axis != self.sort.axis), each), 1)
+        info = launch.function.kernel_info
         assert info is not None and info.launch_bounds is not None
         bounds = evolve(info.launch_bounds, min_blocks_per_sm=resident if self.late else None)
-        made.function.kernel_info = evolve(info, launch_bounds=bounds)
-        return made
+        launch.function.kernel_info = evolve(info, launch_bounds=bounds)
+        return launch
 
     def source(self, start: Start) -> SortSource:
         if self.nest is None:
@@ -142,7 +142,7 @@ class _Making:
     def by_blocks(self, most: int) -> Launch:
         threads, items = shape_of(most)
 
-        def build(start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
+        def build(start: Start, b: Builder, lines: SortedLines, block: Value, thread: Value) -> None:
             there = [start.values[memory] for memory in self.memories]
             BlockSort(b, lines, self.source(start), there, thread, threads, start.out.axis("item", items), items).build()
 
@@ -168,23 +168,23 @@ class _Making:
             FEWEST,
         )
 
-    def count(self, start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
-        count_digits(b, lines, self.source(start), place, thread, start.out.axis("item", COUNTED))
+    def count(self, start: Start, b: Builder, lines: SortedLines, block: Value, thread: Value) -> None:
+        count_digits(b, lines, self.source(start), block, thread, start.out.axis("item", COUNTED))
 
-    def moved(self, way: str) -> Launch:
+    def moved(self, direction: str) -> Launch:
         """A pass from the source (`only` one, or `first` of several), or one way between the sorted memories and their second ones."""
         items = items_of(self.sort)
 
-        def build(start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
+        def build(start: Start, b: Builder, lines: SortedLines, block: Value, thread: Value) -> None:
             own = [start.values[memory] for memory in self.memories]
             second = [start.workspaces[self.around.others[memory]] for memory in self.memories]
             turn, shift = start.out.parameter("turn", INDEX), start.out.parameter("shift", INDEX)
-            here = self.source(start) if way in ("first", "only") else Stored(second if way == "back" else own)
-            there = own if way in ("back", "only") else second
+            here = self.source(start) if direction in ("first", "only") else Stored(second if direction == "back" else own)
+            there = own if direction in ("back", "only") else second
             Pass(b, lines, here, there, turn, shift, thread, start.out.axis("item", items), items).build()
 
-        return self.launch(f"digits_{way}", self.extent.ceildiv(PASS_THREADS * items), build, PASS_THREADS, BLOCKS)
+        return self.launch(f"digits_{direction}", self.extent.ceildiv(PASS_THREADS * items), build, PASS_THREADS, BLOCKS)
 
 
-def _clear(start: Start, b: Builder, lines: SortedLines, place: Value, thread: Value) -> None:
-    b.store(lines.counts, b.const(0, "u64"), lines.count(Affine.of(place.name), Affine.of(thread.name)))
+def _clear(start: Start, b: Builder, lines: SortedLines, block: Value, thread: Value) -> None:
+    b.store(lines.counts, b.const(0, "u64"), lines.count(Affine.of(block.name), Affine.of(thread.name)))

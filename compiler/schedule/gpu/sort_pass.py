@@ -58,7 +58,7 @@ class Pass:
         ranking.count(b, self.digits(keys, self.shift))
         b.emit(SyncThreads())
         known, total, start = self.told(tile, ranking)
-        words = unsigned(max((mem_of(one).dtype for one in self.there), key=bytes_of))
+        words = unsigned(max((mem_of(memory).dtype for memory in self.there), key=bytes_of))
         buffer = shared(b, words, (self.tile,))
         ranks = ranking.ranks(b, self.digits(keys, shift))
         self.put(b, keys, ranks, buffer)
@@ -89,23 +89,23 @@ class Pass:
         """What stands in the tile, in the order of digits, to where it belongs, up to `end`. The digits are those of the keys, which this
         gives where they are written."""
         dtype = mem_of(target).dtype
-        found = list(digits)
+        all_digits = list(digits)
         for item in range(self.items):
-            place = b.index(Affine.of(self.thread.name) + item * PASS_THREADS)
-            value = from_bits(b, b.cast(b.load(buffer, [place.name]), unsigned(dtype)), dtype)
+            position = b.index(Affine.of(self.thread.name) + item * PASS_THREADS)
+            value = from_bits(b, b.cast(b.load(buffer, [position.name]), unsigned(dtype)), dtype)
             if not digits:
-                found.append(self.digit(b, value, shift))
-            to = b.add(b.load(origins, [b.cast(found[item], "index").name]), place)
-            b.store(target, value, self.lines.place(Affine.of(to.name)), None if end is None else b.op("lt", place, end))
-        return found
+                all_digits.append(self.digit(b, value, shift))
+            to = b.add(b.load(origins, [b.cast(all_digits[item], "index").name]), position)
+            b.store(target, value, self.lines.place(Affine.of(to.name)), None if end is None else b.op("lt", position, end))
+        return all_digits
 
     def write_alone(self, b: Builder, along: Affine, ranks: Sequence[Value], origins: Value, shift: Value) -> None:
         """What goes along with the keys of a tile that isn't full, of which a line has one: each element by itself."""
         for item, rank in enumerate(ranks):
-            place = b.index(along.substitute({self.axis: item}))
-            with b.when(b.op("lt", place, self.lines.extent)) as some:
-                here = self.lines.place(Affine.of(place.name))
-                key, *values = [self.here(some, position, here, None) for position in range(len(self.there))]
+            position_ = b.index(along.substitute({self.axis: item}))
+            with b.when(b.op("lt", position_, self.lines.extent)) as some:
+                index = self.lines.place(Affine.of(position_.name))
+                key, *values = [self.here(some, position, index, None) for position in range(len(self.there))]
                 origin = some.load(origins, [some.cast(self.digit(some, key, shift), "index").name])
                 to = self.lines.place(Affine.of(some.add(origin, some.cast(rank, "index")).name))
                 for target, value in zip(self.there[1:], values, strict=True):
@@ -115,17 +115,17 @@ class Pass:
         return self.lines.digits.digit(b, self.lines.digits.ordered(b, key), shift)
 
     def digits(self, keys: Value, shift: Value) -> list[Value]:
-        found = self.digit(self.b, keys, shift)
-        return [taken(self.b, found, self.axis, item) for item in range(self.items)]
+        digit = self.digit(self.b, keys, shift)
+        return [taken(self.b, digit, self.axis, item) for item in range(self.items)]
 
     def keys(self, along: Affine, whole: Value) -> Value:
         """The thread's keys; behind the end of the line those that come behind everything."""
-        b, place, dtype = self.b, self.lines.place(along), self.lines.digits.dtype
-        with b.branch(whole, [Tile(dtype, ((self.axis, self.items),))]) as (yes, no, found):
-            yes.yield_(self.here(yes, 0, place, None))
+        b, index, dtype = self.b, self.lines.place(along), self.lines.digits.dtype
+        with b.branch(whole, [Tile(dtype, ((self.axis, self.items),))]) as (yes, no, chosen):
+            yes.yield_(self.here(yes, 0, index, None))
             inside = no.op("lt", no.index(along), self.lines.extent)
-            no.yield_(no.select(inside, self.here(no, 0, place, inside), no.const(self.lines.digits.last, dtype)))
-        return found.results[0]
+            no.yield_(no.select(inside, self.here(no, 0, index, inside), no.const(self.lines.digits.last, dtype)))
+        return chosen.results[0]
 
     def put(self, b: Builder, values: Value, ranks: Sequence[Value], buffer: Value) -> None:
         """The thread's elements to where they stand in the tile."""
@@ -167,8 +167,8 @@ class Pass:
         zero = b.const(0, "index")
         base = b.slot(zero, "base")
         with b.when(b.op("eq", tile, zero)) as first:
-            place = self.lines.count(Affine.of(self.number.name), Affine.of(known.digit.name))
-            whole = first.select(known.mine, first.cast(first.load(self.lines.counts, place), "index"), zero)
+            index = self.lines.count(Affine.of(self.number.name), Affine.of(known.digit.name))
+            whole = first.select(known.mine, first.cast(first.load(self.lines.counts, index), "index"), zero)
             first.set(base, ranking.scanned(first, whole)[0])
         with b.when(known.mine) as some:
             before = some.add(some.get(base), known.before(some))
@@ -202,17 +202,17 @@ class _KnownCounts:
 
     def before(self, b: Builder) -> Value:
         """The count of all tiles before this one: from the nearest on back, until one knows of all before it."""
-        one, zero = b.const(1, "index"), b.const(0, "index")
-        at, sum_ = b.slot(b.sub(self.tile, one), "at"), b.slot(zero, "sum")
+        unit, zero = b.const(1, "index"), b.const(0, "index")
+        at, sum_ = b.slot(b.sub(self.tile, unit), "at"), b.slot(zero, "sum")
         going = b.slot(b.op("gt", self.tile, zero), "going")
         own, all_ = self.states(b, 1), self.states(b, 2)
         with b.repeat() as (look, body):
             look.condition(look.get(going))
-            place = body.get(at)
+            tile = body.get(at)
             nothing = body.const(0, "u64")
             words = []
             for back in range(WINDOW):
-                there = place if back == 0 else body.op("max", body.sub(place, body.const(back, "index")), zero)
+                there = tile if back == 0 else body.op("max", body.sub(tile, body.const(back, "index")), zero)
                 words.append(body.emit(Atomic(operation="add", mem=self.work.lines.counts, index=self.index(there), value=nothing)).result)
             more = body.const(True, "i1")
             passed, count = body.get(sum_), zero
@@ -221,10 +221,10 @@ class _KnownCounts:
                 there = body.op("and", more, body.op("ge", state, own))
                 count = body.cast(body.op("and", word, body.const((1 << STATE) - 1, "u64")), "index")
                 passed = body.add(passed, body.select(there, count, zero))
-                place = body.sub(place, body.select(there, one, zero))
+                tile = body.sub(tile, body.select(there, unit, zero))
                 with body.when(body.op("and", there, body.op("ge", state, all_))) as done:
                     done.set(going, done.const(False, "i1"))
                 more = body.op("and", there, body.op("lt", state, all_))
             body.set(sum_, passed)
-            body.set(at, place)
+            body.set(at, tile)
         return b.get(sum_)

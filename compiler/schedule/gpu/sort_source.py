@@ -21,7 +21,7 @@ MOST = 8
 class SortSource(Protocol):
     """The element of one of the sorted memories (keys first) at a place, where `where` holds."""
 
-    def __call__(self, b: Builder, position: int, place: Sequence[Affine], where: Value | None) -> Value: ...
+    def __call__(self, b: Builder, position: int, index: Sequence[Affine], where: Value | None) -> Value: ...
 
 
 @frozen
@@ -30,8 +30,8 @@ class Stored:
 
     memories: Sequence[Value]
 
-    def __call__(self, b: Builder, position: int, place: Sequence[Affine], where: Value | None) -> Value:
-        return b.load(self.memories[position], place, where)
+    def __call__(self, b: Builder, position: int, index: Sequence[Affine], where: Value | None) -> Value:
+        return b.load(self.memories[position], index, where)
 
 
 @frozen
@@ -52,8 +52,8 @@ class SortNest:
     def from_values(self, known: Mapping[Value, Value], form: Callable[[Affine], Affine]) -> SortSource:
         """Elements from what a launch knows the nest's operands as."""
 
-        def source(b: Builder, position: int, place: Sequence[Affine], where: Value | None) -> Value:
-            return self.element(b, self.elements[position], known, form, place, where)
+        def source(b: Builder, position: int, index: Sequence[Affine], where: Value | None) -> Value:
+            return self.element(b, self.elements[position], known, form, index, where)
 
         return source
 
@@ -63,16 +63,16 @@ class SortNest:
         element: SortElement,
         known: Mapping[Value, Value],
         form: Callable[[Affine], Affine],
-        place: Sequence[Affine],
+        index: Sequence[Affine],
         where: Value | None,
     ) -> Value:
         values = dict(known)
-        places = {variable.name: at for variable, at in zip(self.variables, place, strict=True)}
-        values.update((variable, b.index(at)) for variable, at in zip(self.variables, place, strict=True))
+        places = {variable.name: at for variable, at in zip(self.variables, index, strict=True)}
+        values.update((variable, b.index(at)) for variable, at in zip(self.variables, index, strict=True))
         for op in element.body:
             changes: dict[str, Any] = {"where": where} if isinstance(op, Load) else {}
-            made = b.emit(rebuilt(op, values.__getitem__, lambda one: form(one).substitute(places), **changes))
-            values[op.results[0]] = made.results[0]
+            copy = b.emit(rebuilt(op, values.__getitem__, lambda index_form: form(index_form).substitute(places), **changes))
+            values[op.results[0]] = copy.results[0]
         return values[element.value]
 
 
@@ -84,27 +84,27 @@ def nest_of(sort: Sort, nest: Spread, known: set[Value]) -> SortNest | None:
     stores = [op for op in body if isinstance(op, Store)]
     if variables is None or {op.mem for op in stores} != set(memories) or len(stores) != len(memories):
         return None
-    if any(op.where is not None or op.index != tuple(Affine.of(one.name) for one in variables) for op in stores):
+    if any(op.where is not None or op.index != tuple(Affine.of(variable.name) for variable in variables) for op in stores):
         return None
     others = [op for op in body if not isinstance(op, Store)]
     if not all(_is_simple(op, memories) for op in others):
         return None
-    made = {result: op for op in others for result in op.results}
-    names = {value.name for value in made}
+    makers = {result: op for op in others for result in op.results}
+    names = {value.name for value in makers}
     if any(names.intersection(op.symbols) for op in others):
         return None
-    inside = {*made, *variables}
+    inside = {*makers, *variables}
     if any(value not in inside and value not in known for op in body for value in op.operand_values if value not in memories):
         return None
     along = variables[sort.axis]
-    found = []
+    elements = []
     for memory in memories:
         (value,) = (op.value for op in stores if op.mem is memory)
-        slice_ = _slice(value, others, made)
+        slice_ = _slice(value, others, makers)
         if not any(along.name in op.symbols or along in op.operand_values for op in slice_) or len(slice_) > MOST:
             return None
-        found.append(SortElement(slice_, value))
-    return SortNest(variables, tuple(found))
+        elements.append(SortElement(slice_, value))
+    return SortNest(variables, tuple(elements))
 
 
 def _variables(nest: Spread, dims: Sequence[Affine]) -> tuple[Value, ...] | None:
@@ -117,8 +117,8 @@ def _variables(nest: Spread, dims: Sequence[Affine]) -> tuple[Value, ...] | None
     for loop, dim in zip(loops, dims, strict=True):
         if loop is None or loop.low != Affine() or loop.high != dim or loop.step != 1:
             return None
-    found = tuple(loop.variable for loop in loops if loop is not None)
-    return found if len(set(found)) == len(dims) else None
+    variables = tuple(loop.variable for loop in loops if loop is not None)
+    return variables if len(set(variables)) == len(dims) else None
 
 
 def _is_simple(op: Instruction, sorted_: Sequence[Value]) -> bool:
@@ -129,12 +129,12 @@ def _is_simple(op: Instruction, sorted_: Sequence[Value]) -> bool:
     return op.effects is Effect.PURE
 
 
-def _slice(value: Value, body: Sequence[Instruction], made: Mapping[Value, Instruction]) -> tuple[Instruction, ...]:
+def _slice(value: Value, body: Sequence[Instruction], makers: Mapping[Value, Instruction]) -> tuple[Instruction, ...]:
     """What a value is computed by, in order."""
     wanted = {value}
-    found: list[Instruction] = []
+    slice_: list[Instruction] = []
     for op in reversed(body):
         if op.results[0] in wanted:
-            found.insert(0, op)
-            wanted.update(one for one in op.operand_values if one in made)
-    return tuple(found)
+            slice_.insert(0, op)
+            wanted.update(operand for operand in op.operand_values if operand in makers)
+    return tuple(slice_)

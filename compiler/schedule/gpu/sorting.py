@@ -55,14 +55,14 @@ Number = float | int | bool
 
 def items_of(sort: Sort) -> int:
     """Elements of a thread in a pass, by the widest thing that it moves."""
-    widest = max(bytes_of(mem_of(one).dtype) for one in (sort.keys, *sort.payload))
+    widest = max(bytes_of(mem_of(memory).dtype) for memory in (sort.keys, *sort.payload))
     return min(MOST_ITEMS, TILE_BYTES // (PASS_THREADS * widest))
 
 
 def shifts(dtype: str) -> tuple[int, ...]:
     """Where the digit of each pass begins; an even number of passes, so that what goes there comes back."""
-    found = list(range(0, DTYPES[dtype], DIGIT))
-    return tuple(found if len(found) % 2 == 0 else [*found, found[-1] + DIGIT // 2])
+    digit_shifts = list(range(0, DTYPES[dtype], DIGIT))
+    return tuple(digit_shifts if len(digit_shifts) % 2 == 0 else [*digit_shifts, digit_shifts[-1] + DIGIT // 2])
 
 
 def counts_memory(sort: Sort) -> Mem:
@@ -113,8 +113,8 @@ class Digits:
 
     def digit(self, b: Builder, ordered: Value, shift: Value) -> Value:
         """One digit, as an `i32`."""
-        found = b.op("and", b.op("shr", ordered, b.cast(shift, self.word)), b.const(DIGITS - 1, self.word))
-        return b.cast(found, "i32")
+        digit = b.op("and", b.op("shr", ordered, b.cast(shift, self.word)), b.const(DIGITS - 1, self.word))
+        return b.cast(digit, "i32")
 
 
 @frozen
@@ -174,22 +174,22 @@ def count_digits(b: Builder, lines: SortedLines, keys: SortSource, number: Value
     b.emit(SyncThreads())
     with b.loop("turn", 0, TURNS) as (body, loop):
         first = Affine.of(number.name) * (TURNS * COUNTED * THREADS) + Affine.of(loop.variable.name) * (COUNTED * THREADS)
-        place = first + Affine.of(axis) * THREADS + thread.name
-        inside = body.inbounds(place, lines.extent.name)
-        ordered = digits.ordered(body, keys(body, 0, lines.place(place), inside))
+        position = first + Affine.of(axis) * THREADS + thread.name
+        inside = body.inbounds(position, lines.extent.name)
+        ordered = digits.ordered(body, keys(body, 0, lines.place(position), inside))
         for item in range(COUNTED):
-            with body.when(taken(body, inside, axis, item)) as here:
-                one = taken(here, ordered, axis, item)
+            with body.when(taken(body, inside, axis, item)) as counted:
+                key = taken(counted, ordered, axis, item)
                 for row, shift in enumerate(shifts(digits.dtype)):
-                    digit = here.cast(digits.digit(here, one, here.const(shift, "index")), "index")
+                    digit = counted.cast(digits.digit(counted, key, counted.const(shift, "index")), "index")
                     index = (Affine((), row), Affine.of(digit.name))
-                    here.emit(Atomic(operation="add", mem=own, index=index, value=here.const(1, "u32"), scope="block"))
+                    counted.emit(Atomic(operation="add", mem=own, index=index, value=counted.const(1, "u32"), scope="block"))
     b.emit(SyncThreads())
     for row in range(lines.passes):
-        found = b.cast(b.load(own, [row, thread.name]), "u64")
-        with b.when(b.op("ne", found, b.const(0, "u64"))) as some:
+        count = b.cast(b.load(own, [row, thread.name]), "u64")
+        with b.when(b.op("ne", count, b.const(0, "u64"))) as some:
             total = lines.count(Affine((), row), Affine.of(thread.name))
-            some.emit(Atomic(operation="add", mem=lines.counts, index=total, value=found))
+            some.emit(Atomic(operation="add", mem=lines.counts, index=total, value=count))
 
 
 # ---- helpers -----------------------------------------------------------------------------------------------------

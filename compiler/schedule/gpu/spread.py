@@ -58,11 +58,11 @@ class Spread:
 def spread_of(op: For, facts: NestFacts) -> Spread | None:
     """The loop, with the loops that fill it, as threads would share it; None where its iterations need their order, or memory of a
     size that a thread can't have."""
-    found = _together(op, facts)
-    if found is None:
+    spread = _together(op, facts)
+    if spread is None:
         return None
     own = [inside.result for inside in op.walk() if isinstance(inside, Alloc)]
-    return found if all(dim.value is not None for mem in (*found.private, *own) for dim in mem_of(mem).dims) else None
+    return spread if all(dim.value is not None for mem in (*spread.private, *own) for dim in mem_of(mem).dims) else None
 
 
 def _together(op: For, facts: NestFacts) -> Spread | None:
@@ -81,14 +81,14 @@ def _together(op: For, facts: NestFacts) -> Spread | None:
 
 def _folds(op: For, facts: NestFacts) -> tuple[JoinedCells, ...] | None:
     """What joins the loop's iterations; None where they can't be joined in another order."""
-    found = facts.loops.get(op)
-    if found is None or found.kind not in (LoopKind.PARALLEL, LoopKind.REDUCTION):
+    loop_facts = facts.loops.get(op)
+    if loop_facts is None or loop_facts.kind not in (LoopKind.PARALLEL, LoopKind.REDUCTION):
         return None
     if any(isinstance(inside, Return | Call) or inside.family is InstructionFamily.LIBRARY for inside in op.walk()):
         return None
-    if any(not fold.reorders or fold.in_memory for fold in found.folds):
+    if any(not fold.reorders or fold.in_memory for fold in loop_facts.folds):
         return None
-    folds = [JoinedCells(fold.monoid, (fold.cell,)) for fold in found.folds if isinstance(fold.cell.type, Slot)]
+    folds = [JoinedCells(fold.monoid, (fold.cell,)) for fold in loop_facts.folds if isinstance(fold.cell.type, Slot)]
     if any(fold.monoid in ("argmin", "argmax") for fold in folds):
         return None
     return (*folds, *_carried_folds(op))
@@ -146,16 +146,16 @@ def leading_of(op: For, facts: NestFacts) -> Spread | None:
 
 def spreads_in(region: Region, facts: NestFacts) -> dict[For, Spread]:
     """The loops of a block's work that its threads share: the outermost that may be; a short one that holds such loops stays whole."""
-    found: dict[For, Spread] = {}
+    spreads: dict[For, Spread] = {}
     for op in region.body:
         if isinstance(op, For) and (spread := spread_of(op, facts)) is not None:
             inside = spreads_in(spread.inner.body, facts)
             if not (inside and len(spread.loops) == 1 and not op.carried and is_short(facts.nest.of_loop(op))):
-                found[op] = spread
+                spreads[op] = spread
                 continue
         for inner in op.regions:
-            found.update(spreads_in(inner, facts))
-    return found
+            spreads.update(spreads_in(inner, facts))
+    return spreads
 
 
 def is_short(loop: NestLoop) -> bool:
@@ -181,7 +181,7 @@ def extents_of(spreads: Mapping[For, Spread], facts: NestFacts, leading: Sequenc
     """How often the spread loops run at most, over what is known before the launch; None where that isn't known."""
     box = {loop.axis: loop.extent for op in leading for loop in facts.nest.around[op]}
     known = {parameter.name for parameter in facts.nest.function.parameters}
-    found = []
+    extents_ = []
     for spread in spreads.values():
         extents = [upper(facts.nest.of_loop(loop).extent, box) for loop in spread.loops]
         if len(extents) > 1 and any(extent.value is None for extent in extents[1:]):
@@ -193,8 +193,8 @@ def extents_of(spreads: Mapping[For, Spread], facts: NestFacts, leading: Sequenc
             extents = [whole]
         if not known.issuperset(extents[0].names):
             return None
-        found.append(extents[0])
-    return found
+        extents_.append(extents[0])
+    return extents_
 
 
 def is_contiguous(spreads: Mapping[For, Spread], leading: Sequence[For], facts: NestFacts) -> bool:

@@ -42,6 +42,6 @@ class StageRing:
 
 def initialise(b: Builder, counts: list[tuple[Value, int, int]], together: bool = False) -> None:
     """One thread makes the barriers ready; `together`: bulk copies and other blocks know of all of them from the last one on."""
-    for number, (barrier, place, count) in enumerate(counts, 1):
+    for number, (barrier, position, count) in enumerate(counts, 1):
         known = not together or number == len(counts)
-        b.emit(BarrierInit(barrier=barrier, barrier_index=(Affine.of(place),), count=count, known=known))
+        b.emit(BarrierInit(barrier=barrier, barrier_index=(Affine.of(position),), count=count, known=known))

@@ -57,15 +57,15 @@ def depends_on_reduction(value: Value, over: Sequence[str]) -> bool:
     """Whether the value is computed from a reduction that varies along one of the axes itself."""
     waiting, seen = [value], set()
     while waiting:
-        one = waiting.pop()
-        if one in seen or one.source is None:
+        value_ = waiting.pop()
+        if value_ in seen or value_.source is None:
             continue
-        seen.add(one)
-        if isinstance(one.source, Reduce | Contract):
-            if set(over).intersection(getattr(one.type, "axis_names", ())):
+        seen.add(value_)
+        if isinstance(value_.source, Reduce | Contract):
+            if set(over).intersection(getattr(value_.type, "axis_names", ())):
                 return True
             continue
-        waiting += one.source.operand_values
+        waiting += value_.source.operand_values
     return False
 
 
@@ -80,15 +80,15 @@ def side_by_side(placing: BlockTiles, operand: Value, axes: Sequence[str], regio
         extent = placing.plan(axis, region).tile
         threads = min(extent, left)
         registers = extent // threads
-        place = Affine()
+        position = Affine()
         if threads > 1:
-            here = rest if threads == left else b.op("rem", rest, b.const(threads, "index"))
+            thread = rest if threads == left else b.op("rem", rest, b.const(threads, "index"))
             rest = b.op("div", rest, b.const(threads, "index")) if threads < left else b.const(0, "index")
-            place = Affine.of(here.name)
+            position = Affine.of(thread.name)
             left //= threads
         if registers > 1:
-            place = place + Affine.of(placing.out.axis(f"{axis}_c", registers)) * threads
-        spread.forms[axis] = spread.starts[axis] + place
+            position = position + Affine.of(placing.out.axis(f"{axis}_c", registers)) * threads
+        spread.forms[axis] = spread.starts[axis] + position
     return spread, (b.op("eq", rest, b.const(0, "index")) if left > 1 else None)
 
 

@@ -38,27 +38,27 @@ def staged_product(
         steps = _digits(body, loop.variable, extents)
         places = dict(zip(over, steps, strict=True))
         left, right = (operand.read(body, places, region) for operand in staged)
-        made = Contract(a=left, b=right, accumulator=loop.carried[0], over=(), to=target.to, flags=target.flags)
-        body.yield_(body.emit(made).result)
+        product = Contract(a=left, b=right, accumulator=loop.carried[0], over=(), to=target.to, flags=target.flags)
+        body.yield_(body.emit(product).result)
     b.emit(SyncThreads())
     return loop.results
 
 
 def _digits(b: Builder, number: Value, extents: Sequence[int]) -> list[Affine]:
     """A number as one of mixed radix, the last digit fastest."""
-    found: list[Affine] = []
+    digits: list[Affine] = []
     for extent in reversed(extents[1:]):
-        found.append(Affine.of(b.op("rem", number, b.const(extent, "index")).name))
+        digits.append(Affine.of(b.op("rem", number, b.const(extent, "index")).name))
         number = b.op("div", number, b.const(extent, "index"))
-    found.append(Affine.of(number.name))
-    return found[::-1]
+    digits.append(Affine.of(number.name))
+    return digits[::-1]
 
 
-def pass_on(placing: BlockTiles, value: Value, made: Value, axes: Sequence[str], home: TileRegion) -> Value:
+def pass_on(placing: BlockTiles, value: Value, tile: Value, axes: Sequence[str], home: TileRegion) -> Value:
     """Shared memory with a value's tile, for threads that need other elements of it than their own."""
     b = home.builder
-    memory = placing.shared_memory(("passed", value), dtype_of(made), [placing.plan(axis, home).tile for axis in axes])
+    memory = placing.shared_memory(("passed", value), dtype_of(tile), [placing.plan(axis, home).tile for axis in axes])
     b.emit(SyncThreads())
-    b.store(memory, made, [home.forms[axis] - home.starts[axis] for axis in axes], placing.one_of(placing.idle(axes), b))
+    b.store(memory, tile, [home.forms[axis] - home.starts[axis] for axis in axes], placing.one_of(placing.idle(axes), b))
     b.emit(SyncThreads())
     return memory

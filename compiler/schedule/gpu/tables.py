@@ -104,7 +104,8 @@ def _is_whole(field: HirFunction, facts: _BlockTableFacts) -> bool:
 def _look(field: HirFunction) -> _BlockTableFacts:
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
     reduced = {axis for op in reductions for axis in op.over}
-    products = [found for op in reductions if isinstance(op, Contract) and (found := product_sum(op)) is not None and found.m and found.n]
+    contracts = [op for op in reductions if isinstance(op, Contract)]
+    products = [product for op in contracts if (product := product_sum(op)) is not None and product.m and product.n]
     common = tuple(axis for axis in common_axes(field) if axis not in reduced)
     scope = field.scope()
     indices = [{axis for axis, _ in scope.axes_of(*op.index)} for op in field.body.body if isinstance(op, Store)]
@@ -149,9 +150,9 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     candidates = [axis for axis in free if axis in facts.contiguous and (axis in most or most.isdisjoint(facts.common))]
     along = candidates[-1] if candidates else None
     others = [axis for axis in inside if axis != along]
-    kept = row_table(field, facts.common, along, launch, others) if along is not None and len(free) == len(inside) else None
-    if kept is not None:
-        return kept
+    table = row_table(field, facts.common, along, launch, others) if along is not None and len(free) == len(inside) else None
+    if table is not None:
+        return table
     if along is not None and others and len(free) == len(inside) and prod(launch.about(field.axes[axis]) for axis in inside) >= SHORT_ROW:
         return _lines_table(field, facts, launch, along, others)
     if along is not None:

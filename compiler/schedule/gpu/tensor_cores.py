@@ -47,7 +47,7 @@ def chosen(field: HirFunction, products: Sequence[ProductSum], machine: GpuMachi
 def refusal(field: HirFunction | None, facts: Facts, strict: bool = False) -> tuple[str, str]:
     """Why a block isn't multiplied on the tensor cores, and what would be. `strict`: its floats are to be what the loops give."""
     contracts = [] if field is None else [op for op in field.body.body if isinstance(op, Contract)]
-    sums = [op for op in contracts if (found := product_sum(op)) is not None and found.m and found.n]
+    sums = [op for op in contracts if (product := product_sum(op)) is not None and product.m and product.n]
     if not sums and strict:
         return (
             "its floats are computed as written (`floats=strict`), and tensor cores sum in an order of their own",
@@ -128,15 +128,15 @@ def multiplied(
 ) -> list[Value]:
     """The warp's sums with the products of a step added."""
     row, column = _warp(placing, fragments, b)
-    found = list(sums)
+    totals = list(sums)
     for step in range(0, depth, SIDE):
         ours = [_fragment(left, FragmentRole.A, row + SIDE * n, step, b) for n in range(fragments.rows)]
         theirs = [_fragment(right, FragmentRole.B, column + SIDE * n, step, b) for n in range(fragments.columns)]
         layout = f"{'row' if left.sum_fastest else 'col'}.{'col' if right.sum_fastest else 'row'}"
         for number in range(fragments.count):
             a, c = ours[number // fragments.columns], theirs[number % fragments.columns]
-            found[number] = b.emit(Mma(a=a, b=c, c=found[number], layout=layout)).result
-    return found
+            totals[number] = b.emit(Mma(a=a, b=c, c=totals[number], layout=layout)).result
+    return totals
 
 
 def _warp(placing: BlockTiles, fragments: Fragments, b: Builder) -> tuple[Affine, Affine]:
@@ -163,7 +163,7 @@ def collected(placing: BlockTiles, target: Contract, fragments: Fragments, sums:
     row, column = _warp(placing, fragments, b)
     b.emit(SyncThreads())
     for number, value in enumerate(sums):
-        place = (row + SIDE * (number // fragments.columns), column + SIDE * (number % fragments.columns))
-        b.emit(MmaStore(layout="row", mem=memory, index=place, fragment=value))
+        index = (row + SIDE * (number // fragments.columns), column + SIDE * (number % fragments.columns))
+        b.emit(MmaStore(layout="row", mem=memory, index=index, fragment=value))
     b.emit(SyncThreads())
     return [b.load(memory, [region.forms[axis] - region.starts[axis] for axis in axes])]

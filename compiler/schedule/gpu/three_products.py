@@ -28,36 +28,36 @@ HALF = 0x1000
 """Half of the last of them."""
 
 
-def wanted(function: HirFunction, found: SumOfLoads) -> bool:
+def wanted(function: HirFunction, product: SumOfLoads) -> bool:
     """Whether a sum is of f32 that aren't to be rounded."""
-    return dtype_of(found.a.results[0]) == "f32" and not rounds(function)
+    return dtype_of(product.a.results[0]) == "f32" and not rounds(function)
 
 
-def worthwhile(function: HirFunction, facts: Facts, found: SumOfLoads) -> bool:
+def worthwhile(function: HirFunction, facts: Facts, product: SumOfLoads) -> bool:
     """Whether three products may stand for FMAs, and take less time. A tile may be written twice: nothing that is stored is read."""
     if function.kernel_info is not None and function.kernel_info.products is not None:
         return False
     stored = {op.mem for op in function.body.body if isinstance(op, Store)}
     if any(isinstance(op, Load) and op.mem in stored for op in function.body.body):
         return False
-    sum = found.described
+    sum = product.described
     terms, elements = (prod(facts.about(function.axes[axis]) for axis in axes) for axes in (sum.k, (*sum.m, *sum.n, *sum.batch)))
     return terms >= LEAST and terms * elements >= WORTH
 
 
-def put_aside(field: HirFunction, found: SumOfLoads, copies: Sequence[Copied]) -> tuple[tuple[Copied, ...], SumOfLoads]:
+def put_aside(field: HirFunction, product: SumOfLoads, copies: Sequence[Copied]) -> tuple[tuple[Copied, ...], SumOfLoads]:
     """The copies with those of what tensor cores leave of both operands, which become parameters of the field, and the sum with these."""
-    made, low = list(copies), {}
-    for load, name in ((found.a, "left"), (found.b, "right")):
+    all_copies, low = list(copies), {}
+    for load, name in ((product.a, "left"), (product.b, "right")):
         whole = next((copy for copy in copies if copy.name == load.mem.name), None)
         if whole is None:
             axes = tuple((f"{name}{dim}", extent) for dim, extent in enumerate(mem_of(load.mem).dims))
             whole = Copied(name, load.mem, axes, tuple(Affine.of(axis) for axis, _ in axes))
         copy = evolve(whole, name=f"{whole.name}_low", part=left_of)
-        made.append(copy)
+        all_copies.append(copy)
         field.parameters.append(Value(copy.name, evolve(copy.mem, readonly=True)))
         low[load] = Load(mem=field.parameters[-1], index=load.index)
-    return tuple(made), evolve(found, low=low)
+    return tuple(all_copies), evolve(product, low=low)
 
 
 def left_of(b: Builder, value: Value) -> Value:

@@ -38,9 +38,9 @@ class TileTotals:
         (number,) = identity_of(self.scan.monoid, [dtype])
         flags = self.scan.flags if is_float(dtype) else ()
         with b.loop("tile", 0, tiles, carried=[b.const(number, dtype)]) as (body, loop):
-            (before,), place = loop.carried, [*(one.name for one in around), loop.variable.name]
-            own = body.load(self.memory, place)
-            body.store(self.memory, before, place)
+            (before,), index = loop.carried, [*(axis.name for axis in around), loop.variable.name]
+            own = body.load(self.memory, index)
+            body.store(self.memory, before, index)
             body.yield_(body.op(self.scan.monoid, before, own, flags=flags))
 
     def before(self, b: Builder, around: Sequence[str], tile: Value) -> Value:

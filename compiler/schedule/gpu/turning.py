@@ -61,15 +61,15 @@ class Turning(Distributing):
             lanes = b.const(along.lanes, "index")
             group = Affine.of(b.op("div", line, lanes).name) + further * (high // along.lanes)
             there = [Affine.of(b.op("rem", line, lanes).name), group, column]
-            here = [lane, own, mine]
+            index = [lane, own, mine]
             type = Mem(dtype, (along.lanes, CHUNKS, across.tile), space=Space.SHARED, align=ALIGNMENT * CHUNKS, swizzle="128B")
         else:
             there = [spread.forms[along.axis] - region.starts[along.axis], column]
-            here = [own * along.lanes + lane, mine]
+            index = [own * along.lanes + lane, mine]
             padding = max(1, WORD // bytes_of(dtype))
             type = Mem(dtype, (along.tile, across.tile + padding), space=Space.SHARED, align=ALIGNMENT)
         square = b.emit(SharedAlloc(type=type), "square").result
         b.store(square, super().make(op, value, spread), there)
         b.emit(SyncThreads())
-        region.made[value] = b.load(square, here)
+        region.made[value] = b.load(square, index)
         return region.made[value]

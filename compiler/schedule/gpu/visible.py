@@ -72,11 +72,11 @@ def visible_of(guards: Iterable[Value], key: str, row: str) -> Visible:
     bounds: list[Bound] = []
     others: list[Value] = []
     for guard in guards:
-        for one in _all_of(guard):
-            found = [_bound(form, key, row) for form in constraints_of(one) or (None,)]
-            if None in found:
-                others.append(one)
-            bounds += [bound for bound in found if bound is not None and not bound.empty]
+        for condition in _all_of(guard):
+            form_bounds = [_bound(form, key, row) for form in constraints_of(condition) or (None,)]
+            if None in form_bounds:
+                others.append(condition)
+            bounds += [bound for bound in form_bounds if bound is not None and not bound.empty]
     return Visible(tuple(dict.fromkeys(bounds)), tuple(dict.fromkeys(others)))
 
 

@@ -43,8 +43,8 @@ class MultiplyingWarpgroup:
         """The tile at these places of the operands' own axes."""
         inner = region.inside(b, self.product.varying(self.field))
         for side, places in zip(self.product.sides, (rows, [column]), strict=True):
-            for axis, place, tile in zip(side.axes, places, side.tile, strict=True):
-                inner.forms[axis] = region.starts[axis] + place
+            for axis, position, tile in zip(side.axes, places, side.tile, strict=True):
+                inner.forms[axis] = region.starts[axis] + position
                 if not divides(tile * (self.product.cluster if axis == self.product.a.axes[0] else 1), self.field.axes[axis]):
                     inner.masks[axis] = self.field.axes[axis]
         return inner

@@ -32,17 +32,17 @@ class WarpgroupAttention(AttentionField):
 
 def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention | None:
     """The field as attention for warpgroups; None where they don't take it."""
-    found = attention_field(field, facts) if facts.machine.unit(Issue.WARPGROUP) is not None else None
-    if found is None or facts.about(field.axes[found.query.axis]) < ROWS:
+    attention = attention_field(field, facts) if facts.machine.unit(Issue.WARPGROUP) is not None else None
+    if attention is None or facts.about(field.axes[attention.query.axis]) < ROWS:
         return None
-    query, key, value = found.query, found.key, found.value
-    if any(field.axes[found.inner].value != found.depth and not ends(side, found.inner, field) for side in (query, key)):
+    query, key, value = attention.query, attention.key, attention.value
+    if any(field.axes[attention.inner].value != attention.depth and not ends(side, attention.inner, field) for side in (query, key)):
         return None
-    largest = max(found.depth, found.width)
+    largest = max(attention.depth, attention.width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
     groups = min(groups, REACH // (ROWS * max(query.steps, default=1)))
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
-    strict = found.strict or not (divides(terms, field.axes[found.along]) or ends(value, found.along, field))
-    known = asdict(found, recurse=False) | {"terms": terms, "strict": strict}
+    strict = attention.strict or not (divides(terms, field.axes[attention.along]) or ends(value, attention.along, field))
+    known = asdict(attention, recurse=False) | {"terms": terms, "strict": strict}
     return WarpgroupAttention(**known, groups=groups)

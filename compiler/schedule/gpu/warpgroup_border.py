@@ -45,13 +45,13 @@ class Border:
     def noted(self, group: MultiplyingWarpgroup, sums: Value, number: Value, b: Builder) -> Value:
         """Whether any thread of the warpgroup has a NaN in its sums of this tile, or, of sums in parts, an infinity."""
         assert self.notes is not None
-        place = self.place(group, number)
+        index = self.place(group, number)
         strange = b.sub(sums, sums) if self.product.low else sums
-        (found,) = b.reduce("or", b.emit(IsNan(value=strange)).result, over=group.digits)
-        with b.when(found) as noting:
-            noting.store(self.notes, noting.const(1, "i32"), place)
+        (any_strange,) = b.reduce("or", b.emit(IsNan(value=strange)).result, over=group.digits)
+        with b.when(any_strange) as noting:
+            noting.store(self.notes, noting.const(1, "i32"), index)
         group.meet(b)
-        return b.op("ne", b.load(self.notes, place), b.const(0, "i32"))
+        return b.op("ne", b.load(self.notes, index), b.const(0, "i32"))
 
     def place(self, group: MultiplyingWarpgroup, number: Value) -> list[Affine]:
         turn = Affine.of(number.name).floordiv(self.product.turns) * self.product.blocks + group.block
@@ -63,15 +63,15 @@ class Border:
         """Where the tile reaches over the border, or is of sums in parts: all of it once more, an element a thread and turn, over what
         was written."""
         assert self.notes is not None
-        with b.when(group.leader) as one:
-            one.emit(BulkWait(count=0))
+        with b.when(group.leader) as leading:
+            leading.emit(BulkWait(count=0))
         group.meet(b)
         with b.when(self.outside(placing, region, b)) as again:
             self.repairing = True
             self.recomputed(placing, group, targets, region, again)
             self.repairing = False
-        with b.when(group.leader) as one:
-            one.store(self.notes, one.const(0, "i32"), self.place(group, number))
+        with b.when(group.leader) as leading:
+            leading.store(self.notes, leading.const(0, "i32"), self.place(group, number))
         group.meet(b)
 
     def recomputed(
@@ -117,8 +117,8 @@ class Border:
                     total = walked(inner, region, total)
                 elif isinstance(target, Contract):
                     factors = [placing.masked(placing.value(factor, region), 0.0, [axis], region) for factor in (target.a, target.b)]
-                    for place in range(lanes):
-                        a, c = (b.emit(Take(value=factor, axis=last, at=Affine.of(place))).result for factor in factors)
+                    for lane in range(lanes):
+                        a, c = (b.emit(Take(value=factor, axis=last, at=Affine.of(lane))).result for factor in factors)
                         total = b.emit(Contract(a=a, b=c, accumulator=total, over=(), to=target.to, flags=target.flags)).result
                 else:
                     (total,) = placing.accumulate(target, [total], region)

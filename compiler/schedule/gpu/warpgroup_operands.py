@@ -92,7 +92,7 @@ class BoxedOperand:
     @property
     def digits(self) -> list[tuple[str, int, int]]:
         """The own axes as digits of a row's number in the tile: how many rows one step along them is, and their extent."""
-        return [(axis, prod(self.tile[place + 1 :]), self.tile[place]) for place, axis in enumerate(self.axes)]
+        return [(axis, prod(self.tile[position + 1 :]), self.tile[position]) for position, axis in enumerate(self.axes)]
 
 
 @frozen(eq=False)
@@ -223,43 +223,43 @@ class SumOfLoads:
     """What tensor cores leave of the operands, where that was put aside."""
 
 
-def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | None = None) -> WarpgroupProduct | None:
+def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads | None = None) -> WarpgroupProduct | None:
     """The field as a product for warpgroups, of the sum that was found in it; None where they don't take it: another machine, more than
     one sum, operands that are computed, types and strides that boxes can't have, little to do."""
     if facts.machine.unit(Issue.WARPGROUP) is None or (function.kernel_info is not None and function.kernel_info.tensor_cores is False):
         return None
-    direct = found is None
-    found = found or sum_of_loads(function)
-    if found is None:
+    direct = product is None
+    product = product or sum_of_loads(function)
+    if product is None:
         return None
-    kind = kind_of(*(dtype_of(load.results[0]) for load in (found.a, found.b)))
-    if kind is None or kind.sums != found.to:
+    kind = kind_of(*(dtype_of(load.results[0]) for load in (product.a, product.b)))
+    if kind is None or kind.sums != product.to:
         return None
-    if kind.word == "tf32" and not (found.low or rounds(function)):
+    if kind.word == "tf32" and not (product.low or rounds(function)):
         return None
-    for along in _contiguous_first(found):
-        one, other = (side_of(load, found.described, along) for load in (found.a, found.b))
+    for along in _contiguous_first(product):
+        one, other = (side_of(load, product.described, along) for load in (product.a, product.b))
         if one is None or other is None:
             continue
         if (
             direct
-            and found.described.windows
-            and facts.about(function.axes[along]) < (LEAST_OF_GROUP if found.described.batch else LEAST_CHANNELS)
+            and product.described.windows
+            and facts.about(function.axes[along]) < (LEAST_OF_GROUP if product.described.batch else LEAST_CHANNELS)
         ):
             continue
         a, b = (one, other) if _is_first(function, facts, one, other) else (other, one)
         a, b = _of_one_axis(function, facts, a) if a.across else a, _of_one_axis(function, facts, b)
-        made = _planned(function, facts, found, a, b, along) if kind.depth == 16 or not (a.across or b.across) else None
-        if made is not None:
-            return made
+        planned = _planned(function, facts, product, a, b, along) if kind.depth == 16 or not (a.across or b.across) else None
+        if planned is not None:
+            return planned
     return None
 
 
 def _of_one_axis(function: HirFunction, facts: Facts, side: BoxedOperand) -> BoxedOperand:
     """The operand with tiles along one of its axes, the one that memory is contiguous along or else the longest: others are places of the
     grid, as those are that both operands know."""
-    place = len(side.axes) - 1 if side.across else max(range(len(side.axes)), key=lambda n: facts.about(function.axes[side.axes[n]]))
-    return evolve(side, axes=side.axes[place : place + 1], dims=side.dims[place : place + 1])
+    position = len(side.axes) - 1 if side.across else max(range(len(side.axes)), key=lambda n: facts.about(function.axes[side.axes[n]]))
+    return evolve(side, axes=side.axes[position : position + 1], dims=side.dims[position : position + 1])
 
 
 def rounds(function: HirFunction) -> bool:
@@ -267,18 +267,18 @@ def rounds(function: HirFunction) -> bool:
     return function.kernel_info is not None and function.kernel_info.products == "tf32"
 
 
-def _contiguous_first(found: SumOfLoads) -> Iterator[str]:
+def _contiguous_first(product: SumOfLoads) -> Iterator[str]:
     """Axes of the sum that boxes may lie along."""
-    over = found.described.k
-    last = {load.index[-1].names[0] for load in (found.a, found.b) if len(load.index[-1].names) == 1}
+    over = product.described.k
+    last = {load.index[-1].names[0] for load in (product.a, product.b) if len(load.index[-1].names) == 1}
     yield from sorted(over, key=lambda axis: axis not in last)
 
 
 def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
     """The one sum of a field, of products of elements of two memories with rows and columns."""
     sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
-    found = _sum_of(sums[0]) if len(sums) == 1 else None
-    return found if found is not None and found.described.m and found.described.n else None
+    product = _sum_of(sums[0]) if len(sums) == 1 else None
+    return product if product is not None and product.described.m and product.described.n else None
 
 
 def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:
@@ -348,25 +348,25 @@ def _converted(operand: Value, to: str) -> Load | None:
 
 
 def _planned(
-    function: HirFunction, facts: Facts, found: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str
+    function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str
 ) -> WarpgroupProduct | None:
     if b.steps or not _end_alike(function, (a, b), along):
         return None
-    outer = tuple(axis for axis in found.described.k if axis != along)
-    places = [axis for axis in function.axes if axis not in (*a.axes, *b.axes, *found.described.k)]
+    outer = tuple(axis for axis in product.described.k if axis != along)
+    places = [axis for axis in function.axes if axis not in (*a.axes, *b.axes, *product.described.k)]
     columns = facts.about(function.axes[b.axis])
-    if columns < LEAST_OF_SEVERAL and any(axis in places for axis in found.described.n + found.described.m):
+    if columns < LEAST_OF_SEVERAL and any(axis in places for axis in product.described.n + product.described.m):
         return None
-    terms = prod(facts.about(function.axes[axis]) for axis in found.described.k)
+    terms = prod(facts.about(function.axes[axis]) for axis in product.described.k)
     rows = prod(facts.about(function.axes[axis]) for axis in a.axes)
-    windowed = bool(found.described.windows) or isinstance(found.target, Reduce)
+    windowed = bool(product.described.windows) or isinstance(product.target, Reduce)
     least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if outer else LEAST)
     if rows < least[0] or min(terms, facts.about(function.axes[along])) < least[1]:
         return None
     if any(step > MOST_STEP for step in a.steps):
         return None
-    coarse = bool(found.low) or a.mem.dtype in SUMMED_COARSELY
-    tiling, ways = facts.tiling, tuple[Estimated, ...]()
+    coarse = bool(product.low) or a.mem.dtype in SUMMED_COARSELY
+    tiling, estimates = facts.tiling, tuple[Estimated, ...]()
     if tiling is None or tiling.axes != a.axes:
         work = ProductWork(
             axes=a.axes,
@@ -377,22 +377,22 @@ def _planned(
             processors=facts.processors,
             astride=(a.astride, b.astride),
             apart=coarse,
-            twice=bool(found.low),
+            twice=bool(product.low),
             across=b.across,
-            hot=a.mem.dtype == "f32" and not found.low,
+            hot=a.mem.dtype == "f32" and not product.low,
             boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
         )
         extents = [function.axes[axis] for axis in a.axes]
-        ways = ranked(work, lambda rows: _tile(extents, facts, rows), TileRequests.of(function.kernel_info))
-        tiling = ways[0].tiling
+        estimates = ranked(work, lambda rows: _tile(extents, facts, rows), TileRequests.of(function.kernel_info))
+        tiling = estimates[0].tiling
     a, b = evolve(a, tile=tiling.rows), evolve(b, tile=(tiling.columns,))
-    left = [side_of(found.low[side.load], found.described, along) for side in (a, b) if found.low]
+    left = [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
     if len(low) != len(left):
         return None
-    stretch = 0 if not coarse else 2 * STRETCH if not found.low else STRETCH if terms > SHORT else STRETCH // 2
+    stretch = 0 if not coarse else 2 * STRETCH if not product.low else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
-        found.target, found.to, a, b, along, outer, found.guard, tiling, facts.processors, low=low, stretch=stretch, ways=ways
+        product.target, product.to, a, b, along, outer, product.guard, tiling, facts.processors, low=low, stretch=stretch, ways=estimates
     )
 
 
@@ -429,23 +429,23 @@ def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand 
     varying = {axis for form in load.index for axis in form.names}
     dims: dict[str, int] = {}
     for axis in (*(axis for axis in (*product.m, *product.n) if axis in varying), along):
-        places = [place for place, form in enumerate(load.index) if axis in form.names]
+        places = [position for position, form in enumerate(load.index) if axis in form.names]
         if len(places) != 1 or not 1 <= load.index[places[0]].coefficient(axis) <= (1 if axis == along else MOST_STEP):
             return None
         dims[axis] = places[0]
-    place = dims.pop(along)
+    position = dims.pop(along)
     own = sorted(dims, key=dims.__getitem__)
-    if not own or len({*dims.values(), place}) != len(own) + 1:
+    if not own or len({*dims.values(), position}) != len(own) + 1:
         return None
     last = own[-1] if dims[own[-1]] == mem.rank - 1 else along
     # boxes begin at multiples of 16 bytes along what memory is contiguous along
     unit = 16 // bytes_of(mem.dtype)
-    if {**dims, along: place}[last] != mem.rank - 1 or not divides(unit, load.index[-1] - last):
+    if {**dims, along: position}[last] != mem.rank - 1 or not divides(unit, load.index[-1] - last):
         return None
     strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
     if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
         return None
-    return BoxedOperand(load, tuple(own), tuple(dims[axis] for axis in own), place)
+    return BoxedOperand(load, tuple(own), tuple(dims[axis] for axis in own), position)
 
 
 def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str) -> bool:
@@ -469,23 +469,23 @@ def divides(unit: int, form: Affine) -> bool:
 def digit(row: Affine, size: int, extent: int, rows: int, more: Sequence[tuple[str, int]] = ()) -> Affine:
     """A row's place, of so many rows, along an axis of which `size` rows are one step: of that row, or of it and those that lie further,
     which axes of two tell apart, with the rows that each steps by. All are powers of two, and these of the row's own are 0."""
-    found = row.floordiv(size) if size * extent == rows else row.floordiv(size) - row.floordiv(size * extent) * extent
+    form = row.floordiv(size) if size * extent == rows else row.floordiv(size) - row.floordiv(size * extent) * extent
     for axis, step in more:
         if size <= step < size * extent:
-            found += Affine.of(axis) * (step // size)
-    return found
+            form += Affine.of(axis) * (step // size)
+    return form
 
 
 def _tile(extents: Sequence[Affine], facts: Facts, rows: int) -> tuple[int, ...]:
     """The rows of a tile as powers of two of each axis: what leaves least of the tiles at the ends empty, and of these what is longest
     along the last axes."""
     powers = [1 << n for n in range(rows.bit_length())]
-    found = [tile for tile in choices(powers, repeat=len(extents)) if prod(tile) == rows]
+    tiles = [tile for tile in choices(powers, repeat=len(extents)) if prod(tile) == rows]
 
     def filled(tile: tuple[int, ...]) -> float:
         return prod(_filled(extent, size, facts) for extent, size in zip(extents, tile, strict=True))
 
-    return min(found, key=lambda tile: (round(filled(tile), 3), *(-size for size in reversed(tile))))
+    return min(tiles, key=lambda tile: (round(filled(tile), 3), *(-size for size in reversed(tile))))
 
 
 def _filled(extent: Affine, size: int, facts: Facts) -> float:

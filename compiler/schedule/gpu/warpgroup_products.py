@@ -126,10 +126,10 @@ class WarpgroupDistributing(Distributing):
                 few, many = REGISTERS
                 copying.emit(SetMaxRegisters(direction="dec", registers=few))
                 multiplying.emit(SetMaxRegisters(direction="inc", registers=wished or many))
-            with copying.when(first) as one:
-                self.tiles(one, region, (0, 1), counts, lambda inner, part: self.copied(inner, part, ring))
-            place = Affine.of(thread.name)
-            leader = multiplying.op("eq", multiplying.index(place % WARPGROUP), multiplying.index(0))
+            with copying.when(first) as leading:
+                self.tiles(leading, region, (0, 1), counts, lambda inner, part: self.copied(inner, part, ring))
+            number = Affine.of(thread.name)
+            leader = multiplying.op("eq", multiplying.index(number % WARPGROUP), multiplying.index(0))
             self.warpgroup = MultiplyingWarpgroup(self.field, product, self.rank, leader)
 
             def multiplied(inner: TileRegion, part: RoundPart) -> None:
@@ -188,7 +188,7 @@ class WarpgroupDistributing(Distributing):
             body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
             inner = region.inside(body, (*product.outer, product.sum))
             *outer, piece = places
-            inner.forms.update({axis: Affine.of(place.name) for axis, place in zip(product.outer, outer, strict=True)})
+            inner.forms.update({axis: Affine.of(variable.name) for axis, variable in zip(product.outer, outer, strict=True)})
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
             for side, memory in zip(product.copied, ring.memories, strict=True):
                 self.box(body, side, memory, stage, ring, inner)
@@ -220,7 +220,7 @@ class WarpgroupDistributing(Distributing):
         for part in range(-(-side.extent // wide) if side.across else 1):
             if side.across:
                 inner.forms[side.axis] = region.starts[side.axis] + part * wide
-            place = tuple(self.form(form, inner) for form in side.load.index)
+            index = tuple(self.form(form, inner) for form in side.load.index)
             extents = {**dict(zip(side.dims, tile, strict=True)), side.along: depth}
             box = tuple(extents.get(dim, 1) for dim in range(side.mem.rank))
             at = (stage, Affine.of(part), row, Affine()) if side.across else (stage, row, Affine())
@@ -231,7 +231,7 @@ class WarpgroupDistributing(Distributing):
                     shared=memory,
                     shared_index=at,
                     tensor=mem,
-                    tensor_index=place,
+                    tensor_index=index,
                     barrier=ring.full,
                     barrier_index=(stage,),
                     box=box,
@@ -306,10 +306,10 @@ class WarpgroupDistributing(Distributing):
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
             for sum, pairs in enumerate(ring.pairs):
                 for part, pair, block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
-                    place = block * len(ring.pairs) + sum
-                    totals[place] = body.emit(
+                    number = block * len(ring.pairs) + sum
+                    totals[number] = body.emit(
                         WarpgroupMma(
-                            accumulator=totals[place],
+                            accumulator=totals[number],
                             a=pair[0],
                             a_index=view(product.a, stage, group.first_row(block), part),
                             b=pair[1],
@@ -346,12 +346,12 @@ class WarpgroupDistributing(Distributing):
             first = Affine.of(loop.variable.name) * product.stretch - early
             before = body.count(first)
             count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
-            found = self.summed(body, body.add(done, before), count, loop.carried[blocks:], ring)
-            totals = [body.add(total, found[(block + 1) * sums - 1]) for block, total in enumerate(loop.carried[:blocks])]
+            sums_ = self.summed(body, body.add(done, before), count, loop.carried[blocks:], ring)
+            totals = [body.add(total, sums_[(block + 1) * sums - 1]) for block, total in enumerate(loop.carried[:blocks])]
             if product.low:
                 scale = body.const(1 / LOW_SCALE, zero.type)
-                totals = [body.fma(found[block * sums], scale, total) for block, total in enumerate(totals)]
-            body.yield_(*totals, *found)
+                totals = [body.fma(sums_[block * sums], scale, total) for block, total in enumerate(totals)]
+            body.yield_(*totals, *sums_)
         return loop.results[:blocks]
 
     # ---- storing ----
@@ -366,12 +366,12 @@ class WarpgroupDistributing(Distributing):
 def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> list[Value]:
     """The places one further, the last one fastest: digits of a number, without the divisions, which would take longer than the copies
     that wait for them."""
-    found: list[Value] = []
+    digits: list[Value] = []
     over: Value | None = None
-    for place, count in zip(reversed(places[1:]), reversed(counts[1:]), strict=True):
-        further = b.add(place, b.const(1, "index"))
-        further = further if over is None else b.select(over, further, place)
+    for position, count in zip(reversed(places[1:]), reversed(counts[1:]), strict=True):
+        further = b.add(position, b.const(1, "index"))
+        further = further if over is None else b.select(over, further, position)
         over = b.op("eq", further, count)
-        found.append(b.select(over, b.const(0, "index"), further))
+        digits.append(b.select(over, b.const(0, "index"), further))
     first = b.add(places[0], b.const(1, "index"))
-    return [first if over is None else b.select(over, first, places[0]), *reversed(found)]
+    return [first if over is None else b.select(over, first, places[0]), *reversed(digits)]

@@ -40,9 +40,9 @@ class ResultBoxes:
 def result_boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> ResultBoxes | None:
     """The boxes that write a store's tile; None where threads do: at places that boxes can't have, with a condition, or where another
     result has taken the buffers for boxes of another kind."""
-    found = _boxes(store, field, product)
+    own = _boxes(store, field, product)
     first = next((boxes for op in field.body.body if isinstance(op, Store) and (boxes := _boxes(op, field, product))), None)
-    return found if found == first else None
+    return own if own == first else None
 
 
 def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> ResultBoxes | None:
@@ -56,13 +56,13 @@ def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> Resul
     if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
         return None
     own = [*product.a.axes, product.b.axis]
-    places = [[place for place, form in enumerate(store.index) if axis in form.names] for axis in own]
-    if any(len(found) != 1 or store.index[found[0]].coefficient(axis) != 1 for found, axis in zip(places, own, strict=True)):
+    places = [[position for position, form in enumerate(store.index) if axis in form.names] for axis in own]
+    if any(len(positions) != 1 or store.index[positions[0]].coefficient(axis) != 1 for positions, axis in zip(places, own, strict=True)):
         return None
-    order = [found[0] for found in places]
-    for axis, place, tile in zip(own, order, (*product.a.tile, product.columns), strict=True):
+    order = [positions[0] for positions in places]
+    for axis, position, tile in zip(own, order, (*product.a.tile, product.columns), strict=True):
         together = tile * (product.cluster if axis == own[0] else 1)
-        if not divides(together, field.axes[axis]) and (store.index[place] != Affine.of(axis) or mem.dims[place] != field.axes[axis]):
+        if not divides(together, field.axes[axis]) and (store.index[position] != Affine.of(axis) or mem.dims[position] != field.axes[axis]):
             return None  # the last tile would be written past its end: boxes end where memory does
     if order != sorted(set(order)) or order[-1] != mem.rank - 1:
         return None
@@ -87,8 +87,8 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
         buffer = Affine.of(part % BUFFERS)
         # of an odd number of parts the last has just filled the first buffer
         pending = 0 if part == 0 and parts % BUFFERS else BUFFERS - 1
-        with b.when(group.leader) as one:
-            one.emit(BulkWait(count=pending, read=True))
+        with b.when(group.leader) as leading:
+            leading.emit(BulkWait(count=pending, read=True))
         group.meet(b)
         for column in range(0, boxes.columns, 2 * MATRIX):
             first = (part * boxes.columns + column) // MATRIX
@@ -97,23 +97,23 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
             b.emit(StoreMatrix(mem=buffers, index=index, values=tuple(words)))
         b.emit(FenceAsync())
         group.meet(b)
-        place, extents = region.inside(b, ()), {product.b.axis: boxes.columns}
-        place.forms[product.b.axis] = region.starts[product.b.axis] + group.first_column + part * boxes.columns
+        inside, extents = region.inside(b, ()), {product.b.axis: boxes.columns}
+        inside.forms[product.b.axis] = region.starts[product.b.axis] + group.first_column + part * boxes.columns
         for axis, size, tile in product.a.digits:
             extents[axis] = min(tile, max(1, ROWS // size))
-            place.forms[axis] = region.starts[axis] + digit(group.first_row(group.block), size, tile, product.rows)
+            inside.forms[axis] = region.starts[axis] + digit(group.first_row(group.block), size, tile, product.rows)
         box = tuple(prod(extent for axis, extent in extents.items() if axis in form.names) for form in store.index)
-        with b.when(group.leader) as one:
-            one.emit(
+        with b.when(group.leader) as leading:
+            leading.emit(
                 BulkStore(
                     shared=buffers,
                     shared_index=(group.team, buffer, Affine(), Affine()),
                     tensor=target,
-                    tensor_index=tuple(placing.form(form, place) for form in store.index),
+                    tensor_index=tuple(placing.form(form, inside) for form in store.index),
                     box=box,
                 )
             )
-            one.emit(BulkCommit())
+            leading.emit(BulkCommit())
 
 
 def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: ResultBoxes) -> Value:
@@ -126,6 +126,6 @@ def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: ResultBoxes)
 
 
 def taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
-    for axis, place in places.items():
-        value = b.emit(Take(value=value, axis=axis, at=Affine.of(place))).result
+    for axis, position in places.items():
+        value = b.emit(Take(value=value, axis=axis, at=Affine.of(position))).result
     return value

@@ -34,7 +34,7 @@ class ProductRing(StageRing):
         """Whose tile's stages come next: warpgroups that waited for theirs too early would take a barrier's phase for another."""
 
     def begin(self, b: Builder) -> None:
-        turns = [(self.turn, place, 1) for place in range(self.turns)] if self.turn is not None else []
+        turns = [(self.turn, number, 1) for number in range(self.turns)] if self.turn is not None else []
         initialise(b, [*self.counts(), *turns], together=True)
 
     def await_turn(self, b: Builder, team: Affine, number: Value) -> None:

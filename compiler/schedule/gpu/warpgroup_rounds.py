@@ -51,19 +51,19 @@ class CutRounds:
 
     def __init__(self, b: Builder, product: WarpgroupProduct, team: Value, total: Value, steps: Value) -> None:
         self.product, self.team, self.steps = product, team, steps
-        teams, one, none = b.const(product.teams, "index"), b.const(1, "index"), b.const(0, "index")
+        teams, unit, none = b.const(product.teams, "index"), b.const(1, "index"), b.const(0, "index")
         whole = small(b, "div", total, teams)
         self.before = b.mul(whole, teams)
         self.left = b.sub(total, self.before)
-        apart = b.op("max", self.left, one)
+        apart = b.op("max", self.left, unit)
         pieces = b.op("min", b.const(MOST_PIECES, "index"), small(b, "div", teams, apart))
-        self.length = small(b, "div", b.add(steps, b.sub(pieces, one)), pieces)
-        pieces = small(b, "div", b.add(steps, b.sub(self.length, one)), self.length)
-        self.others = b.sub(pieces, one)
+        self.length = small(b, "div", b.add(steps, b.sub(pieces, unit)), pieces)
+        pieces = small(b, "div", b.add(steps, b.sub(self.length, unit)), self.length)
+        self.others = b.sub(pieces, unit)
         piece = small(b, "div", team, apart)
         self.tile = b.add(self.before, b.sub(team, b.mul(piece, apart)))
         self.low = b.mul(b.sub(self.others, piece), self.length)
-        self.cut = b.select(b.op("lt", team, b.mul(self.left, pieces)), one, none)
+        self.cut = b.select(b.op("lt", team, b.mul(self.left, pieces)), unit, none)
         self.high = b.op("min", b.add(self.low, self.length), steps)
         self.count = b.add(whole, self.cut)
 
@@ -89,13 +89,13 @@ class Leftovers:
 
     def leave(self, group: MultiplyingWarpgroup, b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
         """For the block that finishes the tile."""
-        place = Affine.of(rounds.team.name)
+        team = Affine.of(rounds.team.name)
         for block, sum in enumerate(sums):
-            b.store(self.sums, sum, self.index(group, b, place, block))
+            b.store(self.sums, sum, self.index(group, b, team, block))
         group.meet(b)
-        with b.when(group.leader) as one:
-            one.emit(Fence(scope="device"))
-            self.exchanged(group, one, place, 1)
+        with b.when(group.leader) as leading:
+            leading.emit(Fence(scope="device"))
+            self.exchanged(group, leading, team, 1)
 
     def added(self, group: MultiplyingWarpgroup, b: Builder, rounds: CutRounds, part: RoundPart, sums: Sequence[Value]) -> list[Value]:
         """The tile's sums, of those of its first steps."""
@@ -103,27 +103,27 @@ class Leftovers:
         with b.loop("other", 0, part.others.name, carried=[rounds.team, *sums]) as (body, loop):
             nearer, *before = loop.carried
             other = body.sub(nearer, rounds.left)
-            place = Affine.of(other.name)
+            team = Affine.of(other.name)
             with body.repeat() as (again, _):
-                there = Atomic(operation="add", mem=self.there, index=self.flag(group, place), value=again.const(0, "u32"))
+                there = Atomic(operation="add", mem=self.there, index=self.flag(group, team), value=again.const(0, "u32"))
                 again.condition(again.op("eq", again.emit(there).result, again.const(0, "u32")))
             body.emit(Fence(scope="device"))
             group.meet(body)
-            with body.when(group.leader) as one:
-                self.exchanged(group, one, place, 0)
-            found = [body.load(self.sums, self.index(group, body, place, block)) for block in range(len(sums))]
-            body.yield_(other, *[body.add(sum, more) for sum, more in zip(before, found, strict=True)])
+            with body.when(group.leader) as leading:
+                self.exchanged(group, leading, team, 0)
+            partial = [body.load(self.sums, self.index(group, body, team, block)) for block in range(len(sums))]
+            body.yield_(other, *[body.add(sum, more) for sum, more in zip(before, partial, strict=True)])
         return loop.results[1:]
 
-    def index(self, group: MultiplyingWarpgroup, b: Builder, place: Affine, block: int) -> list[Affine]:
+    def index(self, group: MultiplyingWarpgroup, b: Builder, team: Affine, block: int) -> list[Affine]:
         pair, eight, half = group.digits
         thread = Affine.of(thread_index(b).name)
         rows = group.team * self.product.blocks + block
         own = thread % WARPGROUP
-        return [place, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
+        return [team, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
 
-    def flag(self, group: MultiplyingWarpgroup, place: Affine) -> tuple[Affine, ...]:
-        return place, group.rank, group.team
+    def flag(self, group: MultiplyingWarpgroup, team: Affine) -> tuple[Affine, ...]:
+        return team, group.rank, group.team
 
-    def exchanged(self, group: MultiplyingWarpgroup, b: Builder, place: Affine, there: int) -> None:
-        b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(group, place), value=b.const(there, "u32")))
+    def exchanged(self, group: MultiplyingWarpgroup, b: Builder, team: Affine, there: int) -> None:
+        b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(group, team), value=b.const(there, "u32")))

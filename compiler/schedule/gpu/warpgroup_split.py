@@ -29,12 +29,12 @@ class ClusterSums:
             dims = (product.teams, TURNS, product.pieces, blocks, eights, 128, 2, 2)
             self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
 
-    def begin(self, b: Builder, one: Builder) -> None:
+    def begin(self, b: Builder, leading: Builder) -> None:
         """The barriers, made in the block and initialised by one thread: one for each warpgroup, that waits for its like."""
         if self.sums is not None:
             self.written = b.emit(BarrierMake(type=Barrier(self.product.groups)), "written").result
             for number in range(self.product.groups):
-                one.emit(BarrierInit(barrier=self.written, barrier_index=(Affine.of(number),), count=self.product.pieces))
+                leading.emit(BarrierInit(barrier=self.written, barrier_index=(Affine.of(number),), count=self.product.pieces))
 
     def range(self, b: Builder, steps: Value, rank: Affine) -> tuple[Value, Value]:
         """Where the block's piece of so many steps begins, and how long it is."""
@@ -61,18 +61,18 @@ class ClusterSums:
         for block, part in enumerate(parts):
             b.store(self.sums, part, place(group.rank, block, Affine.of(eight)))
         group.meet(b)
-        with b.when(group.leader) as one:
+        with b.when(group.leader) as leading:
             for piece in range(product.pieces):
-                there = one.const(piece, "i32")
-                one.emit(BarrierArrive(barrier=self.written, barrier_index=(group.team,), rank=there, scope="cluster"))
+                there = leading.const(piece, "i32")
+                leading.emit(BarrierArrive(barrier=self.written, barrier_index=(group.team,), rank=there, scope="cluster"))
         parity = b.cast(b.index(begin[1]), "i32")
         b.emit(BarrierWait(barrier=self.written, barrier_index=(group.team,), parity=parity, scope="cluster"))
-        found = []
+        totals = []
         for block in range(len(parts)):
             column = group.rank * (product.columns // 8 // product.pieces) + Affine.of(own)
             read = [b.load(self.sums, place(Affine.of(piece), block, column)) for piece in range(product.pieces)]
             total = read[0]
             for more in read[1:]:
                 total = b.add(total, more)
-            found.append(total)
-        return found
+            totals.append(total)
+        return totals

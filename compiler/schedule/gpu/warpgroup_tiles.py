@@ -207,10 +207,11 @@ def ranked(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: T
     """All that the program allows, what is estimated to end first first. `lying`: how so many rows of a tile lie along the axes. Raises
     `Impossible`."""
     wishes.check()
-    found = [wished for tiling in tilings(work, lying) if (wished := wishes.shaped(tiling, work)) is not None]
-    if not found:
+    candidates = [wished for tiling in tilings(work, lying) if (wished := wishes.shaped(tiling, work)) is not None]
+    if not candidates:
         raise Impossible("0503", "no tile holds what the schedule's annotations say together", "leave one of them out")
-    return tuple(sorted((Estimated(tiling, nanoseconds(tiling, work)) for tiling in found), key=lambda one: one.nanoseconds))
+    estimates = [Estimated(tiling, nanoseconds(tiling, work)) for tiling in candidates]
+    return tuple(sorted(estimates, key=lambda estimate: estimate.nanoseconds))
 
 
 def best(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: TileRequests) -> Tiling:
@@ -273,7 +274,7 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     all_copied = count * tiling.cluster * copied
     width = columns // tiling.pieces
     stored = TILE + rows * width * STORED * next((BOX // box for box in (BOX, BOX // 2, BOX // 4) if width % box == 0), 1)
-    found = LAUNCH + (stored + rounds * TURN if tiling.turns > 1 else rounds * stored)
+    total = LAUNCH + (stored + rounds * TURN if tiling.turns > 1 else rounds * stored)
     last = last_pieces(tiling, work) if tiling.cut else 1
     for many, beside, pieces in ((rounds - 1, together, 1), (1, count - (rounds - 1) * together, last)):
         blocks = beside * pieces * tiling.cluster * tiling.pieces
@@ -281,11 +282,11 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
         byte = (MEMORY**4 + (ARRIVAL / flying) ** 4) ** 0.25 * (1 + IDLE * max(0, 1 - blocks / work.processors) ** 2)
         bytes = work.steps * SWIZZLED * twice * beside / count
         read = max(once * byte + again * AGAIN, all_copied * CACHE)
-        found += many * max(ceildiv(work.steps, pieces * tiling.pieces) * step, bytes * read)
-        found += LEFT + rows * columns * HANDED_OVER * pieces if pieces > 1 else 0
+        total += many * max(ceildiv(work.steps, pieces * tiling.pieces) * step, bytes * read)
+        total += LEFT + rows * columns * HANDED_OVER * pieces if pieces > 1 else 0
     if tiling.pieces > 1:
-        found += (JOINED * tiling.pieces + rows * columns * PARTIAL) * rounds
-    return found + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
+        total += (JOINED * tiling.pieces + rows * columns * PARTIAL) * rounds
+    return total + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
 
 
 def resident(together: int, processors: int) -> int:

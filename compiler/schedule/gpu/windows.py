@@ -29,29 +29,29 @@ class WindowProduct:
 
 def window_product(function: HirFunction) -> WindowProduct | None:
     """The field with the guarded sum of products that it has as a contraction."""
-    found = sum_of_loads(function)
-    if found is None or not isinstance(found.target, Reduce):
+    product = sum_of_loads(function)
+    if product is None or not isinstance(product.target, Reduce):
         return None
     out = FunctionBuilder(function.name, function.form)
-    values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in function.parameters}
+    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in function.parameters}
     for axis, extent in function.axes.items():
         out.axis(axis, extent)
     exact, target = None, None
     for op in function.body.body:
-        made = rebuilt(op, values.__getitem__)
-        if op is found.target:
-            assert isinstance(made, Reduce)
-            factors = [values[load.results[0]] for load in (found.a, found.b)]
-            exact = out.body.emit(made, "exact")
-            target = Contract(a=factors[0], b=factors[1], over=found.target.over, to=found.to, span=op.span)
-            made = target
-        made = out.body.emit(made, op.results[0].name if op.results else "")
-        values.update(zip(op.results, made.results, strict=True))
+        copy = rebuilt(op, values.__getitem__)
+        if op is product.target:
+            assert isinstance(copy, Reduce)
+            factors = [values[load.results[0]] for load in (product.a, product.b)]
+            exact = out.body.emit(copy, "exact")
+            target = Contract(a=factors[0], b=factors[1], over=product.target.over, to=product.to, span=op.span)
+            copy = target
+        copy = out.body.emit(copy, op.results[0].name if op.results else "")
+        values.update(zip(op.results, copy.results, strict=True))
     assert target is not None
     field = out.finish()
     field.body.body = [op for op in field.body.body if op is not exact]
     field.stands_for(function)
-    return WindowProduct(field, target, exact if found.guard else None)
+    return WindowProduct(field, target, exact if product.guard else None)
 
 
 class WindowDistributing(Distributing):

@@ -77,8 +77,8 @@ class Copied:
 
     @property
     def words(self) -> str:
-        what = "is copied" if self.part is None else "has what tensor cores leave of it put aside"
-        return f"{self.source.name} {what} first: {', '.join(axis for axis, _ in self.axes)}"
+        change = "is copied" if self.part is None else "has what tensor cores leave of it put aside"
+        return f"{self.source.name} {change} first: {', '.join(axis for axis, _ in self.axes)}"
 
     @property
     def read(self) -> tuple[Hashable, ...]:
@@ -116,15 +116,15 @@ class Computed:
         return (id(self),)
 
     def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
-        made = {one: values[one.name] for one in self.function.parameters}
+        copies = {one: values[one.name] for one in self.function.parameters}
         for op in needed(self.function, (self.value, *self.guards)):
-            new = b.emit(rebuilt(op, made.__getitem__), op.results[0].name if op.results else "")
-            made.update(zip(op.results, new.results, strict=True))
-        value = b.cast(made[self.value], self.dtype)
+            new = b.emit(rebuilt(op, copies.__getitem__), op.results[0].name if op.results else "")
+            copies.update(zip(op.results, new.results, strict=True))
+        value = b.cast(copies[self.value], self.dtype)
         if not self.guards:
             return value
         zero = b.const(0.0 if is_float(self.dtype) else 0, self.dtype)
-        return b.select(reduce(lambda one, other: b.op("and", one, other), (made[guard] for guard in self.guards)), value, zero)
+        return b.select(reduce(lambda one, other: b.op("and", one, other), (copies[guard] for guard in self.guards)), value, zero)
 
     def value_of(self, b: Builder, source: Value) -> Value:
         return source
@@ -149,11 +149,11 @@ def filling(copies: Sequence[Workspace], kernel: HirFunction, workspaces: Sequen
 
 def holding(b: Builder, forms: Sequence[Affine]) -> Value | None:
     """Whether all forms are at least 0."""
-    found: Value | None = None
+    all_inside: Value | None = None
     for form in forms:
-        one = b.op("ge", b.index(form), b.const(0, "index"))
-        found = b.both(found, one)
-    return found
+        inside = b.op("ge", b.index(form), b.const(0, "index"))
+        all_inside = b.both(all_inside, inside)
+    return all_inside
 
 
 def copied_before(kernel: HirFunction, copies: Sequence[Workspace], facts: Facts, launches: Launches) -> Launches:
@@ -164,16 +164,16 @@ def copied_before(kernel: HirFunction, copies: Sequence[Workspace], facts: Facts
     for copy in copies:
         alike.setdefault(copy.read, []).append(copy)
     before = [map_launches(filling(group, kernel, [*workspaces, *further]), facts, _lanes) for group in alike.values()]
-    if any(made is None or made.workspaces for made in before):
+    if any(launches_ is None or launches_.workspaces for launches_ in before):
         raise NotPlaceable("a copy that isn't one launch")
-    stages = tuple(chain.from_iterable(made.stages for made in before if made is not None))
+    stages = tuple(chain.from_iterable(launches_.stages for launches_ in before if launches_ is not None))
     words = tuple(copy.words for copy in copies)
     return evolve(
         launches,
         stages=(*stages, *launches.stages),
         workspaces=(*(mem for _, mem in workspaces), *launches.workspaces),
         words=(*words, *launches.words),
-        zeros=frozenset(place + len(workspaces) for place in launches.zeros),
+        zeros=frozenset(position + len(workspaces) for position in launches.zeros),
     )
 
 

@@ -35,11 +35,12 @@ def number_ticks(low: float, high: float, most: int = 6) -> list[tuple[float, st
     return ticks
 
 
-def time_ticks(begin: int, end: int, most: int = 7) -> list[tuple[int, str]]:
-    """Round moments (UTC) between, at most so many, each with its text."""
+def time_ticks(begin: int, end: int, most: int = 7) -> tuple[list[tuple[int, str]], str]:
+    """Round moments (UTC) between, at most so many, each with its text; and the day of the first one, where the texts don't say it."""
     step = next((step for step in _STEPS if (end - begin) // step < most), _STEPS[-1])
     first = -(-begin // step) * step
-    return [(ts, _moment(ts, step)) for ts in range(first, end + 1, step)][: most + 1]
+    ticks = [(ts, _moment(ts, step)) for ts in range(first, end + 1, step)][: most + 1]
+    return ticks, "" if step >= 86_400 * 10**9 else f"{datetime.fromtimestamp(begin // 10**9, UTC):%Y-%m-%d}"
 
 
 def _moment(ts: int, step: int) -> str:
@@ -64,8 +65,8 @@ def decades(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def nanoseconds(value: float) -> str:
-    """A duration with a unit that suits it."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+    """A duration with a unit that suits it, as a program writes it."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if value >= size:
             return f"{value / size:.4g} {unit}"
     return f"{value:.4g} ns"

@@ -1,9 +1,10 @@
-"""The charts of a report, as data: what the page and the pictures both draw."""
+"""The charts of a report, as data."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,12 +14,14 @@ from runtime.replay.outputs.scales import Scales
 from runtime.replay.outputs.statistics import Counts
 from runtime.replay.outputs.summary import iso
 
+KINDS = ("equity", "drawdown", "position", "price", "rejects", "latency")
+"""What keys of charts begin with."""
 SHOWN = 8
 """Instruments that get charts of their own."""
 
 
 class Tone(Enum):
-    """A colour by what it means; page and pictures each have theirs."""
+    """A colour by what it means; page and PNG files each have theirs."""
 
     MAIN = "main"
     LOSS = "loss"
@@ -33,22 +36,37 @@ class LineForm(Enum):
     AREA = "area"
 
 
+class Point(NamedTuple):
+    """A value at a time (ns)."""
+
+    ts: int
+    value: Decimal
+
+
+class Mark(NamedTuple):
+    """A single moment. `text`: what there is to say of it."""
+
+    ts: int
+    value: Decimal
+    text: str
+
+
 @frozen
 class TimeLine:
     """A value over time. `form` STEPS: it holds until the next point; AREA: filled down to zero, too."""
 
     name: str
-    points: Sequence[tuple[int, Decimal]]
+    points: Sequence[Point]
     form: LineForm = LineForm.LINE
     tone: Tone = Tone.MAIN
 
 
 @frozen
 class Marks:
-    """Single moments: time, value, what there is to say. They point up, or down."""
+    """Single moments. They point up, or down."""
 
     name: str
-    points: Sequence[tuple[int, Decimal, str]]
+    points: Sequence[Mark]
     up: bool = True
     tone: Tone = Tone.BUY
 
@@ -84,8 +102,14 @@ class OverTime:
     note: str = ""
 
     @property
+    def legend(self) -> Sequence[TimeLine | Marks]:
+        """What has a colour that needs a name: where there are marks."""
+        return [*self.lines, *self.marks] if any(marks.points for marks in self.marks) else []
+
+    @property
     def empty(self) -> bool:
-        return not any(line.points for line in self.lines)
+        """Whether no value of a line is a number."""
+        return not any(point.value.is_finite() for line in self.lines for point in line.points)
 
 
 @frozen
@@ -143,7 +167,7 @@ def charts(gathered: Gathered) -> list[Chart]:
 
 
 def _instrument(one: Position, scales: Scales, number: int, several: bool) -> list[Chart]:
-    name = scales.names[number]
+    name, currency = scales.names[number], scales.currencies[number]
     ending, suffix = (f" of {name}", f"-{name}") if several else ("", "")
     held = _exact(one.positions.points(), partial(scales.qty.value, instrument=number))
     marks = _exact(one.marks.points(), partial(scales.mark.value, instrument=number))
@@ -154,21 +178,21 @@ def _instrument(one: Position, scales: Scales, number: int, several: bool) -> li
     ]
     return [
         OverTime(f"position{suffix}", f"Position{ending}", "units", [TimeLine("position", held, LineForm.STEPS)]),
-        OverTime(f"price{suffix}", f"Price and fills{ending}", "price", [TimeLine("mark", marks, tone=Tone.QUIET)], fills, note),
+        OverTime(f"price{suffix}", f"Price and fills{ending}", currency, [TimeLine("mark", marks, tone=Tone.QUIET)], fills, note),
     ]
 
 
-def _moments(one: Position, scales: Scales, number: int, *, buy: bool) -> list[tuple[int, Decimal, str]]:
-    found = []
+def _moments(one: Position, scales: Scales, number: int, *, buy: bool) -> list[Mark]:
+    marks = []
     for fill in one.fills.kept:
         if is_buy(fill) is buy:
             price, qty = scales.price.value(int(fill["price"]), number), scales.qty.value(int(fill["qty"]), number)
-            found.append((int(fill["ts"]), price, f"{'bought' if buy else 'sold'} {qty:f} at {price:f}"))
-    return found
+            marks.append(Mark(int(fill["ts"]), price, f"{'bought' if buy else 'sold'} {qty:f} at {price:f}"))
+    return marks
 
 
-def _exact(points: Sequence[tuple[int, int]], value: Callable[[int], Decimal]) -> list[tuple[int, Decimal]]:
-    return [(ts, value(units)) for ts, units in points]
+def _exact(points: Sequence[tuple[int, int]], value: Callable[[int], Decimal]) -> list[Point]:
+    return [Point(ts, value(units)) for ts, units in points]
 
 
 def _rejects(gathered: Gathered) -> NamedBars:
@@ -185,15 +209,16 @@ def _latency(counts: Counts, target: float | None) -> Bins:
     ]
     if target is not None:
         rules.append(MarkLine(target, "target", Tone.LOSS))
-    if not counts.total:
-        return Bins("latency", "Latency of handlers", "ns", [], rules)
-    values = np.maximum(counts.values, 0.1)
+    finite = np.isfinite(counts.values)
+    if not finite.any():
+        return Bins("latency", "Latency of handlers", "samples by ns", [], rules)
+    values, numbers = np.maximum(counts.values[finite], 0.1), counts.counts[finite]
     places = np.floor(np.log10(values) * 20).astype(np.int64)
     bars = []
     for place in range(int(places.min()), int(places.max()) + 1):
         low, high = 10 ** (place / 20), 10 ** ((place + 1) / 20)
-        bars.append(Bar(f"{low:.3g} to {high:.3g} ns", int(counts.counts[places == place].sum()), low, high))
-    return Bins("latency", "Latency of handlers", "ns", bars, rules, f"{counts.total:,} samples.")
+        bars.append(Bar(f"{low:.3g} to {high:.3g} ns", int(numbers[places == place].sum()), low, high))
+    return Bins("latency", "Latency of handlers", "samples by ns", bars, rules, f"{counts.total:,} samples.")
 
 
 def moment(ts: int) -> str:

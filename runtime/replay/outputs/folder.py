@@ -3,7 +3,7 @@
 From the beginning `summary.json` says that the run isn't complete, and only the last step of a good end replaces it. A run that is
 stopped, by a fault or by hand, leaves tables marked partial; one that is killed leaves the parts of its last checkpoint.
 
-Importing this raises PackageMissing where there is no package for tables. Without one for pictures these are left out."""
+Importing this raises PackageMissing where there is no package for tables."""
 
 from collections.abc import Collection, Iterable
 from contextlib import ExitStack, suppress
@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from runtime.extras import PackageMissing
 from runtime.records import frozen
 from runtime.replay.bad_rows import BadRow, CrossedRows
-from runtime.replay.outputs.charts import charts
+from runtime.replay.outputs.charts import KINDS, charts
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.files import TEMPORARY, OutputFault, whole_file, write_text
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.parts import TableFile
-from runtime.replay.outputs.pictures import require_pictures, write_picture
+from runtime.replay.outputs.png import require_png, write_png
 from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, RunDescription
 from runtime.replay.outputs.report import report
 from runtime.replay.outputs.summary import Summary, Totals, finished, to_json
@@ -34,18 +33,20 @@ _OURS = tuple(f"{name}{ending}" for name in (*NAMES, "log") for ending in (".par
 
 @frozen
 class OutputOptions:
-    """`pictures`: whether the charts, which the report has, are PNG files too; `part_rows`: of a part of a table, and of a row group."""
+    """`png`: whether the charts, which the report has, are PNG files too; `part_rows`: of a part of a table, and of a row group."""
 
-    pictures: bool = True
+    png: bool = False
     part_rows: int = 65_536
 
 
 class Outputs:
     """To be used with `with`: leaving it without `finish` marks what there is as partial. Every method raises OutputFault where something
-    can't be written; what was written before stays valid."""
+    can't be written; what was written before stays valid. Raises PackageMissing where there is none for PNG files that are asked for."""
 
     def __init__(self, folder: Path, run: RunDescription, options: OutputOptions | None = None) -> None:
         self.folder, self.run, self.options = folder, run, options or OutputOptions()
+        if self.options.png:
+            require_png()
         self.gathered, self._digest = Gathered(run), Digest()
         tables = Tables(run)
         makers = {name: _records_maker(tables, name) for name in LAYOUTS}
@@ -54,8 +55,6 @@ class Outputs:
             makers["log"] = lambda chunks: tables.of_log(chain.from_iterable(chunks))
         self._files = {name: TableFile(folder, name, make, self.options.part_rows) for name, make in makers.items()}
         self._ended = False
-        self.without_pictures: PackageMissing | None = None
-        """Why the finished run lacks the pictures that were asked for."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._clear()
@@ -78,9 +77,9 @@ class Outputs:
 
     def add_log(self, rows: Iterable[LogRow]) -> None:
         """Of a run that says it has a log."""
-        found = list(rows)
-        self._digest.add_log(found)
-        self._files["log"].add(found)
+        records = list(rows)
+        self._digest.add_log(records)
+        self._files["log"].add(records)
 
     def checkpoint(self) -> None:
         """What was added so far survives a kill."""
@@ -88,23 +87,18 @@ class Outputs:
             file.checkpoint()
 
     def finish(self, totals: Totals) -> Summary:
-        """Writes the tables, the pictures, the report and, last of all, the summary, which it gives."""
+        """Writes the tables, the PNG files, the report and, last of all, the summary, which it gives."""
         if totals.rows_bad != self._files["bad_rows"].rows:
             raise ValueError(f"{totals.rows_bad} bad rows were counted, {self._files['bad_rows'].rows} were added")
         summary = finished(self.gathered, self._digest, totals)
-        drawn = charts(self.gathered)
-        if self.options.pictures:
-            try:
-                require_pictures()
-            except PackageMissing as missing:
-                self.without_pictures = missing
+        found = charts(self.gathered)
         with ExitStack() as together:
             for file in self._files.values():
                 together.enter_context(file.whole(partial=False))
-            for chart in drawn if self.options.pictures and self.without_pictures is None else ():
-                write_picture(chart, together.enter_context(whole_file(self.folder / f"{chart.key}.png")))
+            for chart in found if self.options.png else ():
+                write_png(chart, together.enter_context(whole_file(self.folder / f"{chart.key}.png")))
             page = together.enter_context(whole_file(self.folder / REPORT))
-            page.write_text(report(self.run, summary, drawn), encoding="utf-8")
+            page.write_text(report(self.run, summary, found), encoding="utf-8")
         write_text(self.folder / SUMMARY, to_json(summary))
         self._ended = True
         for file in self._files.values():
@@ -151,9 +145,9 @@ class Outputs:
         for pattern in (SUMMARY, REPORT, *_OURS, *(f"{name}{TEMPORARY}" for name in (SUMMARY, REPORT, *_OURS))):
             for path in self.folder.glob(pattern):
                 path.unlink()
-        for picture in self.folder.glob("*.png"):
-            if picture.stem.split("-")[0] in ("equity", "drawdown", "position", "price", "rejects", "latency"):
-                picture.unlink()
+        for file in self.folder.glob("*.png"):
+            if file.stem.partition("-")[0] in KINDS:
+                file.unlink()
 
 
 def _records_maker(tables: Tables, name: str) -> Any:

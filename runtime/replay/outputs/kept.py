@@ -26,8 +26,6 @@ class KeptRecords:
     log: list[LogRow] = field(init=False, factory=list)
     partial: str | None = field(init=False, default=None)
     """Why the run didn't come to its end."""
-    without_pictures: None = field(init=False, default=None)
-    """It draws none."""
     gathered: Gathered = field(init=False)
     _digest: Digest = field(init=False, factory=Digest)
     _chunks: dict[str, list[Records]] = field(init=False)
@@ -38,7 +36,7 @@ class KeptRecords:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the running hash, whose result stands in the summary."""
-        return {one.name: getattr(self, one.name) for one in fields(KeptRecords) if one.name != "_digest"}
+        return {attribute.name: getattr(self, attribute.name) for attribute in fields(KeptRecords) if attribute.name != "_digest"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in {**state, "_digest": Digest()}.items():
@@ -61,10 +59,10 @@ class KeptRecords:
         return list(chain.from_iterable(self._bad_rows))
 
     def add_log(self, rows: Iterable[LogRow]) -> None:
-        found = list(rows)
-        self._digest.add_log(found)
+        records = list(rows)
+        self._digest.add_log(records)
         if self.tables:
-            self.log += found
+            self.log += records
 
     def checkpoint(self) -> None:
         """Nothing outlives the process."""
@@ -90,4 +88,4 @@ class KeptRecords:
         return tables.of_records(name, self.records[name])
 
     def _join(self) -> None:
-        self.records = {name: np.concatenate(found) if found else np.empty(0, LAYOUTS[name]) for name, found in self._chunks.items()}
+        self.records = {name: np.concatenate(chunks) if chunks else np.empty(0, LAYOUTS[name]) for name, chunks in self._chunks.items()}

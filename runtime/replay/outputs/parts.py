@@ -54,15 +54,14 @@ class TableFile:
     @contextmanager
     def whole(self, *, partial: bool) -> Iterator[None]:
         """Writes the one file; it stands in its place once the context is left. `partial`: the run didn't come to its end."""
-        table = self._make(self._chunks)
-        schema = _marked(table.schema, partial)
+        table = _marked(self._make(self._chunks), partial)
         with whole_file(self.path) as temporary:
             try:
-                with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+                with parquet.ParquetWriter(temporary, table.schema, compression="zstd") as writer:
                     for number in range(self._sealed):
                         part = parquet.read_table(self.part(number + 1), use_threads=False)
-                        writer.write_table(part.cast(schema), row_group_size=self._part_rows)
-                    writer.write_table(table.cast(schema), row_group_size=self._part_rows)
+                        writer.write_table(_marked(part, partial), row_group_size=self._part_rows)
+                    writer.write_table(table, row_group_size=self._part_rows)
             except pa.ArrowException as error:
                 raise OutputFault(self.path, str(error)) from error
             yield
@@ -73,11 +72,11 @@ class TableFile:
             part.unlink()
 
     def _write_part(self) -> None:
-        table = self._make(self._chunks)
+        table = _marked(self._make(self._chunks), partial=True)
         with whole_file(self.part(self._sealed + 1)) as temporary:
-            parquet.write_table(table.cast(_marked(table.schema, True)), temporary, compression="snappy")
+            parquet.write_table(table, temporary, compression="snappy")
         self._written = self._waiting
 
 
-def _marked(schema: Any, partial: bool) -> Any:
-    return schema.with_metadata({**(schema.metadata or {}), MARK: b"true" if partial else b"false"})
+def _marked(table: Any, partial: bool) -> Any:
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), MARK: b"true" if partial else b"false"})

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field
 
 from runtime.records import frozen
 from runtime.replay.grids import GridStep
@@ -168,7 +167,6 @@ class RunDescription:
     program: str
     instruments: Sequence[TradedInstrument]
     data: Sequence[str] = ()
-    settings: dict[str, Any] = field(factory=dict)
     handlers: Sequence[str] = ()
     target_ns: float | None = None
     remark: str = ""
@@ -178,4 +176,4 @@ class RunDescription:
     @property
     def currencies(self) -> dict[str, int]:
         """Scales by name, in the order of the instruments."""
-        return {one.currency: one.scale for one in self.instruments}
+        return {instrument.currency: instrument.scale for instrument in self.instruments}

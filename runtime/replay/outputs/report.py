@@ -7,13 +7,16 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TypeVar
 
-from runtime.replay.outputs import svg
 from runtime.replay.outputs.axes import nanoseconds
 from runtime.replay.outputs.charts import Bins, Chart, NamedBars, OverTime, moment
+from runtime.replay.outputs.drawing import BOTTOM, HEIGHT, RIGHT, TOP, WIDTH
 from runtime.replay.outputs.records import RunDescription
 from runtime.replay.outputs.summary import Summary
+from runtime.replay.outputs.svg import svg
+
+Row = TypeVar("Row")
 
 _TABLE_ROWS = 200
 """Of a chart's table; longer ones show every second point, every third..., and the last. The whole is in the Parquet files."""
@@ -35,12 +38,11 @@ def report(run: RunDescription, summary: Summary, charts: Iterable[Chart]) -> st
         subtitle=subtitle,
         tiles="\n".join(f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>' for name, text in _tiles(summary)),
         sections="\n".join(_section(chart) for chart in charts),
-        width=svg.WIDTH,
-        left=svg.LEFT,
-        right=svg.RIGHT,
-        top=svg.TOP,
-        bottom=svg.BOTTOM,
-        height=svg.HEIGHT,
+        width=WIDTH,
+        right=RIGHT,
+        top=TOP,
+        bottom=BOTTOM,
+        height=HEIGHT,
     )
 
 
@@ -50,17 +52,17 @@ def _page() -> Template:
 
 
 def _tiles(summary: Summary) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    tiles: list[tuple[str, str]] = []
     for name, pnl in summary["pnl"].items():
-        found += [
+        tiles += [
             *((label, f"{_plain(pnl[key])} {name}") for label, key in (("net", "net"), ("max drawdown", "max_drawdown"), ("fees", "fees"))),
             (f"Sharpe ({pnl['sharpe_interval']}, a year)", _maybe(pnl["sharpe"], ".2f")),
         ]
-    found += [(name, f"{summary[name]:,}") for name in ("submitted", "filled", "cancelled", "rejected", "open")]
-    found += [("fill ratio", _maybe(summary["fill_ratio"], ".1%")), ("rows used", f"{summary['rows_used']:,} of {summary['rows_in']:,}")]
+    tiles += [(name, f"{summary[name]:,}") for name in ("submitted", "filled", "cancelled", "rejected", "open")]
+    tiles += [("fill ratio", _maybe(summary["fill_ratio"], ".1%")), ("rows used", f"{summary['rows_used']:,} of {summary['rows_in']:,}")]
     latency = summary["latency_ns"]
-    found += [(f"latency {name}", nanoseconds(latency[name])) for name in ("p50", "p99.9") if latency[name] is not None]
-    return found
+    tiles += [(f"latency {name}", nanoseconds(latency[name])) for name in ("p50", "p99.9") if latency[name] is not None]
+    return tiles
 
 
 def _section(chart: Chart) -> str:
@@ -68,22 +70,24 @@ def _section(chart: Chart) -> str:
     if isinstance(chart, OverTime):
         attribute = " data-over-time"
         data = f'<script type="application/json">{_points(chart)}</script>'
-        if chart.marks:
-            entries = [(line.name, line.tone.value) for line in chart.lines] + [(marks.name, marks.tone.value) for marks in chart.marks]
-            legend = '<div class="legend">' + "".join(f'<span class="{tone}">{escape(name)}</span>' for name, tone in entries) + "</div>"
+        if chart.legend:
+            spans = (f'<span class="{entry.tone.value}">{escape(entry.name)}</span>' for entry in chart.legend)
+            legend = f'<div class="legend">{"".join(spans)}</div>'
     note = f"<p>{escape(chart.note)}</p>" if chart.note else ""
     heading = f'<h2 id="{escape(chart.key)}-title">{escape(chart.title)} <small>({escape(chart.unit)})</small></h2>'
-    return f"<section{attribute}>\n{heading}\n{legend}{svg.svg(chart)}\n{note}{_table(chart)}{data}\n</section>"
+    return f"<section{attribute}>\n{heading}\n{legend}{svg(chart)}\n{note}{_table(chart)}{data}\n</section>"
 
 
 def _points(chart: OverTime) -> str:
     """For the cursor: share of the way, time and value as texts, value."""
     points = chart.lines[0].points if chart.lines else ()
-    stamps = [ts for line in chart.lines for ts, _ in line.points] + [ts for marks in chart.marks for ts, _, _ in marks.points]
-    if not stamps:
-        return "[]"
-    begin, length = min(stamps), max(max(stamps) - min(stamps), 1)
-    rows = [[round((ts - begin) / length, 6), moment(ts), _plain(value), float(value)] for ts, value in points]
+    stamps = [point.ts for line in chart.lines for point in line.points] + [mark.ts for marks in chart.marks for mark in marks.points]
+    begin, length = min(stamps, default=0), max(max(stamps, default=0) - min(stamps, default=0), 1)
+    rows = [
+        [round((point.ts - begin) / length, 6), moment(point.ts), _plain(point.value), float(point.value)]
+        for point in points
+        if point.value.is_finite()
+    ]
     return json.dumps(rows, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -91,9 +95,9 @@ def _table(chart: Chart) -> str:
     match chart:
         case OverTime():
             head: Sequence[str] = ("time (UTC)", *(line.name for line in chart.lines))
-            rows: list[list[Any]] = [[moment(ts), _plain(value)] for ts, value in (chart.lines[0].points if chart.lines else ())]
-            rows = _thinned(rows)
-            rows += [[f"{moment(ts)}: {text}", _plain(value)] for marks in chart.marks for ts, value, text in _thinned(list(marks.points))]
+            points = _thinned(chart.lines[0].points if chart.lines else ())
+            rows = [[moment(point.ts), _plain(point.value)] for point in points]
+            rows += [[f"{moment(mark.ts)}: {mark.text}", _plain(mark.value)] for marks in chart.marks for mark in _thinned(marks.points)]
         case NamedBars():
             head, rows = ("rule", chart.unit), [[bar.name, f"{bar.count:,}"] for bar in chart.bars]
         case Bins():
@@ -108,9 +112,9 @@ def _table(chart: Chart) -> str:
     return f'<details><summary>as a table</summary><div class="scroll">{table}</div></details>'
 
 
-def _thinned(rows: list[Any]) -> list[Any]:
+def _thinned(rows: Sequence[Row]) -> list[Row]:
     every = -(-len(rows) // _TABLE_ROWS) or 1
-    return rows[::every] + (rows[-1:] if (len(rows) - 1) % every else [])
+    return [*rows[::every], *(rows[-1:] if (len(rows) - 1) % every else [])]
 
 
 def _short(iso: str) -> str:

@@ -9,8 +9,9 @@ class Scales:
     """Prices, marks (half ticks), quantities and money of a run's instruments."""
 
     def __init__(self, run: RunDescription) -> None:
-        self.names = [one.name for one in run.instruments]
-        self.price = Scale.of([one.tick for one in run.instruments])
-        self.mark = Scale.of([GridStep(one.tick.digits + 1, 5 * one.tick.divisor) for one in run.instruments])
-        self.qty = Scale.of([one.lot for one in run.instruments])
-        self.money = Scale.of([GridStep(one.scale, 1) for one in run.instruments])
+        self.names = [instrument.name for instrument in run.instruments]
+        self.currencies = [instrument.currency for instrument in run.instruments]
+        self.price = Scale.of([instrument.tick for instrument in run.instruments])
+        self.mark = Scale.of([GridStep(instrument.tick.digits + 1, 5 * instrument.tick.divisor) for instrument in run.instruments])
+        self.qty = Scale.of([instrument.lot for instrument in run.instruments])
+        self.money = Scale.of([GridStep(instrument.scale, 1) for instrument in run.instruments])

@@ -131,9 +131,10 @@ class Counts:
 
 
 class Envelope:
-    """A line over time, thinned: in each of at most `limit` stretches of time its first, least, greatest and last value."""
+    """A line over time, thinned: in each of at most `limit` stretches of time its first, least, greatest and last value. A stretch is then
+    at least two units of a chart wide."""
 
-    def __init__(self, limit: int = 800) -> None:
+    def __init__(self, limit: int = 400) -> None:
         self.limit = limit
         self._shift = 0
         self._table = np.empty((0, 5), np.int64)

@@ -21,14 +21,16 @@ Summary = dict[str, Any]
 
 @frozen
 class Totals:
-    """What the runner counted. `submitted`: orders asked for, those that were refused among them. `drawdowns`: exact ones by currency, in
-    money units; without one, the deepest fall between two records of profit and loss stands for it. `halted`: why the strategy was stopped.
-    `more`: entries of the runner's own. `machine`: what is true of this machine and this moment, times among it."""
+    """What the runner decided and counted. `submitted`: orders asked for, those that were refused among them. `settings`: what decides the
+    run beside its program and its data. `drawdowns`: exact ones by currency, in money units; without one, the deepest fall between two
+    records of profit and loss stands for it. `halted`: why the strategy was stopped. `more`: entries of the runner's own. `machine`: what
+    is true of this machine and this moment, times among it."""
 
     rows_in: int
     rows_used: int
     rows_bad: int
     submitted: int
+    settings: Mapping[str, Any] = field(factory=dict)
     halted: str | None = None
     machine: dict[str, Any] = field(factory=dict)
     drawdowns: Mapping[str, int] = field(factory=dict)
@@ -48,7 +50,7 @@ def summarise(gathered: Gathered, totals: Totals) -> Summary:
     return {
         "program": run.program,
         "data": list(run.data),
-        "settings": dict(run.settings),
+        "settings": dict(totals.settings),
         "from": iso(gathered.begin),
         "to": iso(gathered.end),
         "rows_in": totals.rows_in,
@@ -89,7 +91,7 @@ def iso(ns: int | None) -> str | None:
     if ns is None:
         return None
     seconds, rest = divmod(ns, 10**9)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{rest:09d}Z"
 
 
 def _currency(gathered: Gathered, name: str, drawdown: int | None) -> Summary:

@@ -25,7 +25,7 @@ class Tables(Scales):
     def __init__(self, run: RunDescription) -> None:
         super().__init__(run)
         self.handlers = list(run.handlers)
-        self._metadata = {f"currency of {one.name}": one.currency for one in run.instruments}
+        self._metadata = {f"currency of {instrument.name}": instrument.currency for instrument in run.instruments}
         self._makers: dict[str, Callable[[Records], dict[str, Any]]] = {
             "orders": self._orders,
             "fills": self._fills,
@@ -39,27 +39,27 @@ class Tables(Scales):
         return self._table(self._makers[name](records))
 
     def of_bad_rows(self, rows: Iterable[BadRow]) -> Any:
-        found = list(rows)
+        listed = list(rows)
         return self._table(
             {
-                "file": pa.array([row.file for row in found], pa.string()),
-                "row": pa.array([None if row.binary else row.row for row in found], pa.uint64()),
-                "byte": pa.array([row.row if row.binary else None for row in found], pa.uint64()),
-                "column": pa.array([row.column or None for row in found], pa.string()),
-                "text": pa.array([row.text for row in found], pa.string()),
-                "why": pa.array([row.why.value for row in found], pa.string()),
-                "detail": pa.array([row.detail or None for row in found], pa.string()),
+                "file": pa.array([row.file for row in listed], pa.string()),
+                "row": pa.array([None if row.binary else row.row for row in listed], pa.uint64()),
+                "byte": pa.array([row.row if row.binary else None for row in listed], pa.uint64()),
+                "column": pa.array([row.column or None for row in listed], pa.string()),
+                "text": pa.array([row.text for row in listed], pa.string()),
+                "why": pa.array([row.why.value for row in listed], pa.string()),
+                "detail": pa.array([row.detail or None for row in listed], pa.string()),
             }
         )
 
     def of_log(self, rows: Iterable[LogRow]) -> Any:
-        found = list(rows)
+        listed = list(rows)
         return self._table(
             {
-                "ts": _times([row.ts for row in found]),
-                "row": pa.array([row.row for row in found], pa.uint64()),
-                "line": pa.array([row.line for row in found], pa.uint32()),
-                "text": pa.array([row.text for row in found], pa.string()),
+                "ts": _times([row.ts for row in listed]),
+                "row": pa.array([row.row for row in listed], pa.uint64()),
+                "line": pa.array([row.line for row in listed], pa.uint32()),
+                "text": pa.array([row.text for row in listed], pa.string()),
             }
         )
 
@@ -128,13 +128,25 @@ class Tables(Scales):
         }
 
 
+# Arrow's casts need `pyarrow.compute`, whose import takes longer than writing most runs: columns are made of their buffers instead.
+
+
 def _times(ns: Any, there: Any = None) -> Any:
-    return pa.array(ns, pa.int64(), mask=None if there is None else ~there).cast(_TIME)
+    """`there`: which aren't null."""
+    plain = pa.array(np.asarray(ns, np.int64), mask=None if there is None else ~there)
+    return pa.Array.from_buffers(_TIME, len(plain), plain.buffers())
 
 
 def _words(places: Any, words: Sequence[str]) -> Any:
-    return pa.DictionaryArray.from_arrays(pa.array(np.asarray(places, np.int32)), pa.array(list(words), pa.string())).cast(pa.string())
+    """The word at each place."""
+    texts = [word.encode() for word in words]
+    sizes = np.array([len(text) for text in texts], np.int64)
+    offsets = np.concatenate(([0], np.cumsum(sizes[places]) if len(texts) else [])).astype(np.int64)
+    if offsets[-1] >= 2**31:
+        raise OverflowError("the texts of a column take more than 2 GiB")
+    data = b"".join([texts[place] for place in np.asarray(places).tolist()])
+    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data))
 
 
 def _labels(of: type[IntEnum]) -> list[str]:
-    return [one.name.lower() for one in sorted(of)]
+    return [member.name.lower() for member in sorted(of)]

@@ -101,7 +101,7 @@ class Binance:
         number = integer_of(data, "lastUpdateId")
         levels = [*levels_of(data, "bids", _BUY), *levels_of(data, "asks", _SELL)]
         chain = self.chains.setdefault(instrument, Chain())
-        newer = [one for one in chain.recent if one[1] > number]
+        newer = [update for update in chain.recent if update[1] > number]
         into.add(row, ts, instrument, _CLEAR, id=number, flags=_SNAPSHOT if levels else _SNAPSHOT | _LAST)
         into.levels(row, ts, instrument, levels, id=number, flags=_SNAPSHOT)
         at = number

@@ -6,17 +6,15 @@ import numpy.typing as npt
 
 from runtime.records import frozen
 from runtime.replay.batches import DataSource
+from runtime.replay.decoders import LONG, Bytes, Decoders, FlatFields, packed
 from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
 from runtime.replay.grids import I64, LEAST, WHOLE, GridStep
-from runtime.replay.native import text as native
-from runtime.replay.native.flat_json import FlatFields, scan
 from runtime.replay.readers.binance import Binance
 from runtime.replay.tables import flag_crossed
 
 _KEYS = "esETtpqmabBAu"
 _MS = GridStep(6, 1)
 _POWERS = np.array([10**n for n in range(1, 19)], np.int64)
-_LONG = 2**64 - 1
 
 Marks = npt.NDArray[np.bool_]
 
@@ -30,10 +28,11 @@ class Taken:
     left_out: int
 
 
-def take(exchange: Binance, data: bytes, first: int, source: DataSource) -> Taken:
+def take(exchange: Binance, data: bytes, first: int, source: DataSource, decoders: Decoders) -> Taken:
     """The lines of `data` that are such messages. `first`: the number of the first line. Raises BadSource."""
     count = data.count(b"\n") + (not data.endswith(b"\n"))
-    fields = _FlatColumns(np.frombuffer(data, np.uint8), scan(np.frombuffer(data, np.uint8), _KEYS, count))
+    text = np.frombuffer(data, np.uint8)
+    fields = _FlatColumns(text, decoders.flat_fields(text, _KEYS, count), decoders)
     kinds = fields.words("e")
     trades, sums, named = (fields.says("e", word) for word in ("trade", "aggTrade", "bookTicker"))
     quotes = named | ((kinds == 0) & fields.there("B") & fields.there("A"))
@@ -67,8 +66,9 @@ def take(exchange: Binance, data: bytes, first: int, source: DataSource) -> Take
 
 @frozen
 class _FlatColumns:
-    text: native.Bytes
+    text: Bytes
     flat: FlatFields
+    decoders: Decoders
 
     def lengths(self, key: str) -> I64:
         return np.where(self.flat.simple, self.flat.lengths[key], 0)
@@ -77,7 +77,7 @@ class _FlatColumns:
         return self.lengths(key) > 0
 
     def words(self, key: str) -> npt.NDArray[np.uint64]:
-        return native.words(self.text, self.flat.starts[key], self.lengths(key))
+        return self.decoders.words(self.text, self.flat.starts[key], self.lengths(key))
 
     def says(self, key: str, word: str) -> Marks:
         """Where a value is this word, letter by letter."""
@@ -93,7 +93,7 @@ class _FlatColumns:
         return marks
 
     def decimals(self, key: str, here: I64, step: GridStep) -> tuple[I64, Marks]:
-        return native.decimals(self.text, self.flat.starts[key][here], self.lengths(key)[here], step)
+        return self.decoders.decimals(self.text, self.flat.starts[key][here], self.lengths(key)[here], step)
 
     def integers(self, key: str, here: I64) -> tuple[I64, Marks]:
         """Whole numbers written with nothing but digits."""
@@ -117,7 +117,7 @@ class _FlatColumns:
 def _instruments(exchange: Binance, fields: _FlatColumns, wanted: Marks) -> tuple[I64, Marks]:
     """Places of instruments, -1 for those that nobody wants, and which symbols are short enough to say."""
     words = fields.words("s")
-    known = wanted & (words != 0) & (words != _LONG)
+    known = wanted & (words != 0) & (words != LONG)
     places = np.full(words.size, -1, np.int64)
     _, firsts = np.unique(words[known], return_index=True)
     for row in np.flatnonzero(known)[np.sort(firsts)].tolist():
@@ -144,7 +144,7 @@ def _fill(events: Events, here: I64, kind: EventKind, id: str, numbers: dict[str
             events[name][here[part]] = values
     if kind is EventKind.TRADE:
         maker = fields.words("m")[here]
-        yes, no = maker == native.packed("true"), maker == native.packed("false")
+        yes, no = maker == packed("true"), maker == packed("false")
         good &= (yes | no) & fields.plain("m", here)
         events["side"][here] = np.where(yes, int(MarketSide.SELL), int(MarketSide.BUY))
     return good

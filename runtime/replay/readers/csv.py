@@ -9,13 +9,14 @@ from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import Column
 from runtime.replay.content import EMPTY, Content, WholeLines, line_blocks
+from runtime.replay.decoders import Decoders
 from runtime.replay.readers.fields import fields, without_first_line
 from runtime.replay.tables import ColumnLayout, ColumnUnit, clock, layout, table
 
 _SEPARATORS = ",;\t|"
 
 
-def read(content: Content, source: DataSource) -> Iterator[Batch]:
+def read(content: Content, source: DataSource, decoders: Decoders) -> Iterator[Batch]:
     """Trades or quotes. Raises BadSource."""
     instrument, form = source.only, None
     for lines in line_blocks(content):
@@ -24,7 +25,7 @@ def read(content: Content, source: DataSource) -> Iterator[Batch]:
                 return  # the header itself breaks off
             head, lines = without_first_line(lines)
             form = _Form.of(head, source)
-        yield form.batch(lines, source, instrument)
+        yield form.batch(lines, source, instrument, decoders)
 
 
 class _Form:
@@ -33,8 +34,8 @@ class _Form:
     def __init__(self, separator: str, of: ColumnLayout, time: ColumnUnit, columns: int) -> None:
         self.separator, self.layout, self.time = separator, of, time
         self.slots = np.full(columns, -1, np.int32)
-        for slot, place in enumerate(of.fields.values()):
-            self.slots[place] = slot
+        for slot, column in enumerate(of.fields.values()):
+            self.slots[column] = slot
 
     @classmethod
     def of(cls, line: bytes, source: DataSource) -> "_Form":
@@ -51,9 +52,9 @@ class _Form:
         of = layout(names, source)
         return cls(separator, of, clock(of, source), len(names))
 
-    def batch(self, lines: WholeLines, source: DataSource, instrument: int) -> Batch:
+    def batch(self, lines: WholeLines, source: DataSource, instrument: int, decoders: Decoders) -> Batch:
         names = self.layout.fields
-        cut = fields(lines, source, self.separator, self.slots, len(names))
+        cut = fields(lines, source, self.separator, self.slots, len(names), decoders)
         columns: dict[str, Column] = dict(zip(names, cut.columns, strict=True))
         batch = table(columns, cut.rows, self.layout, self.time, source, instrument)
         batch.rows += len(cut.misshapen)

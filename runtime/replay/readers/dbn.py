@@ -10,6 +10,7 @@ from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.batches import Batch, DataSource, refuse
 from runtime.replay.binary import Pieces, broken_off
 from runtime.replay.content import Content
+from runtime.replay.decoders import Decoders
 from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
 from runtime.replay.grids import I64
 from runtime.replay.readers.dbn_books import Books
@@ -46,7 +47,7 @@ _LETTERS = {"action": np.frombuffer(b"ACMRTFN", np.uint8), "side": np.frombuffer
 """All that stand in such fields."""
 
 
-def read(content: Content, source: DataSource) -> Iterator[Batch]:
+def read(content: Content, source: DataSource, decoders: Decoders) -> Iterator[Batch]:
     """Records about instruments of the program, by the time of receipt or, with `--map ts=ts_event`, of the event. Raises BadSource."""
     pieces = Pieces(content)
     reader: _Records | None = None
@@ -83,14 +84,14 @@ def _starts(data: bytes) -> tuple[I64, int]:
         if not other.size:
             return starts, int(starts.size * length)
     # records of several lengths
-    found, at = [], 0
+    offsets, at = [], 0
     while at < len(data):
         length = data[at] * 4
         if length < _SHORTEST or at + length > len(data):
             break
-        found.append(at)
+        offsets.append(at)
         at += length
-    return np.array(found, np.int64), at
+    return np.array(offsets, np.int64), at
 
 
 class _Records:
@@ -249,8 +250,8 @@ def _gathered(letters: npt.NDArray[np.uint8], starts: I64, layout: np.dtype[np.v
     stride = int(starts[1] - starts[0]) if starts.size > 1 else layout.itemsize
     if (np.diff(starts) == stride).all():
         return np.ndarray(starts.shape, layout, letters.data, int(starts[0]), (stride,))
-    found: Events = letters[starts[:, None] + np.arange(layout.itemsize)].copy().view(layout)[:, 0]
-    return found
+    events: Events = letters[starts[:, None] + np.arange(layout.itemsize)].copy().view(layout)[:, 0]
+    return events
 
 
 def _quotes(events: Events, trades: npt.NDArray[np.bool_], bid: I64, bid_lots: I64, ask: I64, ask_lots: I64) -> Events:

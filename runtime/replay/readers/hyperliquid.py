@@ -21,9 +21,9 @@ class Hyperliquid:
                 raise RowFault("data", "", Why.UNREADABLE)
             return self._book(data, row, received, into)
         if channel == "trades":
-            if not isinstance(data, list) or not all(isinstance(one, dict) for one in data):
+            if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
                 raise RowFault("data", "", Why.UNREADABLE)
-            return sum(self._trade(one, row, received, into) for one in data) > 0
+            return sum(self._trade(item, row, received, into) for item in data) > 0
         return False
 
     def _book(self, data: dict[str, Any], row: int, received: int | None, into: Collector) -> bool:
@@ -32,14 +32,14 @@ class Hyperliquid:
             return False
         ts = moment_of(data, ("time",), received)
         sides = data.get("levels")
-        if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(one, list) for one in sides):
+        if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(item, list) for item in sides):
             raise RowFault("levels", "", Why.UNREADABLE)
         levels: list[Level] = []
         for side, some in zip((MarketSide.BUY, MarketSide.SELL), sides, strict=True):
-            for one in some:
-                if not isinstance(one, dict):
-                    raise RowFault("levels", str(one), Why.UNREADABLE)
-                levels.append((int(side), text_of(one, "px"), text_of(one, "sz")))
+            for item in some:
+                if not isinstance(item, dict):
+                    raise RowFault("levels", str(item), Why.UNREADABLE)
+                levels.append((int(side), text_of(item, "px"), text_of(item, "sz")))
         into.add(row, ts, instrument, int(EventKind.BOOK_CLEAR), flags=int(Flag.SNAPSHOT if levels else Flag.SNAPSHOT | Flag.LAST))
         into.levels(row, ts, instrument, levels, flags=int(Flag.SNAPSHOT))
         return True

@@ -11,26 +11,28 @@ from runtime.replay.batches import Batch, DataSource
 from runtime.replay.binary import Pieces, broken_off
 from runtime.replay.content import Content
 from runtime.replay.days import NEW_YORK, midnight_of
+from runtime.replay.decoders import Decoders
 from runtime.replay.grids import I64
-from runtime.replay.native import itch as native
+from runtime.replay.itch_messages import COLUMNS, GRID, MESSAGES, PRICE_PLACES, UNKNOWN
 
 _LETTERS = 8
 _LISTED = 1000
 """So many messages in front of a file are looked through for the symbols that it has."""
 
 
-def read(content: Content, source: DataSource) -> Iterator[Batch]:
+def read(content: Content, source: DataSource, decoders: Decoders) -> Iterator[Batch]:
     """All messages about instruments of the program. Raises BadSource."""
     midnight = midnight_of(source, NEW_YORK)
-    locates = np.full(1 << 16, native.UNKNOWN, np.int32)
+    locates = np.full(1 << 16, UNKNOWN, np.int32)
     symbols, grids = _wanted(source)
     pieces = Pieces(content)
     strangers: tuple[str, ...] | None = None
     for piece in pieces:
         strangers = strangers if strangers is not None else _directory(piece, symbols)
-        data, done = np.frombuffer(piece, np.uint8), 0
-        while True:
-            found = native.decode(data[done:], pieces.offset + done, midnight, source.stream, locates, symbols, grids)
+        data, done, full = np.frombuffer(piece, np.uint8), 0, True
+        while full:
+            found = decoders.itch(data[done:], pieces.offset + done, midnight, source.stream, locates, symbols, grids)
+            full = found.full
             if not found.consumed:
                 break
             done += found.consumed
@@ -45,7 +47,7 @@ def read(content: Content, source: DataSource) -> Iterator[Batch]:
 
 def _directory(piece: bytes, wanted: npt.NDArray[np.uint64]) -> tuple[str, ...]:
     """Symbols of nobody, as the directory in front of a file lists them."""
-    symbol = native.MESSAGES["R"].symbol
+    symbol = MESSAGES["R"].symbol
     assert symbol is not None
     found: list[str] = []
     at = 0
@@ -61,14 +63,14 @@ def _directory(piece: bytes, wanted: npt.NDArray[np.uint64]) -> tuple[str, ...]:
 
 
 def _bad(source: DataSource, offset: int, column: int, number: int, instrument: int) -> BadRow:
-    name = native.COLUMNS[column]
+    name = COLUMNS[column]
     if not name:
         return source.bad(offset, "", "", Why.DAMAGED, f"no message has this type and {number} bytes", binary=True)
     if name == "side":
         return source.bad(offset, name, chr(number), Why.UNREADABLE, binary=True)
     if name == "qty" and not number:
         return source.bad(offset, name, "0", Why.ZERO, binary=True)
-    text = f"{number / 10**native.PRICE_PLACES:.4f}" if name == "price" else str(number)
+    text = f"{number / 10**PRICE_PLACES:.4f}" if name == "price" else str(number)
     detail = source.grid(instrument, "tick" if name == "price" else "lot")
     return source.bad(offset, name, text, Why.OFF_GRID, detail, binary=True)
 
@@ -80,11 +82,11 @@ def _wanted(source: DataSource) -> tuple[npt.NDArray[np.uint64], I64]:
         place = source.index(source.symbol)
         names = [source.mapped.get("symbol", name) if at == place else "" for at, name in enumerate(names)]
     symbols = np.array([int.from_bytes(name.encode().ljust(_LETTERS)[:_LETTERS], "little") for name in names], np.uint64)
-    grids = np.ones((len(names), native.GRID), np.int64)
+    grids = np.ones((len(names), GRID), np.int64)
     for place, one in enumerate(source.listings):
-        price = Fraction(1, 10**native.PRICE_PLACES) / one.tick.size
+        price = Fraction(1, 10**PRICE_PLACES) / one.tick.size
         shares = Fraction(1) / one.lot.size
         grids[place] = [price.numerator, price.denominator, shares.numerator, shares.denominator]
         if max(price.numerator, shares.numerator) >= 2**31:
-            raise BadSource(f"{source.path}: the grid of {one.name} is too fine: prices of this format have {native.PRICE_PLACES} places")
+            raise BadSource(f"{source.path}: the grid of {one.name} is too fine: prices of this format have {PRICE_PLACES} places")
     return symbols, grids

@@ -11,6 +11,7 @@ from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.collecting import Collector, RowFault
 from runtime.replay.content import Content, WholeLines, line_blocks
+from runtime.replay.decoders import Decoders
 from runtime.replay.readers import binance, binance_flat, hyperliquid
 from runtime.replay.readers.json_fields import Symbols
 
@@ -25,22 +26,22 @@ class Messages(Protocol):
     def take(self, message: dict[str, Any], row: int, received: int | None, into: Collector) -> bool: ...
 
 
-def read(content: Content, source: DataSource) -> Iterator[Batch]:
+def read(content: Content, source: DataSource, decoders: Decoders) -> Iterator[Batch]:
     """Trades, quotes and books. Raises BadSource."""
     exchange: Messages | None = None
     for lines in line_blocks(content):
         exchange = exchange or _first(lines, source)
-        into = Collector(source)
+        into = Collector(source, decoders)
         texts = lines.text.split(b"\n")
         done = np.zeros(len(texts), np.bool_)
         taken = None
         if isinstance(exchange, binance.Binance) and lines.text:
-            taken = binance_flat.take(exchange, lines.text, lines.first, source)
+            taken = binance_flat.take(exchange, lines.text, lines.first, source, decoders)
         if taken is not None:
             done[: taken.lines.size] = taken.lines
-        for place in np.flatnonzero(~done).tolist():
-            last = lines.last and place == len(texts) - 1
-            exchange = _take(texts[place], lines.first + place, exchange, into, source, last)
+        for row in np.flatnonzero(~done).tolist():
+            last = lines.last and row == len(texts) - 1
+            exchange = _take(texts[row], lines.first + row, exchange, into, source, last)
         batch = into.batch()
         batch.strangers = exchange.symbols.strangers if exchange is not None else ()
         if taken is not None:

@@ -9,6 +9,7 @@ from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import NOBODY, Batch, DataSource
 from runtime.replay.content import Content
+from runtime.replay.decoders import Decoders
 from runtime.replay.events import EVENT, OF_BOOK
 from runtime.replay.readers.event_checks import check_events
 from runtime.replay.readers.parquet import arrow_batch
@@ -17,7 +18,7 @@ from runtime.replay.tables import clock, layout
 _ROWS = 1 << 15
 
 
-def read(content: Content, source: DataSource) -> Iterator[Batch]:
+def read(content: Content, source: DataSource, decoders: Decoders) -> Iterator[Batch]:
     """The rows of `source.table`. Raises BadSource."""
     table = source.table
     if isinstance(table, np.ndarray) and table.dtype == EVENT:
@@ -28,7 +29,7 @@ def read(content: Content, source: DataSource) -> Iterator[Batch]:
     time, first = clock(of, source), 1
     wanted = {field: of.called(field) for field in of.fields}
     for part in table.select(list(wanted.values())).to_batches(_ROWS):
-        yield arrow_batch(part, wanted, first, of, time, source, instrument)
+        yield arrow_batch(part, wanted, first, of, time, source, instrument, decoders)
         first += part.num_rows
 
 

@@ -10,13 +10,14 @@ from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import ArrowColumn, Column
 from runtime.replay.content import Content
+from runtime.replay.decoders import Decoders
 from runtime.replay.events import empty
 from runtime.replay.tables import ColumnLayout, ColumnUnit, clock, layout, table
 
 _ROWS = 1 << 15
 
 
-def read(content: Content, source: DataSource) -> Iterator[Batch]:
+def read(content: Content, source: DataSource, decoders: Decoders) -> Iterator[Batch]:
     """Trades or quotes. Raises BadSource."""
     pyarrow, parquet = required("pyarrow"), required("pyarrow.parquet")
     instrument = source.only
@@ -38,7 +39,7 @@ def read(content: Content, source: DataSource) -> Iterator[Batch]:
                 return
             if part is None:
                 return
-            yield arrow_batch(part, wanted, first, of, time, source, instrument)
+            yield arrow_batch(part, wanted, first, of, time, source, instrument, decoders)
             first += part.num_rows
 
 
@@ -47,12 +48,19 @@ def _said(error: Exception) -> str:
 
 
 def arrow_batch(
-    part: Any, wanted: dict[str, str], first: int, of: ColumnLayout, time: ColumnUnit, source: DataSource, instrument: int
+    part: Any,
+    wanted: dict[str, str],
+    first: int,
+    of: ColumnLayout,
+    time: ColumnUnit,
+    source: DataSource,
+    instrument: int,
+    decoders: Decoders,
 ) -> Batch:
     """Rows of an Arrow record batch. `wanted`: names of columns by field; `first`: the number of the first row."""
     columns: dict[str, Column] = {}
     for field, name in wanted.items():
         array = part.column(name)
         there = array.is_valid().to_numpy(zero_copy_only=False)
-        columns[field] = ArrowColumn(array, there)
+        columns[field] = ArrowColumn(array, there, decoders)
     return table(columns, np.arange(first, first + part.num_rows), of, time, source, instrument)

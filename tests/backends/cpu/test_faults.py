@@ -32,7 +32,9 @@ def test_a_gather_with_good_indices_runs_as_vectors() -> None:
     out = np.zeros(len(at), np.float32)
     assert run_kernel(kernel, [x, at, out, len(x), len(at)], threads=2) is None
     np.testing.assert_array_equal(out, x[at])
-    assert "masked.gather" in kernel.llvm
+    # Whether a gather is cheaper than single loads is the machine's: a named one, whose gathers are fast, says it everywhere.
+    features = "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx2,+fma"
+    assert "masked.gather" in compile_function(gather(), CpuOptions(cpu="skylake-avx512", features=features)).llvm
 
 
 @pytest.mark.parametrize("level", list(OptimizationLevel))

@@ -1,5 +1,6 @@
 """Faults in tier 0: every one is a coded message at the program's own place."""
 
+import subprocess
 import sys
 from types import FrameType
 
@@ -157,6 +158,20 @@ def test_render_goes_to_the_runtime() -> None:
     runtime = Recorder()
     build('let x = 3\nrender x { title: "Loss", width: 640 }', runtime, typed=False).run()
     assert runtime.asked == [("render", 3, "", {"title": "Loss", "width": 640})]
+
+
+@pytest.mark.parametrize("before", ["", "import numpy"])
+def test_floats_of_numpy_are_silent_wherever_numpy_is_imported(before: str) -> None:
+    script = f"""{before}
+from compiler.backends.host.faults import silent_floats
+with silent_floats():
+    import numpy
+    print(numpy.float32(1) / numpy.float32(0))
+numpy.float32(1) / numpy.float32(0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    warning = "<string>:6: RuntimeWarning: divide by zero encountered in scalar divide"
+    assert (done.stdout, done.stderr.splitlines()[0]) == ("inf\n", warning)
 
 
 def test_debuggers_see_the_lines_and_names_of_the_program() -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from compiler.backends.nvptx.compile import PtxModule
 from compiler.backends.nvptx.target import GpuTarget
-from compiler.driver import DriverOptions
+from compiler.driver import CompileOptions
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from compiler.launch.cuda import code as cuda_code
 from compiler.launch.cuda.code import GpuCode, gpu_code
-from compiler.launch.emulator import thread_kernel
+from compiler.launch.thread_kernels import thread_kernel
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.facts import facts_of
 from compiler.source import Source, Sources
@@ -43,7 +43,7 @@ DEVICE = device(9, 0)
 def functions(text: str, target: str) -> list[HirFunction]:
     """The kernels of a program's block, for sizes that large units divide."""
     source = Source("<program>", text)
-    session = open_source(source, DriverOptions(), Sources(source), warn=lambda warning: None)
+    session = open_source(source, CompileOptions(), Sources(source), warn=lambda warning: None)
     ((compute, built),) = kernels(session)
     sizes = {one.name: 4096 for one in built.nest.parameters if not isinstance(one.type, Mem)}
     memories = [one.name for one in built.nest.parameters if isinstance(one.type, Mem)]

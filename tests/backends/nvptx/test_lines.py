@@ -5,7 +5,7 @@ import re
 import pytest
 
 from compiler.backends.nvptx.target import gpu_target
-from compiler.driver import DriverOptions
+from compiler.driver import CompileOptions
 from compiler.emit import gpu_programs
 from compiler.source import Source, Sources
 from zynml.api import open_source
@@ -58,7 +58,7 @@ def lines_of(text: str, pattern: str) -> set[int]:
     """The lines of the program that instructions come from which the pattern matches: less 0, which LLVM gives to what it has made of
     equal instructions of several places, and less the block's own, where what a schedule adds stands."""
     source = Source("p.zynml", text)
-    session = open_source(source, DriverOptions(), Sources(source), warn=lambda warning: None)
+    session = open_source(source, CompileOptions(), Sources(source), warn=lambda warning: None)
     ptx = gpu_programs(session, gpu_target("sm_80"))[0].ptx.text
     assert re.search(r'^\s*\.file\s+1 "p\.zynml"$', ptx, re.MULTILINE)
     found, line = set(), 0

@@ -9,7 +9,7 @@ from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.types import INDEX, Mem
-from compiler.launch.emulator import thread_kernel
+from compiler.launch.thread_kernels import thread_kernel
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.facts import facts_of
 

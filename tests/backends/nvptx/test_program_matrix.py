@@ -10,7 +10,7 @@ import pytest
 
 from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.target import PTX_VERSIONS, gpu_target
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.emit import gpu_programs
 from compiler.source import Sources
 from zynml.api import open_program
@@ -24,7 +24,7 @@ SMALL = 400
 
 @cache
 def session(program: Path) -> Session:
-    return open_program(str(program), DriverOptions(device="cpu"), Sources(), warn=lambda warning: None)
+    return open_program(str(program), CompileOptions(device="cpu"), Sources(), warn=lambda warning: None)
 
 
 @pytest.mark.parametrize(

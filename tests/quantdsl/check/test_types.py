@@ -49,9 +49,9 @@ def type_of(expression: str) -> str:
         ("p - 3ticks", "Price<ES>"),
         ("3ticks + p", "Price<ES>"),
         ("p - p", "Ticks<ES>"),
-        ("p + p", "0203"),
-        ("p * p", "0203"),
-        ("p - q", "0203"),
+        ("p + p", "0208"),
+        ("p * p", "0208"),
+        ("p - q", "0208"),
         ("p * q", "Money<USD>"),
         ("q * p", "Money<USD>"),
         ("t * q", "Money<USD>"),
@@ -71,7 +71,7 @@ def type_of(expression: str) -> str:
         ("q / 2", "Qty<ES>"),
         ("q / q", "i64"),
         ("q % q", "Qty<ES>"),
-        ("2 / q", "0203"),
+        ("2 / q", "0208"),
         ("-q", "Qty<ES>"),
         ("-p", "0208"),
         ("q +| q", "Qty<ES>"),
@@ -83,19 +83,19 @@ def type_of(expression: str) -> str:
         ("m > 0.000000001", "0702"),
         ("m * 3", "Money<USD>"),
         ("m * f", "0704"),
-        ("m + q", "0203"),
+        ("m + q", "0208"),
         ("ts + d", "Timestamp"),
         ("ts - ts", "Duration"),
         ("ts + 500ms", "Timestamp"),
-        ("ts + ts", "0203"),
+        ("ts + ts", "0208"),
         ("d * 3", "Duration"),
         ("d / d", "i64"),
         ("r + 5bps", "Ratio"),
         ("r * f", "f64"),
-        ("r * q", "0203"),
-        ("id + 1", "0203"),
+        ("r * q", "0208"),
+        ("id + 1", "0208"),
         ("id == id", "bool"),
-        ("id < id", "0203"),
+        ("id < id", "0208"),
         ("side == Buy", "bool"),
         ("side.sign * 2", "i64"),
         ("side.opposite", "Side"),
@@ -115,11 +115,11 @@ def type_of(expression: str) -> str:
         ("u + 256", "0705"),
         ("u + i32_", "i32"),
         ("i + big", "0207"),
-        ("b + 1", "0203"),
+        ("b + 1", "0208"),
         ("i and b", "0203"),
         ("i & 3", "i64"),
-        ("f & 3", "0203"),
-        ("f +| f", "0203"),
+        ("f & 3", "0208"),
+        ("f +| f", "0208"),
         ("i +| 1", "i64"),
         ("i < f", "bool"),
         ("i == b", "0208"),
@@ -180,7 +180,7 @@ def type_of(expression: str) -> str:
         ("delay(p, 1)", "Price<ES>?"),
         ("delay(o, 1)", "0726"),
         ("k == k", "bool"),
-        ("k + k", "0203"),
+        ("k + k", "0208"),
         ("-9223372036854775808", "i64"),
         ("9223372036854775808", "0705"),
         ("18446744073709551615 as u64", "0705"),
@@ -236,3 +236,42 @@ def test_generic_functions_keep_their_types_apart() -> None:
     text = "fn pick<T>(a: T, b: T) -> T { a }\nfn f<K>(k: K) -> K { pick(k, {}) }"
     assert messages(text.replace("{}", "k")) == []
     assert [found[:4] for found in messages(text.replace("{}", "3"))] == ["0203"]
+
+
+def test_records_of_events_are_of_an_instrument() -> None:
+    """A name without arguments takes it from the strategy, or is of any instrument where there is none."""
+    text = """
+currency USD { scale 8 }
+instrument ES : USD { tick 0.25 lot 1 multiplier 50 }
+instrument NQ : USD { tick 0.25 lot 1 multiplier 20 }
+fn any(t: Trade) -> u64 { t.id }
+fn ours(t: Trade<NQ>) -> Price<NQ> { t.price }
+fn others(t: Trade<ES>) -> Price<ES> { t.price }
+fn wrong(t: Trade<USD>) -> u64 { t.id }
+strategy S on NQ {
+  state id: u64 = 0
+  state p: Price? = none
+  on trade(t) {
+    id = any(t)
+    p = ours(t)
+    let q = others(t)
+  }
+}
+"""
+    assert messages(text) == [
+        "0203: `USD` is no instrument",
+        "0701: the parameter `t` is `Trade<ES>`, and this is `Trade<NQ>`, of another instrument",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("fn f(g: (int) => int) { }", "this type"),
+        (f"{MARKETS[: MARKETS.index('fn')]}strategy S on ES {{\n  type T = int\n}}", "a type inside a strategy"),
+        (f"{MARKETS[: MARKETS.index('fn')]}strategy S on ES, DAX {{ }}", "a strategy on several instruments"),
+        ("fn f() { let g = def(x): x }", "a function without a name"),
+    ],
+)
+def test_what_is_not_there_yet_says_of_which_language(text: str, what: str) -> None:
+    assert messages(text) == [f"0109: {what} is valid, but not supported yet in QuantDSL"]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from compiler.hir.layout import new_memory
+from compiler.hir.native_types import F64, I64
 from quantdsl.native.ring import NativeRing
-from quantdsl.native.types import F64, I64
 from tests.quantdsl.elaborate.running import MARKETS, Functions
 
 PROGRAM = (
@@ -277,7 +277,7 @@ def test_a_loop_goes_over_what_was_there(f: Functions) -> None:
 
 def test_tables(f: Functions) -> None:
     assert f.tables(3, 4) == (4, 1, 12, 8, True)
-    assert f.tables(2**64 - 1, 0) == ("0806", "18446744073709551615 + 1 doesn't fit u64", "a + b + 1")
+    assert f.tables(2**64 - 1, 0) == ("0806", "18446744073709551615 + 1 does not fit in u64", "a + b + 1")
     assert f.sides() == 257
 
 

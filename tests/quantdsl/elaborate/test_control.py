@@ -265,14 +265,14 @@ def test_maths(f: Functions) -> None:
     assert f.single(float(x), 3) == expected
     assert f.single(float(tenth), 3)[3] is False
     assert f.casts(-3.9, 2**64 - 1, True) == (-3, 2.0**64, 1, pytest.approx(-3.9, rel=1e-7))
-    assert f.casts(3e9, 0, True) == ("0806", "3000000000.0 doesn't fit i32", "x as i32")
+    assert f.casts(3e9, 0, True) == ("0806", "3000000000.0 as i32 does not fit in i32", "x as i32")
     assert f.compared(-1, 2**63, 2.0**63) == (True, False, False)
     assert f.compared(5, 5, 4.5) == (False, True, True)
     assert f.shifted(3, 4) == (48, 0)
     assert f.shifted(-3, 1) == (-6, -2)
     assert f.shifted(1, 31).code == f.shifted(1, 32).code == f.shifted(1, -1).code == "0806"
     assert f.unsigned(0) == 0
-    assert f.unsigned(1) == ("0806", "0 - 1 doesn't fit u8", "-x")
+    assert f.unsigned(1) == ("0806", "-(1) does not fit in u8", "-x")
 
 
 def test_functions_without_results(f: Functions) -> None:

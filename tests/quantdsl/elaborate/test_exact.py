@@ -99,7 +99,7 @@ def test_words_of_overflow(f: Functions) -> None:
     assert f.share(5, 0) == ("0806", "5 / 0 has no value in `Money<USD>`, in units", "a / n")
     assert f.share(-(2**63), -1) == ("0806", "-9223372036854775808 / -1 has no value in `Money<USD>`, in units", "a / n")
     assert f.times(5, 0) == ("0806", "5 / 0 has no value in `i64`", "a / b")
-    assert f.more(5, 2**63) == ("0806", "9223372036854775808 doesn't fit i64", "a * n")
+    assert f.more(5, 2**63) == ("0806", "9223372036854775808 does not fit in i64", "a * n")
 
 
 def test_sums_and_quotients(f: Functions) -> None:

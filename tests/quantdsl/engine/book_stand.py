@@ -9,11 +9,11 @@ import numpy as np
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import I1, I64
 from compiler.hir.types import Array, Pointer
 from quantdsl.engine.book import define_book
 from quantdsl.engine.layout import BOOK, EVENT, LEVELS, WIDTH
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import I1, I64
 from runtime.replay.events import Events
 from runtime.replay.events import MarketSide as RecordSide
 from tests.quantdsl.reference.book import Book
@@ -31,12 +31,12 @@ def book_module() -> HirModule:
     parameters = {"book": Pointer(BOOK), "events": Pointer(Array(EVENT, None)), "count": I64, "trim": I1}
     with program.function("feed", parameters, [I64, I64]) as b:
         book, events, count, trim = b.parameters
-        good, unknown = b.variable(b.const(0, "i64")), b.variable(b.const(0, "i64"))
+        good, unknown = b.variable(0), b.variable(0)
         with b.loop(0, count) as i:
             said = b.call("book.take", book, b.row(events, i, count), trim)
             for total, truth in zip((good, unknown), said, strict=True):
-                b.set(total, b.add(b.now(total), b.cast(truth, "i64")))
-        b.give(b.now(good), b.now(unknown))
+                total.value += truth.cast("i64")
+        b.ret(good.value, unknown.value)
     return program.module
 
 
@@ -104,8 +104,8 @@ def ladder(own: Any, side: int) -> tuple[list[int], list[int]]:
     count = int(own["count"])
     named = np.concatenate([own["free"][count:] ^ np.arange(count, LEVELS, dtype=np.uint16), np.array(places, np.uint16)])
     assert (np.bincount(named, minlength=LEVELS) == 1).all()
-    worths = [key for part in keys for key in part.tolist()]
-    return [(worth - (1 << 63)) ^ -side for worth in worths], places
+    all_keys = [key for part in keys for key in part.tolist()]
+    return [(key - (1 << 63)) ^ -side for key in all_keys], places
 
 
 def state_of(at: Any) -> dict[str, Any]:

@@ -14,15 +14,16 @@ from compiler.emulator.translate import Translator
 from compiler.hir.layout import new_memory
 from compiler.hir.merge import merged
 from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import minimum, select
+from compiler.hir.native_types import I1, I64, U8, U64, struct
 from compiler.hir.types import Array
 from quantdsl.engine import layout
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_RUNNER
-from quantdsl.engine.layout import DESK
+from quantdsl.engine.layout import ENGINE_STATE
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules, risk_memory
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import I1, I64, U8, U64, struct
 from quantdsl.native.values import match
 from runtime.replay.events import Events
 from tests.quantdsl.reference.as_records import as_records
@@ -60,7 +61,7 @@ CALL = struct("call", now=I64, position=I64, answer=I64, event=U8)
 CALLS = 4096
 ACT_TYPE = np.dtype([(name, "?" if type is I1 else "u1" if type is U8 else "i8" if type is I64 else "u8") for name, type in ACT.fields])
 SIDES = (Side.BUY, Side.SELL)
-TIFS = (Tif.IOC, Tif.FOK, Tif.GTC, Tif.DAY)
+TIFS = (Tif.GTC, Tif.DAY, Tif.IOC, Tif.FOK)
 
 
 @cache
@@ -75,8 +76,8 @@ def acting_module(rules: RiskRules) -> HirModule:
         "state", risk=risk_memory(rules), acts=Array(ACT, ACTS), count=I64, next=I64, again=I1, calls=I64, log=Array(CALL, CALLS)
     )
     program = ModuleBuilder("acting")
-    program_functions(program, rules, state, ("desk.order", "desk.replace", "desk.flatten"))
-    for name in ("desk.cancel", "desk.cancel_all", "desk.kill", "desk.touch"):
+    program_functions(program, rules, state, ("engine.order", "engine.replace", "engine.flatten"))
+    for name in ("engine.cancel", "engine.cancel_all", "engine.kill", "engine.touch"):
         program.imported(name, OF_ENGINE[name].whole(state), OF_ENGINE[name].results)
     own = HANDLERS["on.start"].whole(state)
     program.declare("act", {**own, "event": I64}, internal=True, attributes=("noalias", "noinline"))
@@ -90,56 +91,56 @@ def acting_module(rules: RiskRules) -> HirModule:
 
 def _act(b: FunctionCode) -> None:
     desk, state, event = b.parameters
-    calls, next = b.get(state, "calls"), b.get(state, "next")
-    call = b.at(state, "log", b.smaller(calls, CALLS - 1))
+    calls, next = state.calls, state.next
+    call = state.log[minimum(calls, CALLS - 1)]
     for name, value in (
-        ("now", b.get(desk, "now")),
-        ("position", b.get(desk, "position", "qty")),
+        ("now", desk.now),
+        ("position", desk.position.qty),
         ("answer", b.const(0, "i64")),
-        ("event", b.cast(event, "u8")),
+        ("event", event.cast("u8")),
     ):
-        b.put(call, name, value)
-    b.put(state, "calls", b.add(calls, 1))
-    with b.when(b.both(b.get(state, "again"), b.ge(next, b.get(state, "count")))):
-        b.put(state, "next", 0)
-    next = b.get(state, "next")
-    with b.when(b.ge(next, b.get(state, "count"))):
-        b.give()
-    b.put(state, "next", b.add(next, 1))
-    act = b.at(state, "acts", next)
-    near = b.get(act, "near")
-    far = b.call("desk.touch", desk, state, b.get(act, "side"))
-    last = b.select(b.get(desk, "last", "present"), b.get(desk, "last", "value"), 0)
-    base = b.select(near, b.select(far[0], far[1], last), 0)
-    id = b.select(near, b.wrapping("sub", b.get(desk, "submitted"), b.get(act, "id")), b.get(act, "id"))
-    limit, stop = (b.add(base, b.get(act, name)) for name in ("limit", "stop"))
+        call[name] = value
+    state.calls = calls + 1
+    with b.when(state.again & (next >= state.count)):
+        state.next = 0
+    next = state.next
+    with b.when(next >= state.count):
+        b.ret()
+    state.next = next + 1
+    act = state.acts[next]
+    near = act.near
+    far = b.call("engine.touch", desk, state, act.side)
+    last = select(desk.last.present, desk.last.value, 0)
+    base = select(near, select(far[0], far[1], last), 0)
+    id = select(near, desk.submitted.wrapping_sub(act.id), act.id)
+    limit, stop = (base + act[name] for name in ("limit", "stop"))
 
     def of(*names: str) -> list[Any]:
-        return [b.get(act, name) for name in names]
+        return [act[name] for name in names]
 
     def answer(ok: Any, id: Any, mask: Any) -> None:
-        b.put(call, "answer", b.select(ok, b.cast(id, "i64"), b.wrapping("sub", 0, b.cast(mask, "i64"))))
+        call.answer = select(ok, id.cast("i64"), mask.cast("i64").wrapping_neg())
 
     def order() -> None:
-        b.put(desk, "bad_input", b.get(act, "bad"))
+        desk.bad_input = act.bad
         given = [*of("side", "qty", "limited"), limit, *of("tif", "post_only", "reduce_only")]
         rest = [*of("named", "client", "has_stop"), stop, *of("has_show", "show")]
-        answer(*b.call("desk.order", desk, state, *given, 0, *rest))
-        b.put(desk, "bad_input", False)
+        answer(*b.call("engine.order", desk, state, *given, 0, *rest))
+        desk.bad_input = False
 
     def fail() -> None:
         b.require(b.const(False, "i1"), code="0808", message="it fails")
 
     match(
         b,
-        b.get(act, "kind"),
+        act.kind,
         {
             ORDER: order,
-            CANCEL: lambda: b.call("desk.cancel", desk, state, id) and None,
-            REPLACE: lambda: answer(*b.call("desk.replace", desk, state, id, True, *of("qty", "limited"), limit)),
-            FLATTEN: lambda: b.call("desk.flatten", desk, state, 1.0) and None,
-            CANCEL_ALL: lambda: b.call("desk.cancel_all", desk, state) and None,
-            KILL: lambda: b.call("desk.kill", desk, state, 1) and None,
+            CANCEL: lambda: b.call("engine.cancel", desk, state, id) and None,
+            REPLACE: lambda: answer(*b.call("engine.replace", desk, state, id, True, *of("qty", "limited"), limit)),
+            FLATTEN: lambda: b.call("engine.flatten", desk, state, 1.0) and None,
+            CANCEL_ALL: lambda: b.call("engine.cancel_all", desk, state) and None,
+            KILL: lambda: b.call("engine.kill", desk, state, 1) and None,
             FAIL: fail,
         },
     )
@@ -153,7 +154,7 @@ class Acting(Strategy):
         self.calls: list[tuple[int, int, int, str]] = []
 
     def act(self, engine: Engine, event: str) -> None:
-        if not self.handles >> EVENTS.index(event) & 1:
+        if not (self.handles >> EVENTS.index(event)) & 1:
             return
         number = len(self.calls)
         self.calls.append((engine.now, engine.position.qty, 0, event))
@@ -279,12 +280,12 @@ class Ran:
 
 def new_desk(rules: RiskRules, instrument: Instrument, options: Options) -> Any:
     """Memory of a desk with its settings."""
-    memory = new_memory(DESK)
+    memory = new_memory(ENGINE_STATE)
     settings = memory[0]["settings"]
     settings["fills"] = ("next", "touch", "queue").index(options.fills)
     settings["accounting"] = ("average", "fifo").index(options.accounting)
     settings["trim"] = options.on_cross == "trim"
-    settings["out"], settings["back"], settings["point"] = options.out, options.back, instrument.point
+    settings["out"], settings["back"], settings["tick_value"] = options.out, options.back, instrument.point
     for name, fee in (("maker", instrument.maker), ("taker", instrument.taker)):
         rate = fee.bps / 10_000
         settings[name] = (rate.numerator, rate.denominator, fee.per_lot)
@@ -403,10 +404,10 @@ def compare(ran: Ran, own: Watched, strategy: Acting) -> None:
     assert (int(ran.desk["trading"]), bool(ran.desk["halted"])) == (int(own.risk.trading), own.halted)
     assert (int(ran.desk["submitted"]), int(ran.desk["illegal"])) == (own.submitted, len(own.illegal))
     assert ran.desk["open_count"] == len(own.open)
-    counts = [sum(bool(r.mask & 1 << bit) for r in own.rejects) for bit in range(12)]
+    counts = [sum(bool(r.mask & (1 << bit)) for r in own.rejects) for bit in range(12)]
     assert ran.desk["reject_counts"].tolist() == counts
     held = ran.desk["open_notional"]
-    assert (int(held["high"]) << 64 | int(held["low"])) == sum(o.exposed * o.held_at for o in own.open)
+    assert ((int(held["high"]) << 64) | int(held["low"])) == sum(o.exposed * o.held_at for o in own.open)
 
 
 def acts_of(rng: np.random.Generator, count: int, kinds: dict[int, float]) -> Any:
@@ -414,7 +415,7 @@ def acts_of(rng: np.random.Generator, count: int, kinds: dict[int, float]) -> An
     weights = np.array(list(kinds.values()))
     made["kind"] = rng.choice(list(kinds), count, p=weights / weights.sum())
     made["side"] = rng.integers(0, 2, count)
-    made["tif"] = rng.choice([0, 1, 2, 2, 2, 3], count)
+    made["tif"] = rng.choice([layout.IOC, layout.FOK, layout.GTC, layout.GTC, layout.GTC, layout.DAY], count)
     for name, share in (
         ("limited", 0.8),
         ("post_only", 0.15),

@@ -11,16 +11,16 @@ from compiler.emulator.execute import finish, prepare
 from compiler.emulator.translate import Translator
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import I1
 from compiler.hir.types import Pointer
 from quantdsl.engine.book import define_book
 from quantdsl.engine.exchange import define_exchange
 from quantdsl.engine.inside import MARKET
-from quantdsl.engine.layout import DESK, EVENT, POST_ONLY, REPORTS
+from quantdsl.engine.layout import ENGINE_STATE, EVENT, POST_ONLY, REPORTS
 from quantdsl.engine.layout import MARKET as AT_MARKET
 from quantdsl.engine.queries import define_queries
 from quantdsl.engine.reports import ACK, ENDED, FILLED, REPLACED
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import I1
 from runtime.replay.events import EVENT as RECORD
 from runtime.replay.events import Events
 from runtime.replay.outputs.records import OrderState as RecordState
@@ -33,7 +33,7 @@ from tests.quantdsl.reference.market import Execute, Gap, Instrument, Reduce, Si
 from tests.quantdsl.reference.orders import Order, State, Tif
 
 MODES = ("next", "touch", "queue")
-TIFS = (Tif.IOC, Tif.FOK, Tif.GTC, Tif.DAY)
+TIFS = (Tif.GTC, Tif.DAY, Tif.IOC, Tif.FOK)
 EVENT_SIDES = {side: int(number) for number, side in SIDES.items()}
 
 
@@ -45,11 +45,11 @@ def market_module() -> HirModule:
     define_exchange(program)
     define_queries(program)
     for name, inner in MARKET.items():
-        with program.function(f"do.{name}", {"desk": Pointer(DESK), **inner.parameters}, inner.results) as b:
-            b.give(*b.call(name, *b.parameters))
-    with program.function("do.take", {"desk": Pointer(DESK), "event": Pointer(EVENT)}, [I1, I1]) as b:
+        with program.function(f"do.{name}", {"engine": Pointer(ENGINE_STATE), **inner.parameters}, inner.results) as b:
+            b.ret(*b.call(name, *b.parameters))
+    with program.function("do.take", {"engine": Pointer(ENGINE_STATE), "event": Pointer(EVENT)}, [I1, I1]) as b:
         desk, event = b.parameters
-        b.give(*b.call("book.take", b.at(desk, "book"), event, b.get(desk, "settings", "trim")))
+        b.ret(*b.call("book.take", desk.book, event, desk.settings.trim))
     return program.module
 
 
@@ -86,11 +86,11 @@ class Market:
 
     def __init__(self, fills: str, instrument: Instrument, run: Callable[..., tuple[Any, ...]], trim: bool = False) -> None:
         if Market.memory is None:
-            Market.memory = new_memory(DESK)
+            Market.memory = new_memory(ENGINE_STATE)
         self.raw, self.run = Market.memory, run
         self.desk = d = self.raw[0]
         clear_book(d["book"])
-        for name, _ in DESK.fields:
+        for name, _ in ENGINE_STATE.fields:
             if name not in ("book", "out", "account"):
                 d[name] = 0
         d["settings"]["fills"], d["settings"]["trim"] = MODES.index(fills), trim
@@ -129,7 +129,7 @@ class Market:
             side is Side.SELL,
             TIFS.index(tif),
         )
-        order["options"] = AT_MARKET * (limit is None) | POST_ONLY * post_only
+        order["options"] = (AT_MARKET * (limit is None)) | (POST_ONLY * post_only)
         order["has_stop"], order["stop"], order["shown"] = stop is not None, stop or 0, show
         self.desk["open"][self.desk["open_count"]] = slot
         self.desk["open_count"] += 1
@@ -200,10 +200,11 @@ class Market:
         for listed in lists:
             for slot in listed["slots"][: listed["count"]]:
                 o = self.desk["slots"]["items"][slot]
-                assert o[where] and not o["waiting" if where == "resting" else "resting"]
-                ahead = int(o["ahead"]) if self.plain.fills == "queue" else 0
-                limit = None if o["at_market"] else int(o["at_limit"])
-                found[int(o["id"])] = (limit, int(o["at_qty"]), int(o["left"]), ahead, int(o["display"]))
+                own = o["exchange"]
+                assert own[where] and not own["waiting" if where == "resting" else "resting"]
+                ahead = int(own["ahead"]) if self.plain.fills == "queue" else 0
+                limit = None if own["at_market"] else int(own["limit"])
+                found[int(o["id"])] = (limit, int(own["qty"]), int(own["left"]), ahead, int(own["display"]))
         return found
 
     def _reports(self) -> list[plain.Report]:
@@ -212,7 +213,7 @@ class Market:
             r = queue["items"][number % REPORTS]
             made.append(_report(r))
             order = self.desk["slots"]["items"][r["slot"]]
-            if r["kind"] == ENDED or (r["kind"] == FILLED and order["left"] == 0):
+            if r["kind"] == ENDED or (r["kind"] == FILLED and order["exchange"]["left"] == 0):
                 still = [slot for slot in self.desk["open"][: self.desk["open_count"]] if slot != r["slot"]]
                 self.desk["open"][: len(still)] = still
                 self.desk["open_count"] = len(still)

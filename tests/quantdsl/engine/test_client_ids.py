@@ -8,12 +8,12 @@ import pytest
 
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.hir.layout import new_memory
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import I1, U64, struct
 from compiler.hir.types import Pointer
-from quantdsl.engine.layout import DESK
+from quantdsl.engine.layout import ENGINE_STATE
 from quantdsl.engine.orders import declare_own
 from quantdsl.engine.risk import RiskRules, define_risk, risk_memory
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import I1, U64, struct
 from runtime.replay.outputs.records import RiskRule
 
 
@@ -24,14 +24,14 @@ def trying(rules: RiskRules) -> HostModule:
     for name in names:
         declare_own(program, name, state)
     define_risk(program, rules, names)
-    with program.function("try", {"desk": Pointer(DESK), "state": Pointer(state), "client": U64}, [I1]) as b:
+    with program.function("try", {"desk": Pointer(ENGINE_STATE), "state": Pointer(state), "client": U64}, [I1]) as b:
         desk, held, client = b.parameters
         no, yes = b.const(False, "i1"), b.const(True, "i1")
         mask, _ = b.call("risk.judge", desk, held, b.const(0, "u8"), 1, yes, 1, no, yes, client, -1)
-        known = b.ne(b.wrapping("and", mask, int(RiskRule.DUPLICATE_ID)), 0)
-        with b.when(b.negate(known)):
+        known = (mask & int(RiskRule.DUPLICATE_ID)) != 0
+        with b.when(~known):
             b.call("risk.accept", desk, held, yes, client)
-        b.give(known)
+        b.ret(known)
     return compile_module(program.module)
 
 
@@ -55,7 +55,7 @@ def sequences(rng: np.random.Generator, n: int) -> dict[str, list[int]]:
 def test_ids_are_refused_while_they_are_among_the_last_accepted(n: int) -> None:
     rules = RiskRules(duplicate_id=n)
     module = trying(rules)
-    desk: Any = new_memory(DESK)
+    desk: Any = new_memory(ENGINE_STATE)
     for name, ids in sequences(np.random.default_rng(n), n).items():
         state, last = new_memory(struct("state", risk=risk_memory(rules))), deque[int](maxlen=n)
         for number, id in enumerate(ids):

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from compiler.hir.module import OptimizationLevel
+from quantdsl.engine.layout import DAY, GTC
 from quantdsl.engine.risk import Collar, Loss, RiskRules
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.batches import DataSource
 from runtime.replay.events import EventKind
 from runtime.replay.feed import Feed
@@ -66,7 +68,7 @@ def test_trades_alone() -> None:
     rng = np.random.default_rng(1)
     for _ in range(30):
         events = random_events(rng, {EventKind.TRADE: 1}, 40)
-        check(events, acts_of(rng, 30, {ORDER: 1.0}), RiskRules(point=7), Options(fills="next"))
+        check(events, acts_of(rng, 30, {ORDER: 1.0}), RiskRules(tick_value=7), Options(fills="next"))
 
 
 KINDS = {
@@ -96,7 +98,7 @@ def test_random_strategies_on_random_data(data: str) -> None:
     rng = np.random.default_rng(2)
     for _ in range(80):
         events = random_events(rng, KINDS[data], 60)
-        check(events, acts_of(rng, 50, ROUGH), RiskRules(point=7), options_of(rng))
+        check(events, acts_of(rng, 50, ROUGH), RiskRules(tick_value=7), options_of(rng))
 
 
 RULES = {
@@ -161,7 +163,7 @@ def test_sessions(hours: str) -> None:
         events = random_events(rng, KINDS[list(KINDS)[number % len(KINDS)]], 60)
         events["ts"] = events["ts"] * 1800 * SECOND + int(rng.integers(0, 86_400)) * SECOND
         acts = acts_of(rng, 60, USUAL)
-        acts["tif"] = rng.choice([2, 3], len(acts))
+        acts["tif"] = rng.choice([GTC, DAY], len(acts))
         check(events, acts, rules, Options(fills=options_of(rng).fills, out=int(rng.integers(0, 3600 * SECOND))), instrument)
 
 
@@ -189,7 +191,7 @@ EVERY = {NOTHING: 20.0, ORDER: 12.0, CANCEL: 5.0, REPLACE: 4.0, FLATTEN: 0.5, CA
 @pytest.mark.parametrize("name", list(REAL_DATA))
 def test_a_strategy_on_real_data(name: str) -> None:
     file, listing, width = REAL_DATA[name]
-    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], NativeDecoders(), Rules(skip=True))
     events = np.concatenate([block.copy() for block in feed.events()])[:8000]
     rng = np.random.default_rng(6)
     acts = acts_of(rng, 64, EVERY)

@@ -10,14 +10,14 @@ import pytest
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import HostFunction, RunOutcome, link_modules
 from compiler.hir.layout import new_memory
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_types import F64, I64, struct
 from compiler.hir.types import Array
 from quantdsl.engine import layout
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMETERS
 from quantdsl.engine.layout import COLLECTED, GTC, RECORDS
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import Loss, RiskRules, risk_memory
-from quantdsl.native.build import FunctionCode, ModuleBuilder
-from quantdsl.native.types import F64, I64, struct
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import EVENT, EventKind, Flag
 from tests.quantdsl.engine.desk_stand import Options, engine, new_desk
@@ -38,8 +38,8 @@ class Desk:
     ) -> None:
         state = struct("state", risk=risk_memory(rules), count=I64, notes=Array(I64, 4096), part=F64)
         program = ModuleBuilder("few")
-        program_functions(program, rules, state, ("desk.order", "desk.replace", "desk.flatten"))
-        for name in ("desk.cancel", "desk.kill", "desk.link"):
+        program_functions(program, rules, state, ("engine.order", "engine.replace", "engine.flatten"))
+        for name in ("engine.cancel", "engine.kill", "engine.link"):
             program.imported(name, OF_ENGINE[name].whole(state), OF_ENGINE[name].results)
         for event in EVENTS:
             with program.function(f"on.{event}", HANDLERS[f"on.{event}"].whole(state)) as b:
@@ -111,9 +111,9 @@ def trades(*rows: tuple[int, int, int]) -> Any:
 
 def note(b: FunctionCode, state: Any, *values: Any) -> None:
     for value in values:
-        count = b.get(state, "count")
-        b.put(state, "notes", count, value)
-        b.put(state, "count", b.add(count, 1))
+        count = state.count
+        state.notes[count] = value
+        state.count = count + 1
 
 
 def order(
@@ -121,14 +121,14 @@ def order(
 ) -> list[Any]:
     given = [side, qty, limit is not None, limit or 0, tif, False, False, 0, False, 0, stop is not None, stop or 0, False, 0]
     made = [b.const(v, t.dtype) if isinstance(v, int) else v for v, t in zip(given, ORDER_TYPES, strict=True)]
-    return b.call("desk.order", desk, state, *made)
+    return b.call("engine.order", desk, state, *made)
 
 
 ORDER_TYPES: list[Any] = list(ORDER_PARAMETERS.values())
 
 
 def at_time(b: FunctionCode, desk: Any, ts: int) -> Any:
-    return b.when(b.eq(b.get(desk, "now"), ts))
+    return b.when(desk.now == ts)
 
 
 # ---- bars ------------------------------------------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ def bars(*kinds: tuple[int, int]) -> Desk:
             b,
             state,
             number,
-            b.get(desk, "now"),
-            *[b.get(desk, "bar", name) for name in ("ts", "open", "high", "low", "close", "volume", "trades")],
+            desk.now,
+            *[desk.bar[name] for name in ("ts", "open", "high", "low", "close", "volume", "trades")],
         )
 
     made = Desk(bar=on_bar)
@@ -200,7 +200,7 @@ def test_bars_of_random_trades(size: int) -> None:
 
 def test_of_two_timers_at_one_moment_the_one_set_first_runs_first() -> None:
     def on_timer(b: FunctionCode, desk: Any, state: Any, number: Any) -> None:
-        note(b, state, b.get(desk, "now"), number)
+        note(b, state, desk.now, number)
 
     desk = Desk(options=Options(timers=(30, 10, 15)), timer=on_timer)
     desk.run(trades((100, 1, 1), (131, 1, 1)))
@@ -209,10 +209,10 @@ def test_of_two_timers_at_one_moment_the_one_set_first_runs_first() -> None:
 
 def test_warm_up_builds_the_book_and_no_handler_sees_it() -> None:
     def start(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
-        note(b, state, b.get(desk, "now"), b.get(desk, "last", "value"), b.get(desk, "book", "sides", 0, "count"))
+        note(b, state, desk.now, desk.last.value, desk.book.sides[0].count)
 
     def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
-        note(b, state, b.get(desk, "now"), b.get(desk, "trade", "price"), -1)
+        note(b, state, desk.now, desk.trade.price, -1)
 
     data = trades((100, 7, 1), (105, 6, 1), (200, 8, 1))
     data["kind"][1] = EventKind.BOOK_LEVEL
@@ -224,7 +224,7 @@ def test_warm_up_builds_the_book_and_no_handler_sees_it() -> None:
 
 def test_rows_of_another_instrument_are_passed_over_and_gaps_of_nobody_concern_all() -> None:
     def on(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
-        note(b, state, b.get(desk, "row"))
+        note(b, state, desk.row)
 
     data = trades((1, 7, 1), (2, 8, 1), (3, 9, 1))
     data["instrument"] = (3, 2, NOBODY)
@@ -244,9 +244,9 @@ def linking(first: tuple[int, int, int], second: tuple[int, int, int], cancel_at
         with at_time(b, desk, 1):
             for given in (first, second):
                 order(b, desk, state, *given)
-            note(b, state, *[b.cast(b.call("desk.link", desk, state, *pair)[0], "i64") for pair in ((1, 2), (1, 3), (2, 2))])
+            note(b, state, *[b.call("engine.link", desk, state, *pair)[0].cast("i64") for pair in ((1, 2), (1, 3), (2, 2))])
         with at_time(b, desk, cancel_at):
-            b.call("desk.cancel", desk, state, 1)
+            b.call("engine.cancel", desk, state, 1)
 
     return Desk(options=Options(fills="touch"), trade=on_trade)
 
@@ -284,7 +284,7 @@ def test_a_part_of_a_position_is_closed_to_the_nearest_lot(held: int, part: floa
         with at_time(b, desk, 1):
             order(b, desk, state, BUY, held)
         with at_time(b, desk, 2):
-            b.call("desk.flatten", desk, state, b.get(state, "part"))
+            b.call("engine.flatten", desk, state, state.part)
 
     desk = Desk(trade=on_trade)
     desk.state_memory[0]["part"] = part
@@ -298,8 +298,8 @@ def test_a_part_that_is_no_number_is_refused() -> None:
         with at_time(b, desk, 1):
             order(b, desk, state, BUY, 3)
         with at_time(b, desk, 2):
-            b.call("desk.flatten", desk, state, float("nan"))
-            note(b, state, b.cast(order(b, desk, state, SELL, 1)[0], "i64"))
+            b.call("engine.flatten", desk, state, float("nan"))
+            note(b, state, order(b, desk, state, SELL, 1)[0].cast("i64"))
 
     desk = Desk(trade=on_trade).run(trades((1, 100, 1), (2, 100, 1), (3, 100, 1)))
     assert [row[columns("rejects")["mask"]] for row in desk.records["rejects"]] == [2048]
@@ -308,7 +308,7 @@ def test_a_part_that_is_no_number_is_refused() -> None:
 
 def test_the_first_reason_to_kill_stays() -> None:
     def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
-        b.call("desk.kill", desk, state, b.get(desk, "now"))
+        b.call("engine.kill", desk, state, desk.now)
 
     desk = Desk(trade=on_trade).run(trades((3, 100, 1), (4, 100, 1)))
     assert (int(desk.at["killed_by"]), int(desk.at["trading"])) == (3, 2)
@@ -321,7 +321,7 @@ def test_fills_larger_than_money_stop_the_run() -> None:
     desk = Desk(trade=on_trade)
     data = trades((1, 1 << 30, 1), (2, 1 << 30, 1))
     desk.call("engine.begin", 1)
-    assert desk.words(desk.call("engine.run", data, 2, 0)) == ("0806", f"{1 << 30} * {1 << 40} doesn't fit i64")
+    assert desk.words(desk.call("engine.run", data, 2, 0)) == ("0806", f"{1 << 30} * {1 << 40} does not fit in i64")
 
 
 # ---- money -----------------------------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def test_handlers_of_data_are_timed_one_in_so_many() -> None:
 
 def refusing(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
     """An order of no lots, which is refused."""
-    b.put(state, "count", b.add(b.get(state, "count"), b.cast(order(b, desk, state, BUY, 0)[2], "i64")))
+    state.count += order(b, desk, state, BUY, 0)[2].cast("i64")
 
 
 def test_the_loop_stops_between_events_and_between_timers_for_full_tables() -> None:
@@ -378,8 +378,8 @@ def test_more_open_orders_than_there_are_places_are_refused() -> None:
     def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with b.loop(0, 1030) as i:
             ok, _, mask = order(b, desk, state, BUY, 1, 5)
-            with b.when(b.negate(ok)):
-                note(b, state, i, b.cast(mask, "i64"))
+            with b.when(~ok):
+                note(b, state, i, mask.cast("i64"))
 
     desk = Desk(trade=on_trade).run(trades((0, 10, 1)))
     assert rows(desk.notes, 2) == [(i, 512) for i in range(1024, 1030)]
@@ -389,7 +389,7 @@ def test_more_open_orders_than_there_are_places_are_refused() -> None:
 def test_a_strategy_that_answers_itself_without_end_is_stopped() -> None:
     def answering(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         order(b, desk, state, BUY, 1, 5)
-        b.call("desk.cancel", desk, state, b.get(desk, "submitted"))
+        b.call("engine.cancel", desk, state, desk.submitted)
 
     desk = Desk(trade=answering, cancelled=answering)
     desk.call("engine.begin", 7)
@@ -417,7 +417,7 @@ def test_more_requests_than_are_kept_fail_the_handler() -> None:
     def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         order(b, desk, state, BUY, 1, 5)
         with b.loop(0, 7000):
-            b.call("desk.cancel", desk, state, 1)
+            b.call("engine.cancel", desk, state, 1)
 
     desk = Desk(options=Options(fills="next", out=10), trade=on_trade)
     desk.call("engine.begin", 0)

@@ -11,18 +11,18 @@ from runtime.replay.events import EVENT
 from runtime.replay.outputs.records import LAYOUTS
 
 
-def test_events_are_those_that_readers_write() -> None:
+def test_events_lie_as_readers_write_them() -> None:
     assert numpy_dtype(layout.EVENT).fields == EVENT.fields and numpy_dtype(layout.EVENT).itemsize == EVENT.itemsize
 
 
 @pytest.mark.parametrize("table", list(LAYOUTS))
-def test_records_are_those_that_outputs_take(table: str) -> None:
+def test_records_lie_as_outputs_take_them(table: str) -> None:
     own = numpy_dtype(layout.COLLECTED[table])
     assert own.fields == LAYOUTS[table].fields and own.itemsize == LAYOUTS[table].itemsize
 
 
 def test_containers_lie_as_those_who_use_them_think() -> None:
-    fields = dict(layout.DESK.fields)
+    fields = dict(layout.ENGINE_STATE.fields)
     assert fields["slots"] == Slab(layout.ORDER, layout.OPEN).type == open_orders.SLAB.type
     assert fields["requests"] == requests.QUEUE.type and fields["reports"] == reports.QUEUE.type
     assert dict(layout.ACCOUNT.fields)["lots"] == OPEN_LOTS.type

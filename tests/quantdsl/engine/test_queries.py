@@ -54,7 +54,7 @@ def check(market: Market) -> None:
 
 
 def ask(market: Market, what: str, *arguments: int) -> tuple[Any, ...]:
-    return market.run(f"desk.{what}", market.raw, STATE, *arguments)
+    return market.run(f"engine.{what}", market.raw, STATE, *arguments)
 
 
 def test_a_mid_between_two_ticks_is_rounded_down_and_doesnt_overflow() -> None:

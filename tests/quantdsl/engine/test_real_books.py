@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.batches import DataSource
 from runtime.replay.events import EventKind, Events
 from runtime.replay.feed import Feed
@@ -14,7 +15,7 @@ from tests.quantdsl.reference.test_real_books import DATA, FILES
 
 def events(name: str) -> Events:
     file, listing, most = FILES[name]
-    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], NativeDecoders(), Rules(skip=True))
     return np.concatenate(list(feed.events()))[:most]
 
 

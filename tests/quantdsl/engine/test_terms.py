@@ -102,7 +102,7 @@ def test_fees() -> None:
     found = settings("fee maker -0.25 per lot taker 1.5 USD per lot")
     assert [found[name] for name in names] == [0, 1, -25_000_000, 0, 1, 150_000_000]
     found = settings("")
-    assert [found[name] for name in names] == [0, 1, 0, 0, 1, 0] and found["point"] == 25_000_000
+    assert [found[name] for name in names] == [0, 1, 0, 0, 1, 0] and found["tick_value"] == 25_000_000
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Factory, evolve, frozen
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.batches import DataSource
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
@@ -47,7 +48,7 @@ class Golden:
     def expected(self) -> tuple[Engine, Feed]:
         """The reference's run over the same rows."""
         window = {} if self.end is None else {"end": self.end}
-        feed = Feed([DataSource(DATA / self.data, 0, (self.listing,), self.listing.name)], Rules(skip=True, **window))
+        feed = Feed([DataSource(DATA / self.data, 0, (self.listing,), self.listing.name)], NativeDecoders(), Rules(skip=True, **window))
         engine = Engine(
             self.strategy(), self.limits, self.instrument, fills=self.fills, out=self.out, back=self.back, on_cross=self.on_cross
         )

@@ -22,6 +22,7 @@ from compiler.source import Sources
 from compiler.syntax.read import read_source
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import OF_RUNNER
+from quantdsl.readers.decoders import NativeDecoders
 from quantdsl.run.open import CompileRequest, elaborated
 from quantdsl.run.options import Input, RunOptions
 from quantdsl.run.replay import Replay
@@ -112,7 +113,7 @@ class Interpreted:
 def test_interpreted_runs_are_the_same(name: str, first: int, count: int) -> None:
     golden = GOLDEN[name]
     program = quantdsl.compile(golden.path)
-    feed = Feed([DataSource(DATA / golden.data, 0, (golden.listing,), golden.listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / golden.data, 0, (golden.listing,), golden.listing.name)], NativeDecoders(), Rules(skip=True))
     events = np.concatenate(list(feed.events()))[first : first + count]
     options = RunOptions((Input(Path("events"), None, events),), fills=golden.fills, trim=golden.on_cross == "trim", sample=0)
     source = read_source(golden.path)

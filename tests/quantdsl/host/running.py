@@ -3,7 +3,7 @@
 from typing import Any
 
 from compiler.diagnostics import ZyntaxError, render
-from compiler.driver import DriverOptions, Session
+from compiler.driver import CompileOptions, Session
 from compiler.source import Source, Sources
 from quantdsl.host.session import open_host
 from quantdsl.parse import parse_source
@@ -13,7 +13,7 @@ from zynml.compiled import CompiledProgram
 def opened(text: str, device: str | None = None, threads: int = 0) -> tuple[Session, Sources]:
     sources = Sources()
     source = sources.add(Source("p.qdsl", text))
-    options = DriverOptions(device=device, threads=threads)
+    options = CompileOptions(device=device, threads=threads)
     return open_host(source, parse_source(source), options, sources, lambda warning: None), sources
 
 
@@ -34,7 +34,7 @@ def message(text: str) -> str:
     sources = Sources()
     source = sources.add(Source("p.qdsl", text))
     try:
-        open_host(source, parse_source(source), DriverOptions(), sources, lambda warning: None).run()
+        open_host(source, parse_source(source), CompileOptions(), sources, lambda warning: None).run()
     except ZyntaxError as error:
         return "\n\n".join(render(diagnostic, sources) for diagnostic in error.diagnostics)
     return ""

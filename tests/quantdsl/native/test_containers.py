@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.hir.layout import new_memory
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import F64, I1, I8, I64, struct
 from compiler.hir.types import Pointer, Struct, Tile
 from quantdsl.native.book import ADDED, ASKS, BEYOND, BIDS, CHANGED, REMOVED, UNKNOWN, Book
-from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.ring import NativeRing
 from quantdsl.native.slab import Slab
 from quantdsl.native.table import FULL, INSERTED, PRESENT, NativeTable
-from quantdsl.native.types import F64, I1, I8, I64, struct
 from tests.quantdsl.native.both import Both
 
 EXAMPLES = settings(max_examples=25, deadline=None)
@@ -29,9 +29,9 @@ def ring_of(capacity: int) -> Both:
     program, ring = ModuleBuilder("rings"), NativeRing(F64, capacity)
     with program.function("push", {"ring": Pointer(ring.type), "x": F64}, [I1, F64]) as b:
         old = ring.push(b, *b.parameters)
-        b.give(*old.parts)
+        b.ret(*old.parts)
     with program.function("get", {"ring": Pointer(ring.type), "age": I64}, [F64]) as b:
-        b.give(ring.get(b, *b.parameters))
+        b.ret(ring.get(b, *b.parameters))
     return Both(program.module)
 
 
@@ -62,20 +62,20 @@ def table_of(key: str, capacity: int) -> tuple[Both, Struct]:
     with program.function("insert", {"table": pointer, "key": Tile(key), "x": I64}, [I64, I8]) as b:
         slots, own, x = b.parameters
         slot, outcome = table.insert(b, slots, own)
-        with b.when(b.ge(slot, 0)):
+        with b.when(slot >= 0):
             place = table.value(b, slots, slot)
-            b.put(place, "quantity", x)
-            b.put(place, "price", b.wrapping("add", b.get(place, "price"), x))
-        b.give(slot, outcome)
+            place.quantity = x
+            place.price = place.price.wrapping_add(x)
+        b.ret(slot, outcome)
     with program.function("find", {"table": pointer, "key": Tile(key)}, [I1, I64, I64]) as b:
         slots, own = b.parameters
         slot = table.find(b, slots, own)
-        with b.when(b.lt(slot, 0)):
-            b.give(False, 0, 0)
+        with b.when(slot < 0):
+            b.ret(False, 0, 0)
         place = table.value(b, slots, slot)
-        b.give(True, b.get(place, "quantity"), b.get(place, "price"))
+        b.ret(True, place.quantity, place.price)
     with program.function("remove", {"table": pointer, "key": Tile(key)}, [I1]) as b:
-        b.give(table.remove(b, *b.parameters))
+        b.ret(table.remove(b, *b.parameters))
     return Both(program.module), table.type
 
 
@@ -134,14 +134,14 @@ def slab_of(capacity: int) -> tuple[Both, Struct]:
     with program.function("take", {"slab": pointer, "x": I64}, [I64, I64]) as b:
         held, x = b.parameters
         number = slab.take(b, held)
-        with b.when(b.lt(number, 0)):
-            b.give(number, 0)
+        with b.when(number < 0):
+            b.ret(number, 0)
         place = slab.item(b, held, number)
-        before = b.get(place, "quantity")
-        b.put(place, "quantity", x)
-        b.give(number, before)
+        before = place.quantity
+        place.quantity = x
+        b.ret(number, before)
     with program.function("look", {"slab": pointer, "number": I64}, [I64]) as b:
-        b.give(b.get(slab.item(b, *b.parameters), "quantity"))
+        b.ret(slab.item(b, *b.parameters).quantity)
     with program.function("give_back", {"slab": pointer, "number": I64}) as b:
         slab.give_back(b, *b.parameters)
     return Both(program.module), slab.type
@@ -180,14 +180,14 @@ def book_of(levels: int) -> Both:
     for side in (BIDS, ASKS):
         with program.function(f"update_{side}", {"book": pointer, "price": I64, "quantity": I64}, [I8]) as b:
             held, price, quantity = b.parameters
-            b.give(book.update(b, held, side, price, quantity))
+            b.ret(book.update(b, held, side, price, quantity))
         with program.function(f"level_{side}", {"book": pointer, "number": I64}, [I1, I64, I64]) as b:
             found, quantity = book.level(b, b.parameters[0], side, b.parameters[1])
-            b.give(*found.parts, quantity)
+            b.ret(*found.parts, quantity)
         with program.function(f"depth_{side}", {"book": pointer, "price": I64}, [I64]) as b:
-            b.give(book.depth_to(b, b.parameters[0], side, b.parameters[1]))
+            b.ret(book.depth_to(b, b.parameters[0], side, b.parameters[1]))
     with program.function("crossed", {"book": pointer}, [I1]) as b:
-        b.give(book.crossed(b, b.parameters[0]))
+        b.ret(book.crossed(b, b.parameters[0]))
     return Both(program.module)
 
 

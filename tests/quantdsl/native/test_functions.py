@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -13,14 +14,15 @@ from compiler.backends.native.compile import compile_module
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.layout import new_memory, numpy_dtype, size_of
 from compiler.hir.module import OptimizationLevel
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_expressions import Number, muldiv, select
+from compiler.hir.native_types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer, Tile
 from compiler.hir.verify import verify
 from compiler.source import Span
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
-from quantdsl.native.values import NativeResult, bad, good, match, none, otherwise, read_optional, some, write_optional
+from quantdsl.native.values import NativeResult, bad, good, match, none, otherwise, read_optional, some
 from tests.quantdsl.native.both import Both
 
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.O3, OptimizationLevel.OLATENCY)
@@ -30,37 +32,36 @@ INTS64 = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1), st.samp
 def write_all(program: ModuleBuilder) -> None:
     with program.function("clip", {"x": I64, "low": I64, "high": I64}, [I64]) as b:
         x, low, high = b.parameters
-        with b.choice(b.lt(x, low)) as c:
-            with c.then():
-                b.give(low)
-            with c.otherwise(), b.when(b.gt(x, high)):
-                b.give(high)
-        b.give(x)
+        with b.when(x < low):
+            b.ret(low)
+        with b.otherwise(), b.when(x > high):
+            b.ret(high)
+        b.ret(x)
     with program.function("muldiv", {"a": I64, "b": I64, "c": I64}, [I64]) as b:
-        b.give(b.muldiv(*b.parameters, "nearest_even"))
+        b.ret(muldiv(*b.parameters, "nearest_even"))
     with program.function("muldiv_u", {"a": U64, "b": U64, "c": U64}, [U64]) as b:
-        b.give(b.muldiv(*b.parameters, "floor"))
+        b.ret(muldiv(*b.parameters, "floor"))
     with program.function("magnitude", {"a": I32}, [I32]) as b:
-        b.give(b.magnitude(b.parameters[0]))
+        b.ret(abs(b.parameters[0]))
     with program.function("negated", {"a": I8}, [I8]) as b:
-        b.give(b.neg(b.parameters[0]))
+        b.ret(-b.parameters[0])
     with program.function("collatz", {"n": I64}, [I64]) as b:
-        n, steps = b.variable(b.parameters[0]), b.variable(b.const(0, "i64"))
+        n, steps = b.variable(b.parameters[0]), b.variable(0)
         with b.repeat():
-            with b.when(b.le(b.now(n), 1)):
-                b.leave()
-            b.set(steps, b.add(b.now(steps), 1))
-            with b.when(b.eq(b.rem(b.now(n), 2), 0)):
-                b.set(n, b.div(b.now(n), 2))
-                b.again()
-            b.set(n, b.add(b.mul(b.now(n), 3), 1))
-        b.give(b.now(steps))
+            with b.when(n.value <= 1):
+                b.break_()
+            steps.value += 1
+            with b.when(n.value % 2 == 0):
+                n.value /= 2
+                b.continue_()
+            n.value = n.value * 3 + 1
+        b.ret(steps.value)
     with program.function("factorial", {"n": I64}, [I64]) as b:
         (n,) = b.parameters
-        with b.when(b.le(n, 1)):
-            b.give(1)
-        (below,) = b.call("factorial", b.sub(n, 1))
-        b.give(b.mul(n, below))
+        with b.when(n <= 1):
+            b.ret(1)
+        (below,) = b.call("factorial", n - 1)
+        b.ret(n * below)
 
 
 @pytest.fixture(scope="module")
@@ -133,17 +134,17 @@ def test_each_type_goes_to_memory_and_back() -> None:
     program = ModuleBuilder("memory")
     with program.function("turn", {"p": Pointer(OUTER), "i": I64}, [I1, I8, F32, F64, U8]) as b:
         p, i = b.parameters
-        row = b.at(p, "rows", i)
+        row = p.rows[i]
         copy = b.local(INNER)
         b.copy(copy, row)
         b.clear(row)
-        b.put(row, "flag", b.negate(b.get(copy, "flag")))
-        b.put(row, "small", b.neg(b.get(copy, "small")))
-        b.put(row, "half", b.neg(b.get(copy, "half")))
-        b.put(row, "brain", b.add(b.get(copy, "brain"), b.get(copy, "brain")))
-        b.put(row, "wide", b.sub(0, b.get(copy, "wide")))
-        b.put(p, "single", b.mul(b.get(p, "single"), 0.5))
-        b.give(b.get(row, "flag"), b.get(row, "small"), b.get(p, "single"), b.get(p, "double"), b.get(p, "last"))
+        row.flag = ~copy.flag
+        row.small = -copy.small
+        row.half = -copy.half
+        row.brain = copy.brain + copy.brain
+        row.wide = -copy.wide
+        p.single *= 0.5
+        b.ret(row.flag, row.small, p.single, p.double, p.last)
     run = Both(program.module, LEVELS)
     held = new_memory(OUTER)
     held["a"], held["single"], held["double"], held["last"] = -5, 3.25, math.pi, 200
@@ -163,12 +164,12 @@ def test_each_type_goes_to_memory_and_back() -> None:
 def test_a_local_is_zero_each_time() -> None:
     program = ModuleBuilder("locals")
     with program.function("f", {"n": I64}, [I64]) as b:
-        total = b.variable(b.const(0, "i64"))
+        total = b.variable(0)
         with b.loop(0, b.parameters[0]):
             cells = b.local(Array(I64, 3))
-            b.put(cells, 1, b.add(b.get(cells, 1), 1))
-            b.set(total, b.add(b.now(total), b.get(cells, 1)))
-        b.give(b.now(total))
+            cells[1] += 1
+            total.value += cells[1]
+        b.ret(total.value)
     run = Both(program.module, LEVELS)
     assert [run("f", n) for n in (0, 1, 5)] == [(0,), (1,), (5,)]
 
@@ -178,15 +179,15 @@ def test_optionals_in_memory_and_as_values() -> None:
     program = ModuleBuilder("optionals")
     with program.function("ema", {"s": Pointer(state), "x": F64, "a": F64}, [F64]) as b:
         s, x, a = b.parameters
-        held = read_optional(b, s, "last")
-        moved = b.add(held.value, b.mul(a, b.sub(x, held.value)))
-        value = b.select(held.present, moved, x)
-        write_optional(b, s, "last", value=some(b, value))
-        b.give(value)
+        held = read_optional(s.last)
+        moved = held.value + a * (x - held.value)
+        value = select(held.present, moved, x)
+        s.last = some(value)
+        b.ret(value)
     with program.function("forget", {"s": Pointer(state)}) as b:
-        write_optional(b, b.parameters[0], "last", value=none(b, "f64"))
+        b.parameters[0].last = none(b, "f64")
     with program.function("last", {"s": Pointer(state)}, [F64]) as b:
-        b.give(otherwise(b, read_optional(b, b.parameters[0], "last"), -1.0))
+        b.ret(otherwise(read_optional(b.parameters[0].last), -1.0))
     run, held = Both(program.module, LEVELS), new_memory(state)
     assert run("last", held) == (-1.0,)
     value = None
@@ -201,14 +202,14 @@ def test_results_come_from_functions() -> None:
     program = ModuleBuilder("results")
     with program.function("send", {"qty": I64}, [I1, U64, I32], internal=True) as b:
         (qty,) = b.parameters
-        with b.when(b.le(qty, 0)):
-            b.give(*bad(b, b.const(2, "i32"), "u64").parts)
-        b.give(*good(b, b.narrow(b.add(qty, 1000), "u64"), "i32").parts)
+        with b.when(qty <= 0):
+            b.ret(*bad(b, b.const(2, "i32"), "u64").parts)
+        b.ret(*good(b, (qty + 1000).narrow("u64"), "i32").parts)
     with program.function("f", {"qty": I64}, [I64]) as b:
         sent = NativeResult(*b.call("send", b.parameters[0]))
         with b.when(sent.ok):
-            b.give(b.narrow(sent.value, "i64"))
-        b.give(b.neg(b.cast(sent.error, "i64")))
+            b.ret(sent.value.narrow("i64"))
+        b.ret(-sent.error.cast("i64"))
     run = Both(program.module, LEVELS)
     assert [run("f", qty) for qty in (-1, 0, 1, 50)] == [(-2,), (-2,), (1001,), (1050,)]
     assert run("f", 2**63 - 1)[:2] == ("0806", "send")
@@ -220,14 +221,18 @@ def test_enums_with_fields_are_matched() -> None:
     program = ModuleBuilder("enums")
     with program.function("value", {"e": Pointer(event)}, [I64]) as b:
         (e,) = b.parameters
-        found = b.variable(b.const(-1, "i64"))
+        found = b.variable(-1)
+
+        def find(value: Callable[[], Number]) -> Callable[[], None]:
+            return lambda: setattr(found, "value", value())
+
         cases = {
-            0: lambda: b.set(found, 0),
-            1: lambda: b.set(found, b.mul(b.get(e, "trade.price"), b.get(e, "trade.qty"))),
-            2: lambda: b.set(found, b.sub(b.get(e, "quote.ask"), b.get(e, "quote.bid"))),
+            0: find(lambda: 0),
+            1: find(lambda: e["trade.price"] * e["trade.qty"]),
+            2: find(lambda: e["quote.ask"] - e["quote.bid"]),
         }
-        match(b, b.get(e, "tag"), cases, rest=lambda: b.set(found, -2))
-        b.give(b.now(found))
+        match(b, e.tag, cases, rest=find(lambda: -2))
+        b.ret(found.value)
     run, held = Both(program.module, LEVELS), new_memory(event)
     held["trade.price"], held["trade.qty"], held["quote.bid"], held["quote.ask"] = 7, 6, 10, 13
     found = []
@@ -244,10 +249,10 @@ def test_sums_of_128_bits_are_kept_in_memory() -> None:
     program = ModuleBuilder("vwap")
     with program.function("trade", {"s": Pointer(sums), "price": I64, "qty": I64}, [F64]) as b:
         s, price, qty = b.parameters
-        product = b.wrapping("mul", b.cast(price, "i128"), b.cast(qty, "i128"))
-        b.put(s, "notional", b.add(b.get(s, "notional"), product))
-        b.put(s, "quantity", b.add(b.get(s, "quantity"), qty))
-        b.give(b.div(b.cast(b.get(s, "notional"), "f64"), b.cast(b.get(s, "quantity"), "f64")))
+        product = price.cast("i128").wrapping_mul(qty.cast("i128"))
+        s.notional += product
+        s.quantity += qty
+        b.ret(s.notional.cast("f64") / s.quantity.cast("f64"))
     run, held = Both(program.module, LEVELS), new_memory(sums)
     exact, total = 0, 0
     for price, qty in ((2**62, 2**60), (2**61 + 12345, 2**60), (3, 2**61), (-(2**62), 7)):
@@ -259,18 +264,18 @@ def test_places_and_words_of_failures_are_kept() -> None:
     program = ModuleBuilder("sites")
     with program.function("f", {"a": I64}, [I64]) as b:
         with b.place(Span("s.qdsl", 10, 20)):
-            first = b.add(b.parameters[0], 1)
+            first = b.parameters[0] + 1
         with b.place(Span("s.qdsl", 30, 40)):
-            b.require(b.lt(first, 100), first, code="0808", message="{0} is too much", hint="take less")
-            b.give(b.mul(first, 2))
+            b.require(first < 100, first, code="0808", message="{0} is too much", hint="take less")
+            b.ret(first * 2)
     module = parse_module(print_module(program.module))
     assert print_module(module) == print_module(program.module)
     run = Both(module)
     sites = module.functions["f"].sites
     assert [(s.code, s.span, s.message, s.hint) for s in sites] == [
-        ("0806", Span("s.qdsl", 10, 20), "{0} + {1} doesn't fit i64", None),
+        ("0806", Span("s.qdsl", 10, 20), "{0} + {1} does not fit in i64", "i64 holds -9223372036854775808 to 9223372036854775807"),
         ("0808", Span("s.qdsl", 30, 40), "{0} is too much", "take less"),
-        ("0806", Span("s.qdsl", 30, 40), "{0} * {1} doesn't fit i64", None),
+        ("0806", Span("s.qdsl", 30, 40), "{0} * {1} does not fit in i64", "i64 holds -9223372036854775808 to 9223372036854775807"),
     ]
     assert run("f", 99) == ("0808", "f", 1, (100,))
     assert run("f", 98) == (198,)
@@ -306,13 +311,13 @@ def test_pointers_that_may_share_memory_are_refused() -> None:
     program = ModuleBuilder("alias")
     with program.function("swap", {"p": Pointer(inner), "q": Pointer(inner)}) as b:
         p, q = b.parameters
-        held = b.get(p, "x")
-        b.put(p, "x", b.get(q, "x"))
-        b.put(q, "x", held)
+        held = p.x
+        p.x = q.x
+        q.x = held
     with program.function("fields", {"o": Pointer(outer)}) as b:
         (o,) = b.parameters
-        b.call("swap", b.at(o, "a"), b.at(o, "b"))
-        b.call("swap", b.at(o, "a"), b.at(o, "many", 2))
+        b.call("swap", o.a, o.b)
+        b.call("swap", o.a, o.many[2])
         b.call("swap", b.local(inner), b.local(inner))
     run, held = Both(program.module, LEVELS), new_memory(outer)
     held["a"]["x"], held["b"]["x"], held["many"]["x"] = 1, 2, [3, 4, 5, 6]
@@ -320,7 +325,7 @@ def test_pointers_that_may_share_memory_are_refused() -> None:
     assert (held["a"]["x"], held["b"]["x"], held["many"]["x"][0, 2]) == (5, 1, 2)
 
     with program.function("elements", {"o": Pointer(outer)}) as b:
-        b.call("swap", b.at(b.parameters[0], "many", 1), b.at(b.parameters[0], "many", 2))
+        b.call("swap", b.parameters[0].many[1], b.parameters[0].many[2])
     with program.function("loose", {"p": Pointer(inner), "q": Pointer(inner)}, attributes=()) as b:
         b.call("swap", *b.parameters)
     with pytest.raises(ZyntaxError) as error:
@@ -336,12 +341,12 @@ def test_rows_of_an_open_array_are_counted() -> None:
         rows, count, t = b.parameters
         with b.loop(0, count) as i:
             row = b.row(rows, i, count)
-            product = b.mul(b.get(row, "price"), b.cast(b.get(row, "qty"), "i64"))
-            b.put(t, "notional", b.add(b.get(t, "notional"), product))
-        b.give(b.get(t, "notional"))
+            product = row.price * row.qty.cast("i64")
+            t.notional += product
+        b.ret(t.notional)
     with program.function("one", {"rows": Pointer(Array(event, None)), "count": I64, "i": I64}, [I64]) as b:
         rows, count, i = b.parameters
-        b.give(b.get(b.row(rows, i, count), "price"))
+        b.ret(b.row(rows, i, count).price)
     run, rows = Both(parse_module(print_module(program.module)), LEVELS), new_memory(event, 7)
     rows["price"], rows["qty"] = np.arange(7) * 10**12, [3, -1, 0, 5, 2, 1, 1]
     for count in (0, 1, 7):
@@ -361,10 +366,10 @@ def test_calls_without_end_stop_before_the_stack_does() -> None:
         program.declare(name, {"n": I64}, [I64])
     for name, other, end in (("even", "odd", 1), ("odd", "even", 0)):
         with program.define(name) as b:
-            with b.when(b.eq(b.parameters[0], 0)):
-                b.give(end)
-            (below,) = b.call(other, b.wrapping("sub", b.parameters[0], 1))
-            b.give(b.wrapping("xor", below, 0))
+            with b.when(b.parameters[0] == 0):
+                b.ret(end)
+            (below,) = b.call(other, b.parameters[0].wrapping_sub(1))
+            b.ret(below ^ 0)
     for level in LEVELS:
         native = compile_module(program.module, level)
         assert native["even"].run([1000]).results == (1,) and native["odd"].run([1000]).results == (0,)

@@ -8,8 +8,8 @@ from pathlib import Path
 from compiler.backends.native import kept
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import link_modules
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import I64
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import I64
 from runtime.cache.store import CacheStore
 
 
@@ -17,8 +17,8 @@ def doubling() -> ModuleBuilder:
     program = ModuleBuilder("doubling")
     with program.function("double", {"x": I64}, [I64]) as b:
         (x,) = b.parameters
-        b.require(b.gt(x, 0), x, code="0807", message="{0} is not positive", hint="take another")
-        b.give(b.add(x, x))
+        b.require(x > 0, x, code="0807", message="{0} is not positive", hint="take another")
+        b.ret(x + x)
     return program
 
 

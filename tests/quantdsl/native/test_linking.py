@@ -14,12 +14,13 @@ from compiler.emulator.translate import Translator
 from compiler.hir.control import Attempt
 from compiler.hir.merge import merged
 from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_expressions import minimum
+from compiler.hir.native_types import F32, F64, I1, I8, I64, U8, U32, U64, struct
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer
 from compiler.hir.verify import verify
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import F32, F64, I1, I8, I64, U8, U32, U64, struct
 
 STATE = struct("state", total=I64, calls=I64)
 OPAQUE = struct("opaque", bytes=Array(U8, 8))
@@ -33,22 +34,22 @@ def engine() -> HirModule:
     program.imported("on.event", {"state": Pointer(OPAQUE), "number": I64})
     program.imported("mirror", EVERY, [*EVERY.values(), I64])
     with program.function("clip", {"x": I64}, [I64], internal=True) as b:
-        b.give(b.smaller(b.parameters[0], 100))
+        b.ret(minimum(b.parameters[0], 100))
     with program.function("run", {"state": Pointer(OPAQUE), "n": I64}, [I64]) as b:
         state, n = b.parameters
-        failures = b.variable(b.const(0, "i64"))
+        failures = b.variable(0)
         with b.loop(0, *b.call("clip", n)) as number, b.when(b.attempt("on.event", state, number)):
-            b.set(failures, b.add(b.now(failures), 1))
-        b.give(b.now(failures))
+            failures.value += 1
+        b.ret(failures.value)
     with program.function("once", {"state": Pointer(OPAQUE), "number": I64}, [I64]) as b:
         b.call("on.event", *b.parameters)
-        b.give(1)
+        b.ret(1)
     with program.function("reflect", EVERY, [*EVERY.values(), I64]) as b:
-        b.give(*b.call("mirror", *b.parameters))
+        b.ret(*b.call("mirror", *b.parameters))
     with program.function("stop", {"number": I64}, [I64]) as b:
         (number,) = b.parameters
-        b.require(b.ne(number, 3), number, code="0807", message="{0} is refused")
-        b.give(number)
+        b.require(number != 3, number, code="0807", message="{0} is refused")
+        b.ret(number)
     return program.module
 
 
@@ -56,14 +57,14 @@ def strategy() -> HirModule:
     program = ModuleBuilder("strategy")
     program.imported("stop", {"number": I64}, [I64])
     with program.function("clip", {"x": I64}, [I64], internal=True) as b:
-        b.give(b.mul(b.parameters[0], 1 << 60))
+        b.ret(b.parameters[0] * (1 << 60))
     with program.function("on.event", {"state": Pointer(STATE), "number": I64}) as b:
         state, number = b.parameters
-        b.put(state, "calls", b.add(b.get(state, "calls"), 1))
-        found = b.call("clip", *b.call("stop", number))
-        b.put(state, "total", b.add(b.get(state, "total"), *found))
+        state.calls += 1
+        (clipped,) = b.call("clip", *b.call("stop", number))
+        state.total += clipped
     with program.function("mirror", EVERY, [*EVERY.values(), I64]) as b:
-        b.give(*b.parameters, -7)
+        b.ret(*b.parameters, -7)
     return program.module
 
 
@@ -151,7 +152,7 @@ def test_what_linking_refuses() -> None:
     with other.function("on.event", {"state": Pointer(STATE), "number": F64}):
         pass
     with other.function("mirror", EVERY, [*EVERY.values(), I64]) as b:
-        b.give(*b.parameters, 0)
+        b.ret(*b.parameters, 0)
     assert refusal(engine(), other.module) == "engine imports @on.event of (ptr, i64), which is exported of (ptr, f64)"
     twin = ModuleBuilder("engine")
     with twin.function("nothing", {}):
@@ -163,7 +164,7 @@ def test_nothing_of_the_process_is_found_that_was_not_allowed() -> None:
     program = ModuleBuilder("m")
     program.external("malloc", {"size": I64}, [I64], effects="alloc")
     with program.function("take", {"size": I64}, [I64]) as b:
-        b.give(*b.call("malloc", b.parameters[0]))
+        b.ret(*b.call("malloc", b.parameters[0]))
     made = compile_module(program.module)
 
     class Quiet:
@@ -191,9 +192,9 @@ def test_an_attempt_of_what_gives_values_is_refused() -> None:
 def test_an_attempt_of_what_cannot_fail() -> None:
     program = ModuleBuilder("m")
     with program.function("nothing", {"p": Pointer(STATE)}, internal=True) as b:
-        b.put(b.parameters[0], "calls", 5)
+        b.parameters[0].calls = 5
     with program.function("f", {"p": Pointer(STATE)}, [I1]) as b:
-        b.give(b.attempt("nothing", b.parameters[0]))
+        b.ret(b.attempt("nothing", b.parameters[0]))
     state = np.zeros(2, np.int64)
     assert compile_module(program.module)["f"].run([state]).results == (False,) and state[1] == 5
 
@@ -201,7 +202,7 @@ def test_an_attempt_of_what_cannot_fail() -> None:
 def test_cycles_count_on() -> None:
     program = ModuleBuilder("m")
     with program.function("f", {}, [I64, I64]) as b:
-        b.give(b.cycles(), b.cycles())
+        b.ret(b.cycles(), b.cycles())
     first, second = compile_module(program.module)["f"].run([]).results
     assert second >= first > 0
     run = finish(Translator(program.module.functions["f"], program.module), {})

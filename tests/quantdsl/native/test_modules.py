@@ -11,9 +11,9 @@ from compiler.diagnostics import ZyntaxError
 from compiler.emulator.interpret import interpret
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirExecutionConstraints, HirModule, OptimizationLevel
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import F32, F64, I1, I8, I64, U64, struct
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import F32, F64, I1, I8, I64, U64, struct
 
 BIG = struct("big", cells=Array(I64, 1000))
 
@@ -22,7 +22,7 @@ def calling() -> ModuleBuilder:
     program = ModuleBuilder("calling")
     program.external("cbrt", {"x": F64}, [F64], effects="none")
     with program.function("root", {"x": F64}, [F64]) as b:
-        b.give(*b.call("cbrt", b.parameters[0]))
+        b.ret(*b.call("cbrt", b.parameters[0]))
     return program
 
 
@@ -46,7 +46,7 @@ def test_critical_code_is_looked_through_once_more() -> None:
         for name, callee in (("inner", "cbrt"), ("outer", "inner"), ("free", None)):
             told = HirExecutionConstraints(critical_path=name == critical)
             with program.function(name, {"x": F64}, [F64], constraints=told, attributes=("noinline",)) as b:
-                b.give(*(b.call(callee, b.parameters[0]) if callee else b.parameters))
+                b.ret(*(b.call(callee, b.parameters[0]) if callee else b.parameters))
         return program.module
 
     for critical in ("inner", "outer"):
@@ -79,11 +79,11 @@ def test_every_level_gives_the_same(level: OptimizationLevel) -> None:
     program = ModuleBuilder("m")
     with program.function("f", {"p": Pointer(BIG), "n": I64}, [I64, F32, I1, U64, I8]) as b:
         p, n = b.parameters
-        total = b.variable(b.const(0, "i64"))
+        total = b.variable(0)
         with b.loop(0, n) as i:
-            b.set(total, b.add(b.now(total), b.get(p, "cells", i)))
-        found = b.now(total)
-        b.give(found, b.cast(found, "f32"), b.gt(found, 3), b.cast(found, "u64"), b.narrow(found, "i8"))
+            total.value += p.cells[i]
+        found = total.value
+        b.ret(found, found.cast("f32"), found > 3, found.cast("u64"), found.narrow("i8"))
     made, held = compile_module(program.module, level), new_memory(BIG)
     held["cells"] = np.arange(1000) - 20
     assert made["f"].run([held, 3]).results == (-57, -57.0, False, 2**64 - 57, -57)
@@ -96,7 +96,7 @@ def test_every_level_gives_the_same(level: OptimizationLevel) -> None:
 def test_parameters_of_every_type_arrive() -> None:
     program = ModuleBuilder("m")
     with program.function("f", {"a": I8, "b": U64, "c": I1, "d": F32, "e": F64}, [I8, U64, I1, F32, F64]) as b:
-        b.give(*b.parameters)
+        b.ret(*b.parameters)
     made = compile_module(program.module)
     for values in ((-128, 2**64 - 1, True, 0.5, math.pi), (127, 0, False, -1e30, -0.0)):
         assert repr(made["f"].run(values).results) == repr((*values[:3], float(np.float32(values[3])), values[4]))
@@ -106,11 +106,11 @@ def test_what_the_critical_path_is_told() -> None:
     program = ModuleBuilder("m")
     told = HirExecutionConstraints(critical_path=True, inline_always=True)
     with program.function("hot", {"x": I64}, [I64], constraints=told) as b:
-        b.give(b.add(b.parameters[0], 1))
+        b.ret(b.parameters[0] + 1)
     with program.function("rare", {"x": I64}, [I64], attributes=("cold", "noinline")) as b:
-        b.give(*b.call("hot", b.parameters[0]))
+        b.ret(*b.call("hot", b.parameters[0]))
     with program.function("calls", {"x": I64}, [I64]) as b:
-        b.give(*b.call("rare", *b.call("hot", b.parameters[0])))
+        b.ret(*b.call("rare", *b.call("hot", b.parameters[0])))
     made = compile_module(program.module)
     text = made.llvm
     assert re.search(r"define [^\n]*@hot\([^\n]*align 64", text), "the entry is aligned"
@@ -127,3 +127,18 @@ def test_memory_that_does_not_fit_is_refused() -> None:
     for wrong in (np.zeros(999, np.int64), np.zeros(2000, np.int64)[::2], np.zeros(8001, np.uint8)[1:]):
         with pytest.raises(AssertionError):
             made["f"].run([wrong])
+
+
+@pytest.mark.parametrize(("likely", "weights"), [(True, "i32 1000, i32 1"), (False, "i32 1, i32 1000"), (None, "")])
+def test_branches_tell_llvm_how_likely_they_are(likely: bool | None, weights: str) -> None:
+    program = ModuleBuilder("m")
+    with program.function("f", {"x": I64}, [I64]) as b:
+        (x,) = b.parameters
+        with b.when(x > 7, likely=likely):
+            b.ret(1)
+        b.ret(0)
+    module = compile_module(program.module)
+    assert [line for line in module.llvm_unoptimised.splitlines() if "branch_weights" in line and "1048575" not in line] == (
+        [f'!1 = !{{!"branch_weights", {weights}}}'] if weights else []
+    )
+    assert [module["f"].run([x]).results for x in (7, 8)] == [(0,), (1,)]

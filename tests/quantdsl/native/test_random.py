@@ -4,17 +4,16 @@ import random
 
 import pytest
 
-from compiler.hir.core import dtype_of
 from compiler.hir.host import CHECKED, ROUNDINGS, SATURATING
-from compiler.hir.instruction import Value
 from compiler.hir.layout import new_memory
 from compiler.hir.module import OptimizationLevel
+from compiler.hir.native_build import FunctionCode, ModuleBuilder
+from compiler.hir.native_expressions import Expr, NativeVariable, muldiv, select
+from compiler.hir.native_types import F64, I1, I16, I64, U8, struct
 from compiler.hir.numbers import limits
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import FunctionCode, ModuleBuilder, NativeVariable
-from quantdsl.native.types import F64, I1, I16, I64, U8, struct
 from tests.quantdsl.native.both import Both
 
 INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -32,63 +31,63 @@ class Writer:
         self.state = state
         self.variables: dict[str, list[NativeVariable]] = {dtype: [] for dtype in (*INTS, "f64")}
         for value in inputs:
-            self.variables[dtype_of(value)].append(b.variable(value))
+            self.variables[value.dtype].append(b.variable(value))
         for dtype in self.variables:
             self.variables[dtype].append(b.variable(self.constant(dtype)))
 
-    def constant(self, dtype: str) -> Value:
+    def constant(self, dtype: str) -> Expr:
         if dtype == "f64":
             return self.b.const(self.chooser.choice([0.0, 1.5, -2.25, 1e19, 3.0]), dtype)
         low, high = limits(dtype)
         chosen = self.chooser.choice([0, 1, 2, 3, 7, -1, low, high, high // 2, self.chooser.randint(low, high)])
         return self.b.const(min(max(chosen, low), high), dtype)
 
-    def number(self, dtype: str, depth: int) -> Value:
+    def number(self, dtype: str, depth: int) -> Expr:
         b, chooser = self.b, self.chooser
         kind = chooser.randrange(9 if depth else 3)
         if kind == 0:
             return self.constant(dtype)
         if kind <= 2:
             if dtype == "i64" and chooser.random() < 0.3:
-                return b.get(self.state, "cells", self.index(5, depth))
+                return self.state.cells[self.index(5, depth)]
             if dtype == "f64" and chooser.random() < 0.3:
-                return b.get(self.state, "rows", self.index(3, depth), "x")
-            return b.now(chooser.choice(self.variables[dtype]))
+                return self.state.rows[self.index(3, depth)].x
+            return chooser.choice(self.variables[dtype]).value
         x, y = self.number(dtype, depth - 1), self.number(dtype, depth - 1)
         if kind == 3:
-            return b.select(self.truth(depth - 1), x, y)
+            return select(self.truth(depth - 1), x, y)
         if dtype == "f64":
             return (
                 b.arithmetic(chooser.choice(["add", "sub", "mul", "div"]), x, y)
                 if kind < 8
-                else b.cast(self.number("i64", depth - 1), "f64")
+                else self.number("i64", depth - 1).cast("f64")
             )
         if kind >= 6 and chooser.random() < 0.95:  # mostly numbers for which the operation has a result
-            x, y = b.wrapping("and", x, 15), b.wrapping("or", b.wrapping("and", y, 3), 1)
-            x = b.wrapping("or", x, 8)
+            x, y = x & 15, (y & 3) | 1
+            x = x | 8
         match kind:
             case 4:
                 return b.wrapping(chooser.choice(["add", "sub", "mul", "and", "or", "xor", "min", "max", "shl", "shr"]), x, y)
             case 5:
                 return b.saturating(chooser.choice(SATURATING), x, y)
             case 6:
-                return b.quotient(x, y, chooser.choice(ROUNDINGS)) if chooser.random() < 0.5 else b.muldiv(x, y, y, "nearest_even")
+                return x.quotient(y, chooser.choice(ROUNDINGS)) if chooser.random() < 0.5 else muldiv(x, y, y, "nearest_even")
             case 7:
                 other = chooser.choice([*INTS, "f64"])
                 held = self.number(other, depth - 1)
                 if other != "f64" and chooser.random() < 0.95:
-                    held = b.wrapping("and", held, 127)
-                return b.narrow(held, dtype) if other != "f64" or chooser.random() < 0.2 else b.cast(held, dtype)
+                    held = held & 127
+                return held.narrow(dtype) if other != "f64" or chooser.random() < 0.2 else held.cast(dtype)
             case _:
                 return b.arithmetic(chooser.choice(CHECKED), x, y)
 
-    def index(self, count: int, depth: int) -> Value:
+    def index(self, count: int, depth: int) -> Expr:
         """Mostly inside."""
         if self.chooser.random() < 0.9:
             return self.b.const(self.chooser.randrange(count), "i64")
-        return self.b.wrapping("and", self.number("i64", max(0, depth - 1)), 7)
+        return self.number("i64", max(0, depth - 1)) & 7
 
-    def truth(self, depth: int) -> Value:
+    def truth(self, depth: int) -> Expr:
         dtype = self.chooser.choice([*INTS, "f64"])
         return self.b.compare(
             self.chooser.choice(["eq", "ne", "lt", "le", "gt", "ge"]), self.number(dtype, depth), self.number(dtype, depth)
@@ -99,46 +98,49 @@ class Writer:
         dtype = chooser.choice([*INTS, "i64", "f64"])
         match chooser.randrange(10):
             case 0 | 1 | 2:
-                b.set(chooser.choice(self.variables[dtype]), self.number(dtype, 2))
+                variable = chooser.choice(self.variables[dtype])
+                variable.value = self.number(dtype, 2)
             case 3:
-                b.put(self.state, "cells", self.index(5, 1), self.number("i64", 2))
+                at = self.index(5, 1)
+                self.state.cells[at] = self.number("i64", 2)
             case 4:
-                b.put(self.state, "rows", self.index(3, 1), chooser.choice(["x"]), self.number("f64", 2))
-                b.put(self.state, "rows", self.index(3, 1), "flag", self.truth(1))
+                at = self.index(3, 1)
+                self.state.rows[at][chooser.choice(["x"])] = self.number("f64", 2)
+                at = self.index(3, 1)
+                self.state.rows[at].flag = self.truth(1)
             case 5:
                 row = b.local(ROW)
-                b.copy(row, b.at(self.state, "rows", self.index(3, 1)))
-                b.put(row, "small", b.add(b.get(row, "small"), chooser.choice([1, 9000])))
-                b.copy(b.at(self.state, "rows", self.index(3, 1)), row)
+                b.copy(row, self.state.rows[self.index(3, 1)])
+                row.small += chooser.choice([1, 9000])
+                b.copy(self.state.rows[self.index(3, 1)], row)
             case 6 if depth:
-                with b.choice(self.truth(1)) as c:
-                    with c.then():
-                        self.block(depth - 1)
-                    with c.otherwise():
-                        self.block(depth - 1)
+                with b.when(self.truth(1)):
+                    self.block(depth - 1)
+                with b.otherwise():
+                    self.block(depth - 1)
             case 7 if depth:
                 with b.loop(chooser.randrange(3), chooser.randrange(6)) as i:
-                    b.set(chooser.choice(self.variables["i64"]), i)
+                    chooser.choice(self.variables["i64"]).value = i
                     self.block(depth - 1)
                     with b.when(self.truth(1)):
-                        b.leave()
+                        b.break_()
             case 8 if self.others:
                 arguments = [self.number(p, 1) for p in ("i64", "u8", "f64")]
                 values = b.call(chooser.choice(self.others), self.state, *arguments)
                 for value in values:
-                    b.set(chooser.choice(self.variables[dtype_of(value)]), value)
+                    chooser.choice(self.variables[value.dtype]).value = value
             case 9 if depth < 2:
                 with b.when(self.truth(1)):
                     self.give()
             case _:
-                b.put(self.state, "count", b.narrow(b.wrapping("and", self.number("i64", 1), 255), "u8"))
+                self.state.count = (self.number("i64", 1) & 255).narrow("u8")
 
     def block(self, depth: int) -> None:
         for _ in range(self.chooser.randint(1, 4)):
             self.statement(depth)
 
     def give(self) -> None:
-        self.b.give(self.number("i64", 1), self.number("u8", 1), self.number("f64", 1))
+        self.b.ret(self.number("i64", 1), self.number("u8", 1), self.number("f64", 1))
 
 
 def random_program(seed: int) -> ModuleBuilder:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.native_types import I64, struct
 from compiler.hir.parse import parse_function
 from compiler.hir.types import Pointer
 from compiler.hir.verify import faults
-from quantdsl.native.build import ModuleBuilder
-from quantdsl.native.types import I64, struct
 from tests.quantdsl.native.both import Both
 
 STRUCT = "struct<S; a: i64, b: array<3 x i32>>"
@@ -64,13 +64,12 @@ def test_a_function_may_end_in_branches_that_return() -> None:
     program = ModuleBuilder("m")
     with program.function("f", {"s": Pointer(struct("S", a=I64)), "x": I64}, [I64]) as b:
         s, x = b.parameters
-        with b.choice(b.gt(x, 0)) as c:
-            with c.then():
-                b.give(1)
-            with c.otherwise(), b.choice(b.eq(x, 0)) as inner:
-                with inner.then():
-                    b.give(0)
-                with inner.otherwise():
-                    b.give(b.get(s, "a"))
+        with b.when(x > 0):
+            b.ret(1)
+        with b.otherwise():
+            with b.when(x == 0):
+                b.ret(0)
+            with b.otherwise():
+                b.ret(s.a)
     run = Both(program.module)
     assert [run("f", np.array([7]), x) for x in (5, 0, -5)] == [(1,), (0,), (7,)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from quantdsl.readers.decoders import NativeDecoders
 from runtime.replay.batches import DataSource
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
@@ -27,7 +28,7 @@ FILES = {
 
 def events(name: str) -> list[Event]:
     file, listing, most = FILES[name]
-    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], NativeDecoders(), Rules(skip=True))
     return list(islice((event for block in feed.events() for event in from_events(block)), most))
 
 

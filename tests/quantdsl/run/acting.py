@@ -11,7 +11,7 @@ from compiler.hir.layout import numpy_dtype, offset_of, size_of
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.risk import RiskRules
-from quantdsl.facts import Market, StateShape, StrategyFacts
+from quantdsl.metadata import Market, StateShape, StrategyMetadata
 from quantdsl.run.program import LinkedStrategy
 from tests.quantdsl.engine import desk_stand as stand
 from tests.quantdsl.reference.market import Instrument
@@ -32,10 +32,10 @@ def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] =
         rate = fee.bps / 10_000
         for field, value in (("numerator", rate.numerator), ("denominator", rate.denominator), ("per_lot", fee.per_lot)):
             settings[f"{name}.{field}"] = value
-    facts = StrategyFacts(
+    metadata = StrategyMetadata(
         "acting",
         "Acting",
-        Market("BTCUSDT", "USDT", 8, **STEP, point=instrument.point),
+        Market("BTCUSDT", "USDT", 8, **STEP, tick_value=instrument.point),
         settings,
         timers=timers,
         kill_texts=("by hand",),
@@ -44,7 +44,7 @@ def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] =
         parameters={"acts": stand.ACTS},
         target_ns=target_ns,
     )
-    return LinkedStrategy("acting.qdsl", facts, linked(rules), (), ("memcpy",), (), {})
+    return LinkedStrategy("acting.qdsl", metadata, linked(rules), (), ("memcpy",), (), {})
 
 
 def put_acts(state: Any, rules: RiskRules, acts: Any) -> None:

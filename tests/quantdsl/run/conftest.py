@@ -30,12 +30,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def zyntax(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Zyntax:
-    """Runs the command in an empty folder; replays write PNG files only where `pictures` asks for them, as drawing them takes a second."""
+    """Runs the command in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str | Path, pictures: bool = False) -> Done:
-        if "--out" in arguments and not pictures:
-            arguments = (*arguments, "--no-pictures")
+    def run(*arguments: str | Path) -> Done:
         monkeypatch.setattr(report, "_current", [])
         capsys.readouterr()
         code = report.guarded(lambda: cli.main(args=list(map(str, arguments)), prog_name="zyntax", standalone_mode=False))

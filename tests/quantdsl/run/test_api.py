@@ -43,12 +43,12 @@ def test_arrays_and_tables_go_in(cross: quantdsl.Program) -> None:
 
 def test_parameters_are_keywords(cross: quantdsl.Program) -> None:
     other = quantdsl.compile(CROSS, fast=5, slow=40)
-    assert other.facts.parameters["fast"] == 5
+    assert other.metadata.parameters["fast"] == 5
     assert other.run(TRADES).summary["hash"] != cross.run(TRADES).summary["hash"]
 
 
 def test_outputs_can_be_written_too(cross: quantdsl.Program, tmp_path: Path) -> None:
-    result = cross.run(TRADES, out=tmp_path / "out", pictures=False, latency=(50_000, 80_000))
+    result = cross.run(TRADES, out=tmp_path / "out", latency=(50_000, 80_000))
     assert f'"hash": "{result.summary["hash"]}"' in (tmp_path / "out" / "summary.json").read_text()
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".html", ".parquet"}
 
@@ -68,7 +68,7 @@ def test_programs_results_and_errors_are_pickled(cross: quantdsl.Program, monkey
     other = pickle.loads(pickle.dumps(quantdsl.compile(CROSS, fast=5, level=2)))
     result = other.run(TRADES)
     again = pickle.loads(pickle.dumps(result))
-    assert other.facts.parameters["fast"] == 5 and again.summary == result.summary and again.table("fills") == result.table("fills")
+    assert other.metadata.parameters["fast"] == 5 and again.summary == result.summary and again.table("fills") == result.table("fills")
     with pytest.raises(quantdsl.QuantError) as raised:
         cross.run("nowhere.csv")
     error = pickle.loads(pickle.dumps(raised.value))

@@ -359,12 +359,12 @@ def test_overflow_in_a_handler_halts_the_strategy_and_says_where(zyntax: Zyntax,
     data = small(tmp_path)
     done = zyntax("run", program(tmp_path, overflow), "--data", data, "--out", "out")
     assert done.code == 1
-    assert done.err.startswith("error[ZYN0806]: 9223372036854774808 + 1000 doesn't fit i64\n --> watch.qdsl:9:")
+    assert done.err.startswith("error[ZYN0806]: 9223372036854774808 + 1000 does not fit in i64\n --> watch.qdsl:9:")
     assert f"in `on trade`, at {data}: row 1001, " in done.err
     assert "note: `state seen` is 1000" in done.err
     found = summary(tmp_path)
     assert (found["complete"], found["rows_used"], found["trading"]) == (True, 2000, "killed")
-    assert found["halted"] == "9223372036854774808 + 1000 doesn't fit i64"
+    assert found["halted"] == "9223372036854774808 + 1000 does not fit in i64"
     assert (tmp_path / "out" / "report.html").is_file()
 
 

@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 from pyarrow import parquet
 
+import quantdsl
 from quantdsl.engine.risk import RiskRules
 from quantdsl.run.audit import audit
 from quantdsl.run.options import Input, RunOptions, duration, inputs, latency, moment, tables
@@ -28,11 +29,11 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 def test_a_run_writes_all_its_outputs_and_prints_what_came_of_it(zyntax: Zyntax, tmp_path: Path) -> None:
-    done = zyntax("run", CROSS, "--data", TRADES, "--out", "out", pictures=True)
+    done = zyntax("run", CROSS, "--data", TRADES, "--out", "out", "--png")
     assert (done.code, done.err) == (0, "")
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    pictures = {f"{name}.png" for name in ("equity", "drawdown", "position", "price", "rejects", "latency")}
-    assert names == {*pictures, "summary.json", "report.html", *(f"{name}.parquet" for name in NAMES)}
+    charts = {f"{name}.png" for name in ("equity", "drawdown", "position", "price", "rejects", "latency")}
+    assert names == {*charts, "summary.json", "report.html", *(f"{name}.parquet" for name in NAMES)}
     found = summary(tmp_path / "out")
     assert (found["rows_in"], found["rows_used"], found["rows_bad"]) == (9757, 9757, 0)
     assert found["submitted"] == found["filled"] + found["cancelled"] + found["rejected"] + found["open"] == 71
@@ -41,8 +42,19 @@ def test_a_run_writes_all_its_outputs_and_prints_what_came_of_it(zyntax: Zyntax,
     said = dict(line.split(None, 1) for line in done.out.splitlines())
     assert said["hash"] == found["hash"] and said["outputs"] == "out/report.html"
     assert said["net"].startswith("-7.3502198 USDT (realized 6.5841, unrealized 0.0166, fees 13.9509198)")
+    zyntax("run", CROSS, "--data", TRADES, "--out", "out")
+    assert not list((tmp_path / "out").glob("*.png")), "PNG files of an earlier run are gone"
     again = zyntax("run", CROSS, "--data", TRADES)
     assert f"hash      {found['hash']}\n" in again.out and "outputs   none: --out FOLDER writes them\n" in again.out
+
+
+def test_png_files_need_a_folder(zyntax: Zyntax) -> None:
+    done = zyntax("run", CROSS, "--data", TRADES, "--png")
+    words = "error[ZYN0505]: `--png` writes into the folder of `--out`, which isn't given\nhint: --out FOLDER\n"
+    assert (done.code, done.out, done.err) == (2, "", words)
+    with pytest.raises(quantdsl.QuantError) as refused:
+        quantdsl.compile(CROSS).run(TRADES, png=True)
+    assert str(refused.value) == "error[ZYN0505]: png=True writes into the folder of `out`, which isn't given\nhint: out='folder'"
 
 
 def test_latency_that_misses_its_target_is_another_exit_code(zyntax: Zyntax, tmp_path: Path) -> None:
@@ -147,7 +159,7 @@ def test_tests_of_a_program(zyntax: Zyntax, tmp_path: Path) -> None:
 
 # ---- counting what the loop asks of the system ----
 
-RULES = RiskRules(point=10, max_position=1000)
+RULES = RiskRules(tick_value=10, max_position=1000)
 
 
 class Calling:

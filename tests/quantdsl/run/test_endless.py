@@ -38,7 +38,7 @@ import quantdsl
 program = quantdsl.compile(sys.argv[1])
 print("ready", flush=True)
 try:
-    program.run(sys.argv[2], out="out", pictures=False)
+    program.run(sys.argv[2], out="out")
 except KeyboardInterrupt:
     print("interrupted", quantdsl.compile(open(sys.argv[1]).read().replace("n > 5", "false")) is not None)
 """

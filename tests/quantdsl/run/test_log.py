@@ -26,7 +26,7 @@ def logged(body: str, rows: int, progress_every: float = 0.1) -> Result:
 
     ending = Replay(program.strategy, RunOptions(tables(columns), progress_every=progress_every)).run(sink)
     assert ending.failure is None
-    return Result(ending.summary, None, sinks[0], ())
+    return Result(ending.summary, None, sinks[0])
 
 
 def numbers(found: Result) -> list[int]:

@@ -18,13 +18,14 @@ from compiler.diagnostics import ZyntaxError
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import COLLECTED
 from quantdsl.engine.risk import RiskRules
-from quantdsl.facts import Market, StateShape, StrategyFacts
-from quantdsl.run.desk import Desk
+from quantdsl.metadata import Market, StateShape, StrategyMetadata
+from quantdsl.run.engine_state import EngineState
 from quantdsl.run.options import Input, RunOptions, inputs
 from quantdsl.run.replay import Ending, Replay, ReplayProgress
 from quantdsl.run.shapes import said
 from quantdsl.run.totals import run_of
 from runtime.replay.events import Events
+from runtime.replay.feed import Feed
 from runtime.replay.outputs.folder import Outputs
 from runtime.replay.outputs.kept import KeptRecords
 from runtime.replay.outputs.records import LAYOUTS
@@ -37,14 +38,14 @@ from tests.quantdsl.run.acting import acts, order, put_acts, strategy
 from tests.replay.feeds import read
 
 TRADES = DATA / "btcusdt_spot_20240808_trades.csv"
-RULES = RiskRules(point=10, max_position=1000, max_order_qty=700)
+RULES = RiskRules(tick_value=10, max_position=1000, max_order_qty=700)
 INSTRUMENT = Instrument(10, maker=Fee(1), taker=Fee(2))
 ACTS = acts(order(0, 500), order(0, 600), order(1, 800), order(1, 300, 6_183_000), {}, order(1, 100), order(1, 100, 7_000_000))
 
 
 def replay(options: RunOptions, rows: Any = ACTS, timers: tuple[int, ...] = (), **changes: Any) -> tuple[Ending, KeptRecords, Replay]:
     made = Replay(evolve(strategy(RULES, INSTRUMENT, timers, **changes)), options)
-    put_acts(made.desk.state, RULES, rows)
+    put_acts(made.engine.state, RULES, rows)
     sinks: list[KeptRecords] = []
 
     def sink(about: Any) -> KeptRecords:
@@ -139,7 +140,7 @@ def test_progress_is_told_block_by_block() -> None:
 def test_records_are_the_same_whenever_they_are_collected() -> None:
     parts = RunOptions(tuple(Input(Path("data"), None, few(3000).slice(begin, 100)) for begin in range(0, 3000, 100)))
     found = [replay(evolve(parts, progress_every=seconds)) for seconds in (0.0, 1e9)]
-    (often, many, desk), (once, few_times, _) = ((ending.summary, kept.records, made.desk) for ending, kept, made in found)
+    (often, many, desk), (once, few_times, _) = ((ending.summary, kept.records, made.engine) for ending, kept, made in found)
     assert often["hash"] == once["hash"]
     assert many["fills"]["qty"].sum() == desk["position"]["volume"] > 0
     for name, records in many.items():
@@ -147,20 +148,20 @@ def test_records_are_the_same_whenever_they_are_collected() -> None:
 
 
 def test_what_was_recorded_before_a_stop_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    of_data = Replay.blocks
+    of_data = Feed.events
 
-    def blocks(self: Replay) -> Iterator[Events]:
+    def events(self: Feed) -> Iterator[Events]:
         yield from of_data(self)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Replay, "blocks", blocks)
+    monkeypatch.setattr(Feed, "events", events)
     made = Replay(strategy(RULES, INSTRUMENT), of(few(100)))
-    put_acts(made.desk.state, RULES, ACTS)
+    put_acts(made.engine.state, RULES, ACTS)
     kept = KeptRecords(run_of(made.strategy, made.options))
     with pytest.raises(KeyboardInterrupt):
         made.run(lambda about: kept)
     assert (made.events, kept.partial) == (100, "stopped by hand")
-    assert kept.records["fills"]["qty"].sum() == made.desk["position"]["volume"] > 0
+    assert kept.records["fills"]["qty"].sum() == made.engine["position"]["volume"] > 0
 
 
 # ---- failures ----------------------------------------------------------------------------------------------------------------
@@ -171,11 +172,11 @@ def test_a_checked_failure_halts_the_strategy_and_the_data_is_accounted_all_the_
     ending, kept, made = replay(of(few()), rows)
     failure = ending.failure
     assert failure is not None and (failure.code, failure.message) == ("0808", "it fails")
-    row = int(made.desk["failed"]["row"])
+    row = int(made.engine["failed"]["row"])
     stamp = int(few()["ts_ns"][row - 1].as_py())
-    assert int(made.desk["failed"]["ts"]) == stamp
-    assert failure.notes[0].startswith(f"in `on {EVENTS[made.desk['failed']['handler']]}`, at data: row {row}, 2024-08-08 23:54:")
-    assert EVENTS[made.desk["failed"]["handler"]] in ("trade", "ack", "fill")
+    assert int(made.engine["failed"]["ts"]) == stamp
+    assert failure.notes[0].startswith(f"in `on {EVENTS[made.engine['failed']['handler']]}`, at data: row {row}, 2024-08-08 23:54:")
+    assert EVENTS[made.engine["failed"]["handler"]] in ("trade", "ack", "fill")
     assert failure.notes[1] == "`state next` is 7"
     summary = ending.summary
     assert (summary["halted"], summary["trading"], summary["complete"]) == ("it fails", "killed", True)
@@ -217,7 +218,7 @@ def test_bad_data_stops_with_partial_outputs(tmp_path: Path) -> None:
 
 def test_more_records_than_there_is_room_for_are_never_left_out_in_silence() -> None:
     made = Replay(strategy(RULES, INSTRUMENT), of(few(10)))
-    made.desk["out"]["rejects"]["lost"] = 3
+    made.engine["out"]["rejects"]["lost"] = 3
     with pytest.raises(ZyntaxError, match="ZYN0812: one event made more records than are kept for it: 3 rejects are lost"):
         made.run(KeptRecords)
 
@@ -226,7 +227,7 @@ def test_the_loop_is_on_the_core_that_is_asked_for_or_says_why_not() -> None:
     before = os.sched_getaffinity(0)
     for core, pinned in ((min(before), True), (4095, False)):
         own = strategy(RULES, INSTRUMENT)
-        made = Replay(evolve(own, facts=evolve(own.facts, affinity=core)), of(few(10)))
+        made = Replay(evolve(own, metadata=evolve(own.metadata, affinity=core)), of(few(10)))
         ending = made.run(KeptRecords)
         assert (ending.notes == ()) is pinned
         assert ending.summary["latency_ns"]["core"] == (core if pinned else None)
@@ -238,15 +239,15 @@ def test_the_loop_is_on_the_core_that_is_asked_for_or_says_why_not() -> None:
 
 
 def test_records_of_the_engine_lie_as_the_outputs_expect_them() -> None:
-    desk = Desk(strategy(RULES, INSTRUMENT).facts)
+    desk = EngineState(strategy(RULES, INSTRUMENT).metadata)
     assert set(COLLECTED) - {"log", "crossed"} == set(LAYOUTS)
     for name, layout in LAYOUTS.items():
         assert desk["out"][name]["records"].dtype == layout, name
 
 
 def test_facts_survive_json() -> None:
-    facts = strategy(RULES, INSTRUMENT, (5, 7), 500.0).facts
-    assert StrategyFacts(**json.loads(json.dumps(facts.plain()))) == facts
+    metadata = strategy(RULES, INSTRUMENT, (5, 7), 500.0).metadata
+    assert StrategyMetadata(**json.loads(json.dumps(metadata.plain()))) == metadata
 
 
 MARKET = Market("ES", "USD", 2, (2, 25), (0, 1), 1250)

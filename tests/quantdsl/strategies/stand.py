@@ -20,9 +20,9 @@ from quantdsl.check.program import check_program
 from quantdsl.elaborate.strategies import elaborate_strategy
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.layout import COLLECTED
-from quantdsl.facts import StrategyFacts
+from quantdsl.metadata import StrategyMetadata
 from quantdsl.parse import parse_source
-from quantdsl.run.desk import Desk
+from quantdsl.run.engine_state import EngineState
 from quantdsl.run.options import RunOptions
 from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
 
@@ -64,19 +64,19 @@ def _engine(optimization: OptimizationLevel) -> HostModule:
     return compile_module(engine_module(), optimization)
 
 
-def elaborated(text: str, name: str | None = None) -> tuple[HirModule, StrategyFacts]:
+def elaborated(text: str, name: str | None = None) -> tuple[HirModule, StrategyMetadata]:
     source = Source("p.qdsl", text)
     checked = check_program(parse_source(source))
     checked.diagnostics.raise_errors()
-    module, facts = elaborate_strategy(checked, name, source)
+    module, metadata = elaborate_strategy(checked, name, source)
     verify(module)
-    return module, facts
+    return module, metadata
 
 
 class Ran:
     """What a run left: states by name, the desk, all records; `caught`: what a handler failed with."""
 
-    def __init__(self, desk: Desk, state: Any, records: dict[str, list[Any]], caught: Any) -> None:
+    def __init__(self, desk: EngineState, state: Any, records: dict[str, list[Any]], caught: Any) -> None:
         self.desk, self.state, self.records, self.caught = desk, state, records, caught
 
     def __getitem__(self, name: str) -> Any:
@@ -97,7 +97,7 @@ class Stand:
     """A strategy, compiled."""
 
     def __init__(self, text: str, interpret: bool = False) -> None:
-        self.module, self.facts = elaborated(text)
+        self.module, self.metadata = elaborated(text)
         self.linked = [link_modules([_engine(one), compile_module(self.module, one)]) for one in LEVELS]
         self.interpreted = merged(engine_module(), self.module) if interpret else None
 
@@ -111,7 +111,7 @@ class Stand:
         return first
 
     def _run(self, linked: Any, rows: Sequence[Row], options: dict[str, Any]) -> Ran:
-        desk = Desk(self.facts)
+        desk = EngineState(self.metadata)
         options = dict(options)
         fills = options.pop("fills", "touch")
         desk.set_up(RunOptions(data=(), **options), fills)

@@ -8,7 +8,6 @@ import pytest
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.layout import size_of
 from compiler.source import Source
-from quantdsl import types as qt
 from quantdsl.check.program import check_program
 from quantdsl.elaborate import begin
 from quantdsl.engine.layout import POSITION, RECORDS_OF_EVENTS
@@ -21,10 +20,10 @@ BOOK = [level(0, "buy", 99, 5, False), level(0, "buy", 98, 7, False), level(0, "
 
 
 def test_records_are_as_the_prelude_declares_them() -> None:
-    made = begin(check_program(parse_source(Source("p.qdsl", ES))))
+    checked = check_program(parse_source(Source("p.qdsl", ES)))
+    made = begin(checked)
     for name, layout in [*RECORDS_OF_EVENTS.items(), ("position", POSITION)]:
-        with made.seeing(made.top):
-            found = made.layouts.memory(qt.StructType(name.capitalize()))
+        found = made.layouts.memory(checked.world.struct_of(name.capitalize(), ("ES", "USD")))
         assert found == layout and size_of(found) == size_of(layout)
 
 
@@ -176,7 +175,7 @@ def test_kill_has_its_text() -> None:
       on trade(t) { if t.qty > 2lots { kill("too large") } else { if t.qty > 9lots { kill("never") } } }
     """)
     ran = stand(TRADES)
-    assert stand.facts.kill_texts == ("too large", "never")
+    assert stand.metadata.kill_texts == ("too large", "never")
     assert int(ran.desk["killed_by"]) == 1
 
 
@@ -232,10 +231,10 @@ def test_log() -> None:
     assert [list(w) for w in words[:1]] == [[7, 100, 3, 1, 1, 42]]
     assert np.array(words[1][:1], np.int64).view(np.float64)[0] == -1.5 and list(words[1][1:]) == [1, 1]
     assert [(row[0], row[2]) for row in log] == [(7, 0), (7, 1), (7, 2)]
-    tuple_, text = stand.facts.logs[1].shape, stand.facts.logs[2].shape
+    tuple_, text = stand.metadata.logs[1].shape, stand.metadata.logs[2].shape
     assert [(part.what, part.offset) for part in tuple_.parts] == [("float", 0), ("bool", 8), ("side", 16)]
     assert (text.what, text.name) == ("text", "seen")
-    assert [site.line for site in stand.facts.logs] == [8, 9, 10]
+    assert [site.line for site in stand.metadata.logs] == [8, 9, 10]
 
 
 @pytest.mark.parametrize("logged", ["window", "(t, t, t)"])
@@ -262,8 +261,8 @@ def test_several_bars_and_timers() -> None:
       on timer(1s) { fast += 1 }
       on timer(2s) { slow += 1 }
     """)
-    assert stand.facts.bars == ((0, SECOND), (1, 3), (2, 10))
-    assert stand.facts.timers == (SECOND, 2 * SECOND)
+    assert stand.metadata.bars == ((0, SECOND), (1, 3), (2, 10))
+    assert stand.metadata.timers == (SECOND, 2 * SECOND)
     ran = stand(rows)
     assert ran["closes"][2][: ran["closes"][0]] == [101, 103, 105, 107]
     assert ran["counts"][2][: ran["counts"][0]] == [3, 3, 3]

@@ -43,8 +43,8 @@ def test_states_and_log_are_read_back() -> None:
         [trade(1_000_000_000, 101, 2), trade(1_000_000_001, 102, 3), trade(1_000_000_002, 97, 4), trade(1_000_000_003, 90, 5, "sell")]
     )
     memory = np.frombuffer(ran.state.tobytes(), np.uint8)
-    market = stand.facts.market
-    found = {shape.name: said(shape, memory, market) for shape in stand.facts.state}
+    market = stand.metadata.market
+    found = {shape.name: said(shape, memory, market) for shape in stand.metadata.state}
     assert found == {
         "mood": "Busy(5lots, Sell)",
         "other": "Late(3000000ns)",
@@ -58,5 +58,5 @@ def test_states_and_log_are_read_back() -> None:
         "count": "18446744073709551611",
     }
     words = np.array(ran.records["log"][-1][4], np.int64).view(np.uint8)
-    logged = said(stand.facts.logs[0].shape, words, market)
+    logged = said(stand.metadata.logs[0].shape, words, market)
     assert logged == "(Late(3000000ns), { at: 1.25, part: 50bps, small: -3, ok: true }, Sell)"

@@ -204,8 +204,8 @@ def test_states_that_are_too_large() -> None:
 
 
 def test_one_of_several_strategies() -> None:
-    _, facts = elaborated(ES + "strategy A on ES { }\nstrategy B on ES { on trade(t) { } }", "B")
-    assert (facts.strategy, facts.handlers) == ("B", ("trade",))
+    _, metadata = elaborated(ES + "strategy A on ES { }\nstrategy B on ES { on trade(t) { } }", "B")
+    assert (metadata.strategy, metadata.handlers) == ("B", ("trade",))
 
 
 SMALL = {

@@ -7,13 +7,13 @@ from attrs import evolve
 
 from compiler.hir.parse import parse_function
 from compiler.launch.cuda.code import _made_of
-from compiler.options import DriverOptions, origin
+from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
 from compiler.typed_ast.kernel import OptimizationLevel
 from quantdsl.run import open as opening
 from quantdsl.run.open import CompileRequest
 
-PLAIN = DriverOptions()
+PLAIN = CompileOptions()
 SOURCE = Source("p.zynml", "let x = 1")
 
 

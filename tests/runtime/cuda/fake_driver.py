@@ -88,6 +88,52 @@ class EncodedMap:
         return cls.known[int.from_bytes(held[:8], "little")]
 
 
+class LaunchConfiguration(ctypes.Structure):
+    """The driver's structure of this sort, as C has it."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_uint64),
+        ("attributes", ctypes.POINTER(ctypes.c_uint)),
+        ("count", ctypes.c_uint),
+    )
+
+
+class FakeLibrary:
+    """The calls of the driver's library, by their C names: those that machine code makes. They come to a `FakeDriver`, and are counted and fail
+    as its own do; `launched` counts the launches."""
+
+    def __init__(self, driver: "FakeDriver") -> None:
+        self.driver, self.launched = driver, 0
+        call = ctypes.CFUNCTYPE
+        self.cuLaunchKernelEx = call(ctypes.c_int, ctypes.POINTER(LaunchConfiguration), *[ctypes.c_uint64] * 3)(self._launch)
+        self.cuCtxGetCurrent = call(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))(self._context)
+        self.cuStreamIsCapturing = call(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int))(self._capturing)
+
+    def _launch(self, given: Any, function: int, parameters: int, extra: int) -> int:
+        read, config = given[0], Fields()
+        config.gridDimX, config.gridDimY, config.gridDimZ = read.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = read.block
+        config.sharedMemBytes, config.hStream, config.attrs = read.shared, read.stream, []
+        for number in range(read.count):
+            attribute = Fields()
+            assert list(read.attributes[18 * number : 18 * number + 3]) == [6, 0, 1]
+            attribute.id = "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
+            config.attrs.append(attribute)
+        self.launched += 1
+        return int(self.driver.cuLaunchKernelEx(config, function, parameters, extra)[0])
+
+    def _context(self, current: Any) -> int:
+        current[0] = self.driver.current
+        return 0
+
+    def _capturing(self, stream: int, state: Any) -> int:
+        state[0] = int(stream in self.driver.capturing)
+        return 0
+
+
 class FakeDriver:
     """`kernels`: what the modules of any image hold, by name; each takes the address of the parameters and the grid."""
 
@@ -119,6 +165,7 @@ class FakeDriver:
         self.trims = 0
         self._numbers = itertools.count(0x1000, 0x10)
         self._functions: dict[int, Callable[..., None]] = {}
+        self.library = FakeLibrary(self)
 
     def __getattribute__(self, name: str) -> Any:
         found = object.__getattribute__(self, name)

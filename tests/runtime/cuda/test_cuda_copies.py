@@ -13,7 +13,7 @@ from runtime.cuda.copies import copy, download, fill, to_device, to_host, upload
 from runtime.cuda.errors import CudaOutOfMemory, CudaTimeout
 from runtime.cuda.host import Registered, host_memory
 from runtime.cuda.interop import import_array, import_cuda_array, import_dlpack
-from runtime.tensor import DTYPES
+from runtime.element_types import DTYPES
 
 
 def on_device(gpu, array):

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from compiler.typed_ast.library import LibraryFault
-from runtime.tensor import DTYPES, Tensor
+from runtime.element_types import DTYPES
+from runtime.tensor import Tensor
 from zynml.stdlib import StdlibSettings, library
 from zynml.stdlib.render import render
 

@@ -7,7 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.tensor import DTYPES, Tensor
+from runtime.element_types import DTYPES
+from runtime.tensor import Tensor
 
 bf16 = ml_dtypes.bfloat16
 ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}

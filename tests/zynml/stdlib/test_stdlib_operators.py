@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from compiler.typed_ast.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import DType, DynamicShape, Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorType
-from runtime.tensor import DTYPES, Tensor
+from runtime.element_types import DTYPES
+from runtime.tensor import Tensor
 from zynml.stdlib import library
 from zynml.stdlib.operators import BINARY
 

@@ -1,0 +1,70 @@
+"""Functions of a program: how one is written, and how its instances are entered, left and called."""
+
+from compiler.hir.native_expressions import Number as NativeNumber
+from compiler.lowering.native.context import FunctionContext
+from compiler.lowering.native.instances import Instance, results, signature
+from compiler.lowering.native.names import NameMeaning
+from compiler.lowering.native.program import Elaboration, Surroundings
+from compiler.lowering.native.rules import CORE
+from compiler.lowering.native.values import InMemory, Value
+from compiler.typed_ast import nodes
+from compiler.typed_ast.scope import Variable, VariableKind
+from compiler.typed_ast.types import I64, UNIT
+
+
+@CORE.writes(nodes.Function)
+def write_function(elaboration: Elaboration, made: Instance, around: Surroundings) -> None:
+    callee = made.callee
+    assert isinstance(callee, nodes.Function) and callee.body is not None
+    internal = id(callee) not in elaboration.exported
+    parameters, numbers = signature(elaboration.layouts, made), results(elaboration.layouts, made.result)
+    elaboration.program.declare(made.name, parameters, numbers, internal=internal)
+    with elaboration.program.define(made.name, callee.span) as b:
+        c = FunctionContext(elaboration, b, around, made.bound)
+        c.wraps = made.wraps
+        enter(c, made)
+        with c.reaching():
+            if made.result == UNIT:
+                c.body(callee.body)
+            else:
+                c.leave(c.value(callee.body, made.result))
+        made.borrowed = c.borrowed
+
+
+def enter(c: FunctionContext, instance: Instance) -> None:
+    """Names of the parameters, and how the function is left."""
+    given = iter(tuple(c.b.parameters))
+    for name, known in instance.constants.items():
+        c.let(name, c.constant(known, I64), VariableKind.CONSTANT_PARAMETER)
+    for parameter, type in instance.parameters:
+        value = c.of_numbers(type, given)
+        if parameter.mutable:
+            c.var(parameter.name, value)
+        else:
+            c.names.found[parameter.name] = NameMeaning(value)
+            c.sizes.add(Variable(parameter.name, type, VariableKind.PARAMETER))
+    c.result = instance.result
+    to = InMemory(instance.result, next(given)) if c.layouts.in_memory(instance.result) else None
+
+    def leave(value: Value) -> None:
+        if to is not None:
+            c.write(to, value)
+            c.b.ret()
+        else:
+            c.b.ret(*c.numbers(value))
+
+    c.leave = leave
+
+
+def invoke(c: FunctionContext, instance: Instance, arguments: list[Value]) -> Value:
+    """A call with one value a parameter."""
+    passed: list[NativeNumber] = [number for value in arguments for number in c.numbers(value)]
+    place = c.room(instance.result) if c.layouts.in_memory(instance.result) else None
+    if place is not None:
+        passed.append(place.pointer)
+    for lent in instance.borrowed:
+        passed.append(c.borrow(lent.key if lent.shared else (lent.key, object()), lent.type, lent.shared))
+    if len(passed) < len(c.b.program.module.functions[instance.name].parameters):
+        raise c.not_supported(f"`{instance.callee.name}` calls itself and has memory, which", "use a loop")
+    found = c.b.call(instance.name, *passed)
+    return place if place is not None else c.of_numbers(instance.result, iter(found))

@@ -1,0 +1,163 @@
+"""One program being elaborated: its declarations, its module, and the functions made so far."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import Factory, field
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.native_build import ModuleBuilder
+from compiler.lowering.native.instances import Instance, NativeCallee
+from compiler.lowering.native.layouts import Layouts
+from compiler.lowering.native.names import ConstantExpression, NameMeaning, NamesInSight
+from compiler.lowering.native.rules import NativeRules
+from compiler.typed_ast import nodes
+from compiler.typed_ast.checker import CheckerOf
+from compiler.typed_ast.constants import whole_constant
+from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.scope import Scope, Variable, VariableKind
+from compiler.typed_ast.types import UNIT, Type
+from runtime.records import define, frozen
+
+DEEPEST = 100
+"""Functions that may be being written at once, each called by the one before."""
+
+
+@frozen
+class Surroundings:
+    """What the body of a declaration sees: names, capacities, functions; `frame`: how the checker's frame differs there."""
+
+    names: NamesInSight
+    sizes: Scope
+    functions: Mapping[str, NativeCallee]
+    frame: Mapping[str, object] = Factory(dict)
+
+
+@define(eq=False)
+class Elaboration:
+    """`own`: what the language keeps of the program; `top` is what plain functions see, with the checker's `frame` changed so; `around`
+    says so for declarations that see more. `exported`: the functions that can be called from outside, by identity."""
+
+    own: Any
+    checker: CheckerOf[Any, Any]
+    program: ModuleBuilder
+    layouts: Layouts
+    functions: Mapping[str, NativeCallee]
+    frame: Mapping[str, object] = Factory(dict)
+    exported: frozenset[int] = frozenset()
+    around: dict[int, Surroundings] = Factory(dict)
+    instances: dict[object, Instance] = Factory(dict)
+    top: Surroundings = field(init=False)
+    _names: dict[str, int] = Factory(dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.top = Surroundings(NamesInSight(), Scope(), self.functions, self.frame)
+
+    @property
+    def rules(self) -> NativeRules:
+        return self.layouts.rules
+
+    # ---- declarations ----
+
+    def is_prelude(self, callee: NativeCallee) -> bool:
+        return callee.span.path == self.rules.prelude
+
+    def resolve(self, written: nodes.TypeSyntax, sizes: Scope, bound: Mapping[str, Type] | None = None) -> Type:
+        """A type as written."""
+        return self.rules.resolve(self.checker, written, sizes, bound)
+
+    def surroundings(self, callee: NativeCallee) -> Surroundings:
+        return self.around.get(id(callee), self.top)
+
+    def typed(self, node: nodes.Expression, place: Type | None) -> nodes.Expression:
+        """An expression with its types found: defaults of parameters and fields, which are checked where they are used."""
+        self.checker.infer(node, self.top.sizes, place)
+        self.checker.diagnostics.raise_errors()
+        return rebuild(node, self.checker.findings.types, {})
+
+    def declare_constant(
+        self,
+        around: Surroundings,
+        name: str,
+        annotation: nodes.TypeSyntax | None,
+        value: nodes.Expression,
+        kind: VariableKind = VariableKind.CONSTANT,
+    ) -> None:
+        """A `const` or `param`; its value is written where its name stands."""
+        type = self.resolve(annotation, around.sizes) if annotation is not None else strong(value.type)
+        around.names.found[name] = NameMeaning(ConstantExpression(value, type))
+        around.sizes.add(Variable(name, type, kind, constant=whole_constant(value, around.sizes)))
+
+    # ---- functions ----
+
+    def fresh(self, name: str) -> str:
+        """A name that no function has yet."""
+        number = self._names.get(name, 0)
+        self._names[name] = number + 1
+        return f"{name}.n{number}" if number else name
+
+    def instance(
+        self,
+        callee: NativeCallee,
+        bound: Mapping[str, Type] | None = None,
+        constants: Mapping[str, int] | None = None,
+        given: Mapping[str, Type] | None = None,
+        wraps: bool = False,
+    ) -> Instance:
+        """The function for these type and constant parameters, and for arguments of these types, with ints that stop or wrap where they
+        overflow; written if it wasn't yet."""
+        around = self.surroundings(callee)
+        bound, constants = bound or {}, constants or {}
+        with self.seeing(around):
+            parameters, result = self._types(callee, around, bound, constants, given or {})
+            types = (*(str(type) for _, type in parameters), *(f"{name}={type}" for name, type in bound.items()))
+            key = (id(callee), wraps, *types, *sorted(constants.items()))
+            if key in self.instances:
+                found = self.instances[key]
+                found.circular |= found.open
+                return found
+            made = Instance(self.fresh(f"fn.{callee.name}"), callee, bound, constants, wraps, parameters, result)
+            self.instances[key] = made
+            if sum(instance.open for instance in self.instances.values()) > DEEPEST:
+                message = f"`{callee.name}` calls itself with other types or constants over and over, and each makes a function of its own"
+                raise ZyntaxError(Diagnostic("0109", message, callee.name_span, hint="pass the number as a plain parameter"))
+            self._write(made, around)
+        return made
+
+    @contextmanager
+    def seeing(self, around: Surroundings) -> Iterator[None]:
+        """Types are resolved as in these surroundings."""
+        with self.checker.within(parameters=frozenset(), **around.frame):
+            yield
+
+    def _types(
+        self,
+        callee: NativeCallee,
+        around: Surroundings,
+        bound: Mapping[str, Type],
+        constants: Mapping[str, int],
+        given: Mapping[str, Type],
+    ) -> tuple[tuple[tuple[nodes.Parameter, Type], ...], Type]:
+        """The parameters that are passed, with their types, and the type of the result."""
+        sizes = Scope(around.sizes)
+        for name, value in constants.items():
+            sizes.add(Variable(name, UNIT, VariableKind.CONSTANT_PARAMETER, constant=value))
+        found: list[tuple[nodes.Parameter, Type]] = []
+        for parameter in callee.parameters:
+            if isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
+                continue
+            assert parameter.annotation is not None
+            type = self.resolve(parameter.annotation, sizes, bound)
+            found.append((parameter, given.get(parameter.name, type) if self.layouts.is_sized(type) else type))
+        result = self.resolve(callee.result, sizes, bound) if callee.result is not None else UNIT
+        return tuple(found), result
+
+    def _write(self, made: Instance, around: Surroundings) -> None:
+        callee = made.callee
+        self.rules.tables.functions[type(callee)](self, made, around)
+        made.open = False
+        if made.circular and made.borrowed:
+            raise self.rules.not_supported(f"`{callee.name}` calls itself and has memory, which", callee.name_span, "use a loop")
+

@@ -1,0 +1,423 @@
+"""The checker of all languages: the state of one run, and what their rules ask it. The core's rules stand in the infer_*.py files, one
+idea each."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
+
+import attrs
+from attrs import Factory, field
+
+from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast.assigned_names import assigned_by_functions
+from compiler.typed_ast.constants import constant
+from compiler.typed_ast.conversions import INT_RANGES, Fit, fit
+from compiler.typed_ast.declarations import Declarations, declared_twice, defined_twice
+from compiler.typed_ast.library import Library
+from compiler.typed_ast.meaning import UNKNOWN_KIND, Meaning, RuleTable, TypeRules
+from compiler.typed_ast.nodes import (
+    Block,
+    Compute,
+    Conditional,
+    Declaration,
+    Expression,
+    ExpressionStatement,
+    Function,
+    If,
+    Name,
+    Node,
+    Parameter,
+    Program,
+    RecordLiteral,
+    Statement,
+    TypeSyntax,
+)
+from compiler.typed_ast.resolve_types import TypeResolver
+from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable
+from compiler.typed_ast.shapes import describe, differ, dims_of
+from compiler.typed_ast.turns import CountedLoop
+from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, FutureType, ListType, Scalar, StringType, TensorType, Type
+from compiler.typed_ast.weak_ints import lost_remainder, remainder_fault
+from runtime.records import define, frozen
+from runtime.tuples import as_tuple
+
+Own = TypeVar("Own")
+FindModule = Callable[[tuple[str, ...]], bool]
+"""Whether `import a.b` finds a file."""
+
+CORE = RuleTable()
+"""The rules of all languages, which the files of `rules` fill."""
+ZYNML_RULES = RuleTable()
+infers, checks = ZYNML_RULES.infers, ZYNML_RULES.checks
+
+FunctionRule = Callable[[Any, UserFunction], Type]
+"""Checks a function's body, once; the type of its result."""
+
+MAX_INSTANCES = 400
+MAX_INSTANCE_DEPTH = 12
+
+
+@frozen
+class ComputeOutcome:
+    """What a compute block's value is, and what is wrong with the block. `analyse`: finds faults and warnings that the type doesn't
+    depend on; asked when the whole file has its types."""
+
+    type: Type
+    diagnostics: tuple[Diagnostic, ...] = field(default=(), converter=as_tuple)
+    analyse: Callable[[], tuple[Diagnostic, ...]] = tuple
+
+
+class ComputeRule(Protocol):
+    """Types a compute block, whose body the checker does not look into. `node` has its inputs typed and its metadata filled."""
+
+    def __call__(self, node: Compute, scope: Mapping[str, Type], functions: Mapping[str, Function]) -> ComputeOutcome: ...
+
+
+def unknown_compute(node: Compute, scope: Mapping[str, Type], functions: Mapping[str, Function]) -> ComputeOutcome:
+    """The rule where nothing looks into kernels: the value may be a tensor, a number or a tuple."""
+    return ComputeOutcome(UNKNOWN)
+
+
+@define(eq=False)
+class Frame:
+    """The function, or another body, being checked: what it must return, what it returns, how many loops are around. `declared`: the span
+    of the declared result; `top` marks the program's own statements. `parameters`: the type parameters in sight, `bounds` what is asked of
+    them; `aliases`: the type names being resolved. `sometimes`: what is checked isn't reached exactly once each time; `turns`: the loops
+    around, each of whose turns surely reaches it."""
+
+    function: Function | None = None
+    result: Type | None = None
+    declared: Span = NOWHERE
+    returns: list[Type] = Factory(list)
+    loops: int = 0
+    top: bool = False
+    parameters: frozenset[str] = frozenset()
+    bounds: Mapping[str, str] = Factory(dict)
+    aliases: frozenset[str] = frozenset()
+    sometimes: bool = False
+    turns: tuple[CountedLoop, ...] = ()
+
+    @property
+    def may_leave_without_value(self) -> bool:
+        """Whether `?` may leave the body with nothing in hand."""
+        return self.function is not None and self.result in (None, UNIT)
+
+
+FrameOf = TypeVar("FrameOf", bound=Frame, covariant=True)
+
+
+def no_function(checker: Any, function: UserFunction) -> Type:
+    return UNKNOWN
+
+
+@define(eq=False)
+class CheckerOf(Generic[Own, FrameOf]):
+    """`own`: what the language's rules keep of a program; its frames may say more, too. `top`: the names that types may use; `present`:
+    the optional variables that are known to have a value."""
+
+    meaning: Meaning
+    frame: FrameOf
+    own: Own
+    declarations: Declarations[Any] = Factory(lambda: Declarations((Function,)))
+    diagnostics: Diagnostics = Factory(Diagnostics)
+    library: Library = Factory(Library)
+    compute_rule: ComputeRule = unknown_compute
+    check_function: FunctionRule = no_function
+    resolver: TypeResolver = field(init=False)
+    top: Scope = Factory(Scope)
+    present: list[Variable] = Factory(list)
+    findings: Findings = Factory(Findings)
+    find_module: FindModule | None = None
+    program: Program | None = None
+    top_names: dict[str, Span] = Factory(dict)
+    """The variables that the program itself declares, wherever it does."""
+    open_names: bool = False
+    """True when an import brings names that are not known: an undefined name may be one of them."""
+    # By the functions themselves, not their ids: those of nested functions come and go with the instances around them.
+    instances: dict[tuple[Any, ...], Type] = Factory(dict)
+    results: dict[UserFunction, Type] = Factory(dict)
+    in_progress: set[Any] = Factory(set)
+    unanalysed: list[tuple[tuple[Label, ...], ComputeOutcome]] = Factory(list)
+    """Compute blocks whose messages count, each with the calls of generic functions around it."""
+    _seen: set[tuple[str, Span | None]] = Factory(set)
+
+    def __attrs_post_init__(self) -> None:
+        self.resolver = TypeResolver(self.add, self.declarations)
+
+    # ---- reporting ----
+
+    def report(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        label: str = "",
+        others: tuple[Label, ...] = (),
+        *,
+        notes: tuple[str, ...] = (),
+        hint: str | None = None,
+        severity: Severity = Severity.ERROR,
+    ) -> Type:
+        """Says what is wrong; gives the type that silences what follows."""
+        return self.add(Diagnostic(code, message, span, label, others, notes, hint, severity))
+
+    def add(self, diagnostic: Diagnostic) -> Type:
+        """Collects a diagnostic, once for a code and position."""
+        if not self.findings.muted:
+            self._report(diagnostic, self.findings.calls)
+        return ERROR
+
+    def _report(self, diagnostic: Diagnostic, calls: tuple[Label, ...]) -> None:
+        key = (diagnostic.code, diagnostic.span)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.diagnostics.add(attrs.evolve(diagnostic, others=diagnostic.others + calls) if calls else diagnostic)
+
+    def outcome(self, outcome: ComputeOutcome) -> None:
+        """Reports the faults of a compute block that are known now; `analyse_blocks` reports the others."""
+        for fault in outcome.diagnostics:
+            self.add(fault)
+        if not self.findings.muted:
+            self.unanalysed.append((self.findings.calls, outcome))
+
+    def analyse_blocks(self) -> None:
+        """Reports what analysis finds wrong with the compute blocks."""
+        for calls, outcome in self.unanalysed:
+            for fault in outcome.analyse():
+                self._report(fault, calls)
+
+    def later(self, what: str, span: Span, hint: str | None) -> Type:
+        """Reports a construct that nothing executes yet."""
+        return self.report("0109", f"{what} {self.meaning.not_yet}", span, hint=hint)
+
+    def refused(self, node: Node) -> bool:
+        """Reports a node that the language refuses; what a declaration would bring is known, so that its uses, as
+        records of a struct, are no further errors."""
+        refusal = self.meaning.refuses.get(type(node))
+        if refusal is None:
+            return False
+        if isinstance(node, Declaration):
+            self.declarations.declare(node)
+        struct = node.struct if isinstance(node, RecordLiteral) else None
+        if not (isinstance(struct, Name) and self.resolver.is_later(struct.name)):
+            self.later(refusal.what, node.span, refusal.hint)
+        return True
+
+    def constant(self, node: Expression, scope: Scope) -> object:
+        """A value known now, also of the library's constants (`dtype=f32`); None when it isn't."""
+        if isinstance(node, Name) and scope.find(node.name) is None and node.name in self.library.constants:
+            return self.library.constants[node.name][1]
+        return constant(node, scope)
+
+    @cached_property
+    def changed_elsewhere(self) -> frozenset[str]:
+        """Variables that a function other than their own assigns."""
+        return frozenset() if self.program is None else assigned_by_functions(self.program)
+
+    def findings_here(self) -> Findings:
+        """The findings as they are now: a later change of whether messages count doesn't change these."""
+        return attrs.evolve(self.findings)
+
+    def mute(self) -> None:
+        self.findings.muted += 1
+
+    def unmute(self) -> None:
+        self.findings.muted -= 1
+
+    # ---- inference ----
+
+    def infer(self, node: Expression, scope: Scope, wanted: Type | None = None, used: bool = True) -> Type:
+        """The type of an expression; reports what is wrong inside. `wanted` is what its place wants, which literals take; nothing is
+        required of the result here."""
+        found = ERROR if self.refused(node) else self.meaning.rules.values[type(node)](self, node, scope, wanted, used)
+        self.findings.types[id(node)] = found
+        return found
+
+    def statement(self, node: Statement, scope: Scope) -> Type:
+        """Checks a statement; gives NEVER when nothing behind it is reached."""
+        return UNIT if self.refused(node) else self.meaning.rules.statements[type(node)](self, node, scope)
+
+    @contextmanager
+    def within(self, **changes: Any) -> Iterator[None]:
+        """Checks with a frame that differs in these respects."""
+        before, self.frame = self.frame, attrs.evolve(self.frame, **changes)
+        try:
+            yield
+        finally:
+            self.frame = before
+
+    def resolve(self, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None = None) -> Type:
+        """The type that is written; `bound`: what type parameters stand for in a part of a struct or enum."""
+        return self.meaning.rules.resolve(self, written, scope, bound)
+
+    def kind(self, found: Type) -> TypeRules:
+        """The rules of a type's class, or of the nearest class above that has some."""
+        kinds = self.meaning.rules.kinds
+        return next((kinds[base] for base in type(found).__mro__ if base in kinds), UNKNOWN_KIND)
+
+    def show(self, found: Type) -> str:
+        """A type as the language writes it."""
+        return self.meaning.rules.show(found)
+
+    def type_of(self, node: Expression) -> Type:
+        return self.findings.types.get(id(node), UNKNOWN)
+
+    def value(self, node: Expression, scope: Scope, expected: Type, reason: Label | None = None) -> Type:
+        """Infers an expression and requires that it fits, branch by branch where it has branches."""
+        found = self.infer(node, scope, expected)
+        for leaf in leaves(node):
+            self.require(self.type_of(leaf), expected, leaf, scope, reason)
+        return found
+
+    def require(self, found: Type, expected: Type, node: Expression, scope: Scope, reason: Label | None = None) -> bool:
+        """Reports when a value of type `found` cannot stand where `expected` is asked for."""
+        value = constant(node, scope) if isinstance(found, Scalar) and found.weak else None
+        others = (reason,) if reason else ()
+        match fit(found, expected, value):
+            case Fit.NO:
+                self.report(
+                    "0203", f"expected {expected}, found {found}", node.span, f"this is {found}", others, hint=_hint(found, expected)
+                )
+                return False
+            case Fit.LOSSY:
+                if value is not None and isinstance(expected, Scalar) and not isinstance(value, float):
+                    low, high = INT_RANGES[expected.dtype]
+                    self.report("0705", f"{value} does not fit {expected}", node.span, "", others, hint=f"{expected} holds {low} to {high}")
+                    return False
+                wanted = expected.element if isinstance(expected, TensorType) else expected
+                message = f"{found} does not become {expected} by itself: something could be lost"
+                self.report("0207", message, node.span, f"this is {found}", others, hint=f"where that is meant, write `as {wanted}`")
+                return False
+        lost = lost_remainder(node) if isinstance(value, int) and isinstance(expected, Scalar) and expected.dtype.is_float else None
+        if lost is not None:
+            self.add(remainder_fault(lost, others))
+            return False
+        if isinstance(found, TensorType) and isinstance(expected, TensorType):
+            return self._require_shape(found, expected, node, others)
+        return True
+
+    def _require_shape(self, found: TensorType, expected: TensorType, node: Expression, others: tuple[Label, ...]) -> bool:
+        have, want = dims_of(found.shape), dims_of(expected.shape)
+        if have is None or want is None:
+            return True
+        if len(have) == len(want) and not any(differ(a, b) for a, b in zip(have, want, strict=True)):
+            return True
+        if len(have) != len(want):
+            what = f"it has {len(have)} axes, not {len(want)}"
+        else:
+            axis = next(i for i, (a, b) in enumerate(zip(have, want, strict=True)) if differ(a, b))
+            what = f"axis {axis} is {have[axis]}, not {want[axis]}"
+        self.report(
+            "0301",
+            f"shapes do not fit: expected {expected}, found {found}",
+            node.span,
+            what,
+            others,
+            notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
+        )
+        return False
+
+    def require_distinct(self, parameters: tuple[Parameter, ...]) -> None:
+        """No two parameters of one function may share a name."""
+        seen: dict[str, Span] = {}
+        for parameter in parameters:
+            if parameter.name in seen:
+                self.add(defined_twice(f"parameter `{parameter.name}`", parameter.span, seen[parameter.name]))
+            seen.setdefault(parameter.name, parameter.span)
+
+    def require_bool(self, node: Expression, scope: Scope, where: str) -> None:
+        """Infers a condition; anything that is certainly no bool is an error."""
+        self.infer(node, scope)
+        for leaf in leaves(node):
+            found = self.type_of(leaf)
+            if fit(found, BOOL) is Fit.NO:
+                hint = "compare it, as in `n != 0`" if isinstance(found, Scalar) else _any_hint(found)
+                self.report("0203", f"{where} is a bool, not {found}", leaf.span, f"this is {found}", hint=hint)
+
+    # ---- blocks ----
+
+    def block(self, block: Block, scope: Scope, expected: Type | None = None) -> Type:
+        """Checks the statements of a block in a scope of its own; the value of its last expression, NEVER when its end is not reached."""
+        inner = scope.inner()
+        found = self.statements(block.statements, inner, expected)
+        inner.close()
+        self.findings.types[id(block)] = found
+        return found
+
+    def statements(self, statements: tuple[Statement, ...], scope: Scope, expected: Type | None = None) -> Type:
+        functions = self._hoist(statements, scope)
+        value: Type = UNIT
+        ended = False
+        last = len(statements) - 1
+        for i, statement in enumerate(statements):
+            if i == last and isinstance(statement, ExpressionStatement):
+                value = self.infer(statement.value, scope, expected)
+            else:
+                value = self.statement(statement, scope)
+                if value != NEVER:
+                    value = UNIT
+            ended = ended or value == NEVER
+        for function in functions:
+            if function not in self.results:
+                self.check_function(self, function)
+        return NEVER if ended else value
+
+    def _hoist(self, statements: tuple[Statement, ...], scope: Scope) -> list[UserFunction]:
+        """Declares the functions of a block before its statements run, so that they can call each other."""
+        found: list[UserFunction] = []
+        for statement in statements:
+            if not isinstance(statement, Function):
+                continue
+            before = scope.entries.get(statement.name)
+            if isinstance(before, UserFunction):
+                self.add(declared_twice(statement, before.node))
+                continue
+            function = UserFunction(statement, scope.for_functions or scope, self.findings_here())
+            scope.entries[statement.name] = function
+            found.append(function)
+        return found
+
+
+Checker = CheckerOf[Any, Frame]
+"""As the core's rules see it."""
+
+
+def leaves(node: Expression) -> Iterator[Expression]:
+    """The expressions whose value is the value of `node`: the ends of its branches. Branches that have none are left out."""
+    match node:
+        case Block(statements=statements):
+            if statements and isinstance(statements[-1], ExpressionStatement):
+                yield from leaves(statements[-1].value)
+        case If(then=then, otherwise=Block() as otherwise):
+            yield from leaves(then)
+            yield from leaves(otherwise)
+        case Conditional(then=then_value, otherwise=otherwise_value):
+            yield from leaves(then_value)
+            yield from leaves(otherwise_value)
+        case _:
+            yield node
+
+
+AWAIT_HINT = "`await` gives the value of a future"
+
+
+def _hint(found: Type, expected: Type) -> str | None:
+    if isinstance(found, FutureType):
+        return AWAIT_HINT
+    if isinstance(expected, StringType) and isinstance(found, Scalar):
+        return 'an f-string makes text of it: f"{...}"'
+    if isinstance(expected, TensorType) and isinstance(found, ListType):
+        return "a list of numbers, or of lists of them, becomes a tensor"
+    if isinstance(expected, Scalar) and isinstance(found, TensorType):
+        return "`.item()` takes the number out of a tensor of one element"
+    if isinstance(expected, ListType) and isinstance(found, TensorType):
+        return "`.to_list()` makes a list of a tensor"
+    return None
+
+
+def _any_hint(found: Type) -> str | None:
+    if isinstance(found, FutureType):
+        return AWAIT_HINT
+    return "say which: `any(...)` or `all(...)`" if isinstance(found, TensorType) else None

@@ -1,0 +1,105 @@
+"""What a language means, as the checker asks for it: the rules of its nodes, and what it refuses."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+from attrs import Factory
+
+from compiler.source import Span
+from compiler.typed_ast.nodes import Expression, Field, Index, Node, Statement, Struct, TypeSyntax
+from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.types import Type
+from runtime.records import define, frozen
+
+Rule = Callable[[Any, Any, Scope, Type | None, bool], Type]
+"""`(checker, node, scope, wanted, used) -> type`. `wanted` helps literals and lambdas, and promises nothing; `used`: the value is."""
+StatementRule = Callable[[Any, Any, Scope], Type]
+"""`(checker, node, scope) -> type`: NEVER when control doesn't go on."""
+Resolve = Callable[[Any, TypeSyntax, Scope, Mapping[str, Type] | None], Type]
+"""`(checker, written, scope, bound) -> type`. `bound`: what type parameters stand for in a part of a struct or enum; None elsewhere."""
+Misfit = Callable[[Any, Type, Any, Span, str], bool]
+"""`(checker, found, expected, span, what) -> reported`: whether it says, in words of its own, why a value of type `found` doesn't fit."""
+IndexRule = Callable[[Any, Index, Any, Scope], Type]
+"""`(checker, node, subject, scope) -> type` of an element, from the type of what is indexed."""
+
+
+def no_fields(checker: Any, found: Any) -> Mapping[str, Type]:
+    return {}
+
+
+def no_arguments(checker: Any, struct: Struct) -> tuple[Type, ...]:
+    return ()
+
+
+@frozen(eq=False)
+class TypeRules:
+    """What is known of a class of types and of those under it: the fields of their values, and what an index gives. `unknown_field` and
+    `misfit` report a field that isn't there, and a value that doesn't fit. What is left out is refused in the core's words."""
+
+    fields: Callable[[Any, Any], Mapping[str, Type]] = no_fields
+    index: IndexRule | None = None
+    unknown_field: Callable[[Any, Field, Any], Type] | None = None
+    misfit: Misfit | None = None
+
+
+UNKNOWN_KIND = TypeRules()
+
+
+@define(eq=False)
+class RuleTable:
+    """Rules by class of node, and of type; files register theirs when they are imported. `resolve` reads a written type, `show` writes one;
+    `implied` gives the type arguments that a struct has where none are written."""
+
+    values: dict[type[Node], Rule] = Factory(dict)
+    statements: dict[type[Node], StatementRule] = Factory(dict)
+    kinds: dict[type[Type], TypeRules] = Factory(dict)
+    resolve: Resolve = lambda checker, written, scope, bound: checker.resolver.resolve(written)
+    show: Callable[[Type], str] = str
+    implied: Callable[[Any, Struct], tuple[Type, ...]] = no_arguments
+
+    def extended(self, other: "RuleTable | None" = None) -> "RuleTable":
+        """These rules in a table of its own, to which `other` adds."""
+        other = RuleTable() if other is None else other
+        return attrs.evolve(
+            other, values=self.values | other.values, statements=self.statements | other.statements, kinds=self.kinds | other.kinds
+        )
+
+    def infers(self, *classes: type[Expression]) -> Callable[[Rule], Rule]:
+        """Makes the function the rule for expressions of these classes."""
+
+        def register(rule: Rule) -> Rule:
+            self.values.update(dict.fromkeys(classes, rule))
+            return rule
+
+        return register
+
+    def checks(self, *classes: type[Statement]) -> Callable[[StatementRule], StatementRule]:
+        """Makes the function the rule for statements of these classes."""
+
+        def register(rule: StatementRule) -> StatementRule:
+            self.statements.update(dict.fromkeys(classes, rule))
+            return rule
+
+        return register
+
+
+@frozen
+class Refusal:
+    """Valid syntax that a language doesn't execute: what it is, in words, and what to write instead."""
+
+    what: str
+    hint: str | None = None
+
+
+@frozen(eq=False)
+class Meaning:
+    """`refuses`: the nodes that it doesn't execute, which need no rule. `not_yet`: how messages say so. `some` and `none`: how the
+    two cases of an optional are spelled. `weak_elements`: whether literals in a tuple still take another type, as that of an operand."""
+
+    rules: RuleTable
+    refuses: Mapping[type[Node], Refusal] = Factory(dict)
+    not_yet: str = "is valid, but not supported yet"
+    some: str = "Some"
+    none: str = "None"
+    weak_elements: bool = True

@@ -1,0 +1,78 @@
+"""Structs and cases with named values, written out: `Quote { bid: b, ask: a }`."""
+
+from compiler.typed_ast import nodes
+from compiler.typed_ast.checker import CORE, Checker
+from compiler.typed_ast.conversions import place_of
+from compiler.typed_ast.rules.parts import cases_of, fields_of
+from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.type_arguments import is_open, substituted, unify
+from compiler.typed_ast.types import ERROR, EnumType, Size, StructType, Type, TypeVariable
+
+
+@CORE.infers(nodes.RecordLiteral)
+def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+    """`Quote { bid: b }` or a case with named values."""
+    written = (
+        node.struct.name if isinstance(node.struct, nodes.Name) else node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else ""
+    )
+    case = checker.declarations.cases.get(written)
+    given: dict[int, Type] = {}
+    if written in checker.declarations.structs:
+        struct = checker.declarations.structs[written]
+        arguments = node.struct.arguments if isinstance(node.struct, nodes.Path) else ()
+        given_arguments = tuple(checker.resolve(a, scope) for a in arguments) or checker.meaning.rules.implied(checker, struct)
+        found: Type = StructType(written, given_arguments)
+        if len(given_arguments) != len(struct.type_parameters):
+            place = place_of(expected)
+            if isinstance(place, StructType) and place.name == written:
+                found = place
+            else:
+                found, given = _by_fields(checker, node, struct, scope)
+        if not isinstance(found, StructType):
+            return ERROR
+        fields = dict(fields_of(checker, found))
+        optional = {f.name for f in struct.fields if f.default is not None}
+    elif case is not None:
+        found = EnumType(case[0][0].name)
+        fields, optional = dict((cases_of(checker, found) or {})[written]), set()
+    else:
+        _values(checker, node, scope)
+        hint = did_you_mean(written, checker.declarations.structs)
+        return checker.report("0201", f"there is no struct `{written}`", node.span, hint=hint)
+    for value in node.fields:
+        wanted = fields.get(value.name)
+        one = given[id(value)] if id(value) in given else checker.infer(value.value, scope, wanted)
+        if wanted is None:
+            checker.report("0202", f"`{written}` has no field `{value.name}`", value.span, hint=did_you_mean(value.name, fields))
+        else:
+            require(checker, one, wanted, value.value.span, f"the field `{value.name}`")
+    missing = [name for name in fields if name not in optional and name not in {value.name for value in node.fields}]
+    if node.base is not None:
+        require(checker, checker.infer(node.base, scope, found), found, node.base.span, "the base")
+    elif missing:
+        checker.report("0204", f"`{written}` needs {', '.join(f'`{name}`' for name in missing)}", node.span)
+    return found
+
+
+def _by_fields(checker: Checker, node: nodes.RecordLiteral, struct: nodes.Struct, scope: Scope) -> tuple[Type, dict[int, Type]]:
+    """The struct with the type arguments that its fields determine, and the types of the fields that were looked at."""
+    names = {parameter.name for parameter in struct.type_parameters}
+    open_ = StructType(struct.name, tuple(TypeVariable(parameter.name) for parameter in struct.type_parameters))
+    fields, bound, given = dict(fields_of(checker, open_)), dict[str, Type](), dict[int, Type]()
+    for value in node.fields:
+        place = substituted(fields.get(value.name, ERROR), bound, names)
+        given[id(value)] = checker.infer(value.value, scope, None if is_open(place, names) else place)
+        unify(place, given[id(value)], bound, names)
+    if names <= set(bound) and Size() not in bound.values():
+        return StructType(struct.name, tuple(bound[parameter.name] for parameter in struct.type_parameters)), given
+    if ERROR in bound.values():
+        return ERROR, given
+    hint = f"write `{struct.name}<{', '.join(sorted(names))}> {{ ... }}`, each with what it stands for"
+    return checker.report("0204", f"`{struct.name}` needs its type arguments: its fields don't say them", node.span, hint=hint), given
+
+
+def _values(checker: Checker, node: nodes.RecordLiteral, scope: Scope) -> None:
+    for value in node.fields:
+        checker.infer(value.value, scope)

@@ -1,0 +1,31 @@
+"""The types inside of types: elements, arguments, sizes."""
+
+from collections.abc import Callable
+
+import attrs
+
+from compiler.typed_ast.types import ERROR, Type
+
+
+def inner_types(found: Type) -> tuple[Type, ...]:
+    """Elements, arguments, sizes: all types that a type is made of."""
+    values = (getattr(found, field.name) for field in attrs.fields(type(found)))
+    several = ((value,) if isinstance(value, Type) else value for value in values if isinstance(value, Type | tuple))
+    return tuple(inside for value in several for inside in value if isinstance(inside, Type))
+
+
+def with_inner_types(found: Type, change: Callable[[Type], Type]) -> Type:
+    """The type with each of the types inside changed."""
+    changes: dict[str, object] = {}
+    for field in attrs.fields(type(found)):
+        value = getattr(found, field.name)
+        if isinstance(value, Type):
+            changes[field.name] = change(value)
+        elif isinstance(value, tuple) and value and all(isinstance(inside, Type) for inside in value):
+            changes[field.name] = tuple(map(change, value))
+    return attrs.evolve(found, **changes) if changes else found
+
+
+def outline(found: Type) -> Type:
+    """What a type is apart from the types inside."""
+    return with_inner_types(found, lambda inside: ERROR)

@@ -1,0 +1,113 @@
+"""What QuantDSL's types add to the rules of all languages: how they are read and written, their fields and elements, and what is said of a
+value of another market."""
+
+from collections.abc import Mapping
+
+from attrs import evolve
+
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.meaning import TypeRules
+from compiler.typed_ast.rules.indexing import element_of, no_element
+from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.types import (
+    BOOL,
+    ERROR,
+    F64,
+    I64,
+    EnumType,
+    ListType,
+    OptionType,
+    Scalar,
+    StringType,
+    StructType,
+    TensorType,
+    Type,
+)
+from quantdsl import types as qt
+from quantdsl.check.checker import RULES, QuantChecker
+from quantdsl.check.fits import CONVERSIONS, report_float, shown
+from quantdsl.check.resolve import resolve
+
+_PLAIN: dict[Type, Mapping[str, Type]] = {
+    qt.SIDE: {"sign": I64, "opposite": qt.SIDE},
+    qt.REJECT_MASK: dict.fromkeys(qt.RULES, BOOL),
+    qt.REJECT_COUNTS: dict.fromkeys(qt.RULES, I64),
+    qt.DURATION: {"ns": I64},
+    qt.TIMESTAMP: {"ns": I64},
+    qt.RATIO: {"f64": F64},
+}
+
+
+def _plain(checker: QuantChecker, found: Type) -> Mapping[str, Type]:
+    return _PLAIN.get(found, {})
+
+
+def _container(checker: QuantChecker, found: qt.Container) -> Mapping[str, Type]:
+    return {} if found.kind == "book" else {"len": I64}
+
+
+def _in_container(checker: QuantChecker, node: nodes.Index, subject: qt.Container, scope: Scope) -> Type:
+    if subject.kind != "ring":
+        return no_element(checker, node, subject, scope)
+    return element_of(checker, node, subject, scope, subject.element, subject.size)
+
+
+def _in_list(checker: QuantChecker, node: nodes.Index, subject: ListType, scope: Scope) -> Type:
+    return element_of(checker, node, subject, scope, subject.element, None)
+
+
+def _in_text(checker: QuantChecker, node: nodes.Index, subject: StringType, scope: Scope) -> Type:
+    return element_of(checker, node, subject, scope, subject, None)
+
+
+def _in_tensor(checker: QuantChecker, node: nodes.Index, subject: TensorType, scope: Scope) -> Type:
+    return ERROR if ERROR in [checker.infer(item, scope) for item in node.indices] else F64
+
+
+def _exact(stored: str) -> TypeRules:
+    """The rules of an exact number, whose whole number is called so."""
+    fields = {"f64": F64, stored: I64}
+    return TypeRules(lambda checker, found: fields, misfit=_of_another_market)
+
+
+def _of_another_market(checker: QuantChecker, found: Type, expected: Type, span: Span, what: str) -> bool:
+    inside = expected.value if isinstance(expected, OptionType) else expected
+    if isinstance(found, qt.Exact) and type(found) is type(inside):
+        market = "currency" if isinstance(found, qt.MoneyType) else "instrument"
+        checker.report("0701", f"{what} is `{shown(expected)}`, and this is `{found}`, of another {market}", span)
+        return True
+    if isinstance(found, StructType) and shown(found) == shown(expected):
+        checker.report("0701", f"{what} is `{inside}`, and this is `{found}`, of another instrument", span)
+        return True
+    if isinstance(found, Scalar) and found.dtype.is_float and type(inside) in CONVERSIONS:
+        report_float(checker, inside, span)
+        return True
+    return False
+
+
+def _resolved(checker: QuantChecker, written: nodes.TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
+    """A part of a struct or enum is of the only market that there is, wherever it is looked at."""
+    with checker.within(market=checker.frame.market if bound is None else checker.own.world.only_market):
+        return resolve(checker, written, scope, bound)
+
+
+def _implied(checker: QuantChecker, struct: nodes.Struct) -> tuple[Type, ...]:
+    """The instrument and currency in sight, of a struct of a market."""
+    return checker.own.world.struct_of(struct.name, checker.frame.market).arguments
+
+
+RULES.resolve, RULES.show, RULES.implied = _resolved, shown, _implied
+RULES.kinds |= {
+    qt.PriceType: _exact("ticks"),
+    qt.TicksType: _exact("ticks"),
+    qt.QtyType: _exact("lots"),
+    qt.MoneyType: _exact("units"),
+    qt.Container: TypeRules(_container, _in_container),
+    qt.PlainType: TypeRules(_plain),
+    EnumType: TypeRules(_plain),
+    StructType: evolve(RULES.kinds[StructType], misfit=_of_another_market),
+    ListType: TypeRules(lambda checker, found: {"len": I64}, _in_list),
+    StringType: TypeRules(index=_in_text),
+    TensorType: TypeRules(index=_in_tensor),
+}

@@ -1,0 +1,1 @@
+"""The core language: what a text means in each dialect that takes it."""

@@ -1,0 +1,24 @@
+"""Forty programs, each one text, give the same in both languages."""
+
+import pytest
+
+from tests.core.dialects import Stopped, agrees, outcome, zynml_words
+from tests.core.program import Program
+from tests.core.record_programs import RECORD_PROGRAMS
+from tests.core.scalar_programs import SCALAR_PROGRAMS
+
+PROGRAMS = (*SCALAR_PROGRAMS, *RECORD_PROGRAMS)
+
+
+@pytest.mark.parametrize("dialect", ["Z", "H", "N"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_program_gives_the_same_in_both_languages(program: Program, dialect: str) -> None:
+    text = (zynml_words(program.text) if dialect == "Z" else program.text) + "\n"
+    for arguments, expected in program.calls:
+        wanted = Stopped("0109") if dialect in program.refused else expected
+        found = outcome(dialect, text, arguments)
+        assert agrees(found, wanted), f"f{arguments} gives {found!r}, not {wanted!r}"
+
+
+def test_there_are_forty() -> None:
+    assert len({program.name for program in PROGRAMS}) == len(PROGRAMS) == 40
