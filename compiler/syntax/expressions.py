@@ -35,6 +35,9 @@ class ExpressionActions(LiteralActions, TypeActions):
     def list_literal(self, start: int, end: int, *elements: nodes.Expression | None) -> nodes.Expression:
         return nodes.ListLiteral(elements=present(elements), span=self.span(start, end))
 
+    def repeat(self, start: int, end: int, element: nodes.Expression, count: nodes.Expression) -> nodes.Expression:
+        return nodes.Repeat(element=element, count=count, span=self.span(start, end))
+
     def list_comprehension(
         self,
         start: int,
@@ -313,6 +316,17 @@ class ExpressionActions(LiteralActions, TypeActions):
     def else_if(self, start: int, end: int, nested: nodes.Expression) -> nodes.Block:
         statement = nodes.ExpressionStatement(value=nested, span=nested.span)
         return nodes.Block(statements=(statement,), braces=False, span=nested.span)
+
+    def if_let(
+        self, start: int, end: int, pattern: nodes.Pattern, value: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None
+    ) -> nodes.Expression:
+        condition = nodes.LetCondition(pattern=pattern, value=value, span=pattern.span.to(value.span))
+        return self.if_(start, end, condition, then, otherwise)
+
+    def elif_let(
+        self, start: int, end: int, pattern: nodes.Pattern, value: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None
+    ) -> nodes.Block:
+        return self.else_if(start, end, self.if_let(start, end, pattern, value, then, otherwise))
 
     def else_(self, start: int, end: int, block: nodes.Block) -> nodes.Block:
         return block

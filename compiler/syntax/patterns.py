@@ -1,5 +1,7 @@
 """Actions for patterns: after `case`, and to the left of `=` in `let`."""
 
+from attrs import evolve
+
 from compiler.syntax.base import present
 from compiler.syntax.literals import LiteralActions
 from compiler.typed_ast import nodes
@@ -14,10 +16,23 @@ class PatternActions(LiteralActions):
     def tuple_pattern(self, start: int, end: int, *elements: nodes.Pattern) -> nodes.Pattern:
         return nodes.TuplePattern(elements=elements, span=self.span(start, end))
 
+    case_words: frozenset[str] = frozenset()
+    """Names of cases that begin with a small letter."""
+
     def pattern_name(self, start: int, end: int, name: Token) -> nodes.Pattern:
-        if name.text == "None":
-            return nodes.VariantPattern(path=("None",), span=self.span(start, end))
+        """Names that begin with a capital are cases (`Buy`, `None`) or constants, the others bind."""
+        if name.text in self.case_words or name.text[:1].isupper():
+            return nodes.VariantPattern(path=(name.text,), span=self.span(start, end))
         return self.binding(start, end, name)
+
+    def bound_pattern(self, pattern: nodes.Pattern) -> nodes.Pattern:
+        """A pattern to the left of `=` in `let`, which has one case: there every plain name binds."""
+        match pattern:
+            case nodes.VariantPattern(path=(name,), arguments=()) if name not in self.case_words:
+                return nodes.BindingPattern(name=name, span=pattern.span)
+            case nodes.TuplePattern(elements=elements):
+                return evolve(pattern, elements=tuple(map(self.bound_pattern, elements)))
+        return pattern
 
     def alternatives(self, start: int, end: int, *parts: nodes.Pattern | Token) -> nodes.Pattern:
         return nodes.AlternativePattern(

@@ -137,17 +137,17 @@ class StatementActions(ExpressionActions, PatternActions):
 
     def typed_let(self, start: int, end: int, name: Token, annotation: nodes.TypeSyntax, value: nodes.Expression) -> nodes.Statement:
         pattern = self.binding(name.start, name.end, name)
-        return nodes.Let(pattern=pattern, annotation=annotation, value=value, span=self.span(start, end))
+        return nodes.Let(pattern=self.bound_pattern(pattern), annotation=annotation, value=value, span=self.span(start, end))
 
     def let(
         self, start: int, end: int, pattern: nodes.Pattern, annotation: nodes.TypeSyntax | None, value: nodes.Expression
     ) -> nodes.Statement:
-        return nodes.Let(pattern=pattern, annotation=annotation, value=value, span=self.span(start, end))
+        return nodes.Let(pattern=self.bound_pattern(pattern), annotation=annotation, value=value, span=self.span(start, end))
 
     def let_mut(
         self, start: int, end: int, pattern: nodes.Pattern, annotation: nodes.TypeSyntax | None, value: nodes.Expression | None
     ) -> nodes.Statement:
-        return nodes.Let(pattern=pattern, annotation=annotation, value=value, mutable=True, span=self.span(start, end))
+        return nodes.Let(pattern=self.bound_pattern(pattern), annotation=annotation, value=value, mutable=True, span=self.span(start, end))
 
     def while_loop(self, start: int, end: int, condition: nodes.Expression, body: nodes.Block) -> nodes.Statement:
         return nodes.While(condition=condition, body=body, span=self.span(start, end))

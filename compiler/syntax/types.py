@@ -130,6 +130,9 @@ class TypeActions(Actions):
     def option_type(self, start: int, end: int, value: nodes.TypeSyntax) -> nodes.TypeSyntax:
         return nodes.OptionTypeSyntax(value=value, span=self.span(start, end))
 
+    def array_type(self, start: int, end: int, element: nodes.TypeSyntax, size: nodes.Node) -> nodes.TypeSyntax:
+        return nodes.ArrayTypeSyntax(element=element, size=self.as_value(size), span=self.span(start, end))
+
     def tuple_type(self, start: int, end: int, *elements: nodes.TypeSyntax) -> nodes.TypeSyntax:
         if len(elements) == 1 and self.text[elements[0].span.end - self.offset : end].count(",") == 0:
             return elements[0]

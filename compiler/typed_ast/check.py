@@ -37,7 +37,9 @@ from compiler.typed_ast.nodes import (
     TypeAlias,
 )
 from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.resolve_types import top_numbers
 from compiler.typed_ast.rules import CORE
+from compiler.typed_ast.rules.declared_types import check_declared
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.shadowed import shadowed
 from compiler.typed_ast.types import UNKNOWN
@@ -83,8 +85,13 @@ def check(
         find_module=find_module,
         program=program,
     )
+    checker.resolver.numbers = top_numbers(program)
     _declare_types(checker, program)
-    checker.statements(program.statements, _top_scope(program, checker))
+    checker.top = _top_scope(program, checker)
+    for statement in program.statements:
+        if isinstance(statement, Struct | EnumDeclaration):
+            check_declared(checker, statement)
+    checker.statements(program.statements, checker.top)
     match program.statements[-1:]:
         case (ExpressionStatement(value=Compute() as last),):
             infer_statements.warn_unused(checker, last)
@@ -102,11 +109,11 @@ def _declare_types(checker: Checker, program: Program) -> None:
     """Tells of the program's type names before anything uses them."""
     for statement in program.statements:
         match statement:
-            case TypeAlias():
+            case TypeAlias() | Struct() | EnumDeclaration():
                 first = checker.declarations.declare(statement)
                 if first is not None:
                     checker.add(declared_twice(statement, first))
-            case Struct() | EnumDeclaration() | Trait() | Impl() | LaterDeclaration():
+            case Trait() | Impl() | LaterDeclaration():
                 later.declare(checker, statement)
     for alias in checker.declarations.aliases.values():
         if alias.type_parameters:

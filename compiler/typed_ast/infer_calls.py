@@ -13,6 +13,7 @@ from compiler.typed_ast.infer_statements import require_mutable
 from compiler.typed_ast.infer_values import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.nodes import Argument, Call, Field, ListLiteral, Name, Path
+from compiler.typed_ast.rules.cases import case_with_values, wrapped, wrappers
 from compiler.typed_ast.scope import Scope, UserFunction, Variable
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
@@ -20,6 +21,7 @@ from compiler.typed_ast.types import (
     ERROR,
     UNKNOWN,
     CharType,
+    EnumType,
     FunctionType,
     FutureType,
     ListType,
@@ -40,12 +42,14 @@ def call(checker: Checker, node: Call, scope: Scope, expected: Type | None, used
         return checker.later("a call with type arguments", node.span, "leave them out: types are found from the arguments")
     match node.function:
         case Name(name=name):
-            return _call_name(checker, node, name, scope)
+            return _call_name(checker, node, name, scope, expected)
         case Path(segments=segments):
             name = segments[1] if segments[0] == "extern" else "::".join(segments)
             function = checker.library.functions.get(name)
             if function is not None:
                 return call_library(checker, node, function, scope)
+            if len(segments) == 2 and segments[0] in checker.declarations.enums and segments[1] in checker.declarations.cases:
+                return case_with_values(checker, node, segments[1], scope, EnumType(segments[0]))
             infer_arguments(checker, node, scope)
             if segments[0] == "extern":
                 hint = did_you_mean(name, checker.library.functions)
@@ -62,7 +66,7 @@ def infer_arguments(checker: Checker, node: Call, scope: Scope) -> None:
         checker.infer(argument.value, scope)
 
 
-def _call_name(checker: Checker, node: Call, name: str, scope: Scope) -> Type:
+def _call_name(checker: Checker, node: Call, name: str, scope: Scope, expected: Type | None) -> Type:
     entry = scope.find(name)
     match entry:
         case UserFunction():
@@ -72,6 +76,10 @@ def _call_name(checker: Checker, node: Call, name: str, scope: Scope) -> Type:
     function = checker.library.functions.get(name)
     if function is not None:
         return call_library(checker, node, function, scope)
+    if name in wrappers(checker):
+        return wrapped(checker, node, name, scope, expected)
+    if name in checker.declarations.cases:
+        return case_with_values(checker, node, name, scope, expected)
     infer_arguments(checker, node, scope)
     return undefined(checker, name, node.function.span, scope)
 

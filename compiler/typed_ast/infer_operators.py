@@ -5,6 +5,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast.checker import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, promote, promote_scalars
 from compiler.typed_ast.nodes import Binary, Unary
+from compiler.typed_ast.rules.optionals import default
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.shapes import ShapeClash, broadcast, describe, dims_of, matmul, shape_of
 from compiler.typed_ast.types import (
@@ -53,7 +54,7 @@ def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None, us
 @infers(Binary)
 def binary(checker: Checker, node: Binary, scope: Scope, expected: Type | None, used: bool) -> Type:
     if node.operator == "??":
-        return checker.later("`??`", _place(node), "test the value with `if`")
+        return default(checker, node, scope, expected)
     if node.operator in ("and", "or"):
         checker.require_bool(node.left, scope, f"the left side of `{node.operator}`")
         checker.require_bool(node.right, scope, f"the right side of `{node.operator}`")

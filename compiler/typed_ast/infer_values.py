@@ -21,6 +21,7 @@ from compiler.typed_ast.nodes import (
     If,
     IntLiteral,
     Lambda,
+    LetCondition,
     ListLiteral,
     Name,
     OperatorValue,
@@ -29,6 +30,7 @@ from compiler.typed_ast.nodes import (
     Slice,
     StringLiteral,
 )
+from compiler.typed_ast.rules.cases import bare_case, case_of_enum, wrappers
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.signatures import parameter_types
 from compiler.typed_ast.suggest import did_you_mean
@@ -37,6 +39,7 @@ from compiler.typed_ast.types import (
     BOOL,
     ERROR,
     NEVER,
+    NONE,
     RANGE,
     STRING,
     UNIT,
@@ -44,6 +47,7 @@ from compiler.typed_ast.types import (
     FunctionType,
     FutureType,
     ListType,
+    OptionType,
     Scalar,
     TensorType,
     Type,
@@ -150,6 +154,10 @@ def name(checker: Checker, node: Name, scope: Scope, expected: Type | None, used
     known = checker.library.constants.get(node.name)
     if known is not None:
         return known[0]
+    if node.name == checker.meaning.none:
+        return expected if isinstance(expected, OptionType) else NONE
+    if node.name in checker.declarations.cases:
+        return bare_case(checker, node, expected)
     return undefined(checker, node.name, node.span, scope)
 
 
@@ -166,14 +174,12 @@ def function_value(checker: Checker, function: UserFunction) -> Type:
     return FunctionType(tuple(types), UNKNOWN)
 
 
-_OPTION_WORDS = {"None", "Some", "Ok", "Err"}
-
-
 def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
     """0201, with the nearest names; says so when a block that has ended declared the name."""
-    if word in _OPTION_WORDS:
-        hint = "return a tuple `(ok, value)`" if word in ("Ok", "Err") else "return a tuple `(found, value)`"
-        return checker.later(f"`{word}`", span, hint)
+    if word in wrappers(checker):
+        return checker.report("0204", f"`{word}` takes one value", span, hint=f"write `{word}(...)`")
+    if word in checker.declarations.structs:
+        return checker.report("0203", f"`{word}` is a struct, not a value", span, hint=f"write its fields: `{word} {{ ... }}`")
     if checker.resolver.is_later(word):
         return ERROR
     ended = scope.find_ended(word)
@@ -231,13 +237,15 @@ def path(checker: Checker, node: Path, scope: Scope, expected: Type | None, used
     known = checker.library.constants.get(full)
     if known is not None:
         return known[0]
+    if len(node.segments) == 2 and node.segments[0] in checker.declarations.enums:
+        return case_of_enum(checker, node, *node.segments)
     return unknown_path(checker, node, scope)
 
 
 def unknown_path(checker: Checker, node: Path, scope: Scope) -> Type:
     """A path that the library does not have: 0109 for what is not there yet, else 0202 or 0201."""
     head, tail = node.segments[0], "::".join(node.segments[1:])
-    if head in ("HashMap", "HashSet", "Option", "Result", "dict", "set"):
+    if head in ("HashMap", "HashSet", "dict", "set"):
         return checker.later(f"`{head}`", node.span, "use a list or a tuple")
     if checker.resolver.is_later(head):
         return ERROR
@@ -274,8 +282,13 @@ def block_value(checker: Checker, node: Block, scope: Scope, expected: Type | No
 
 @infers(If)
 def if_value(checker: Checker, node: If, scope: Scope, expected: Type | None, used: bool) -> Type:
-    checker.require_bool(node.condition, scope, "the condition of `if`")
-    then = checker.block(node.then, scope, expected)
+    inner = scope
+    if isinstance(node.condition, LetCondition):
+        inner = scope.inner()
+        checker.infer(node.condition, inner)
+    else:
+        checker.require_bool(node.condition, scope, "the condition of `if`")
+    then = checker.block(node.then, inner, expected)
     if node.otherwise is None:
         return UNIT
     return join(then, checker.block(node.otherwise, scope, expected))

@@ -6,17 +6,12 @@ from compiler.typed_ast.constants import constant
 from compiler.typed_ast.meaning import Refusal
 from compiler.typed_ast.nodes import (
     DictLiteral,
-    EnumDeclaration,
     Impl,
     LaterDeclaration,
     LaterExpression,
     LaterStatement,
-    Match,
     Node,
-    Propagate,
-    RecordLiteral,
     Statement,
-    Struct,
     Throw,
     Trait,
     Try,
@@ -26,13 +21,8 @@ from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, Type
 
 REFUSES: dict[type[Node], Refusal] = {
-    Struct: Refusal("`struct`", "use a tuple, and functions that take its parts"),
-    EnumDeclaration: Refusal("`enum`", "use ints or strings for the cases, and `if`"),
     Trait: Refusal("`trait`", "use functions: parameters without a type take any value"),
     Impl: Refusal("`impl`", "use functions that take the value as a parameter"),
-    RecordLiteral: Refusal("a record", "use a tuple"),
-    Propagate: Refusal("`?` after a value", "return a tuple `(ok, value)` and test it with `if`"),
-    Match: Refusal("`match`", "use `if`, `elif` and `else`"),
     Try: Refusal("`try`", "test values with `if` before they are used"),
     Throw: Refusal("`throw`", '`assert(condition, "text")` stops the program with a message'),
     DictLiteral: Refusal("a map", "use a list of tuples"),

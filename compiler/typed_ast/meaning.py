@@ -9,7 +9,7 @@ from attrs import Factory
 from compiler.source import Span
 from compiler.typed_ast.nodes import Expression, Field, Index, Node, Statement, Struct, TypeSyntax
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import Type
+from compiler.typed_ast.types import Type, TypeVariable
 from runtime.records import define, frozen
 
 Rule = Callable[[Any, Any, Scope, Type | None, bool], Type]
@@ -46,6 +46,13 @@ class TypeRules:
 UNKNOWN_KIND = TypeRules()
 
 
+def resolve_plainly(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
+    """As the checker's resolver says, with the type parameters in sight."""
+    variables = {name: TypeVariable(name) for name in checker.frame.parameters}
+    found: Type = checker.resolver.within(variables | dict(bound or {})).resolve(written)
+    return found
+
+
 @define(eq=False)
 class RuleTable:
     """Rules by class of node, and of type; files register theirs when they are imported. `resolve` reads a written type, `show` writes one;
@@ -54,7 +61,7 @@ class RuleTable:
     values: dict[type[Node], Rule] = Factory(dict)
     statements: dict[type[Node], StatementRule] = Factory(dict)
     kinds: dict[type[Type], TypeRules] = Factory(dict)
-    resolve: Resolve = lambda checker, written, scope, bound: checker.resolver.resolve(written)
+    resolve: Resolve = resolve_plainly
     show: Callable[[Type], str] = str
     implied: Callable[[Any, Struct], tuple[Type, ...]] = no_arguments
 

@@ -1,22 +1,29 @@
 """Types as written to types as values. Needs to know nothing of the program but the type names that it declares."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from attrs import Factory, evolve
 
 from compiler.diagnostics import Diagnostic
 from compiler.source import Span
+from compiler.typed_ast.constants import constant, whole_constant
 from compiler.typed_ast.conversions import DTYPE_NAMES
 from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.nodes import (
+    ArrayTypeSyntax,
     Binary,
+    BindingPattern,
     Dim,
     Expression,
     Function,
     FunctionTypeSyntax,
     IntLiteral,
+    Let,
     Name,
     NamedTypeSyntax,
     OptionTypeSyntax,
+    Program,
     RecordTypeSyntax,
     TensorTypeSyntax,
     TupleTypeSyntax,
@@ -24,6 +31,7 @@ from compiler.typed_ast.nodes import (
     TypeSyntax,
     Unary,
 )
+from compiler.typed_ast.scope import Scope, Variable
 from compiler.typed_ast.shapes import shape_of
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
@@ -31,18 +39,25 @@ from compiler.typed_ast.types import (
     CHAR,
     ERROR,
     F32,
+    I64,
     RANGE,
     STRING,
     UNIT,
     UNKNOWN,
+    ArrayType,
     DeviceKind,
     DeviceTarget,
     DynamicShape,
+    EnumType,
     FunctionType,
     FutureType,
     ListType,
+    OptionType,
+    ResultType,
     Scalar,
     ShapeExpr,
+    Size,
+    StructType,
     TensorType,
     TupleType,
     Type,
@@ -63,8 +78,6 @@ _PLAIN: dict[str, Type] = {
     **{name: Scalar(dtype) for name, dtype in DTYPE_NAMES.items()},
 }
 _LATER = {
-    "Option": ("`Option`", "return a tuple `(found, value)`"),
-    "Result": ("`Result`", "return a tuple `(ok, value)`"),
     "HashMap": ("`HashMap`", "use a list of tuples"),
     "dict": ("`dict`", "use a list of tuples"),
     "HashSet": ("`HashSet`", "use a list"),
@@ -75,6 +88,9 @@ _LATER = {
     "u128": ("`u128`", "use u64"),
 }
 _MAX_ALIAS_DEPTH = 64
+_MAX_ELEMENTS = 1 << 24
+_WRAPPERS = {"Option": 1, "Result": 2, "List": 1, "list": 1}
+"""The types with arguments, and how many."""
 _DTYPE_LIKE = re.compile(r"(bf|[fiu])[0-9]{2,3}")
 
 
@@ -85,12 +101,15 @@ def not_supported(what: str, span: Span, hint: str) -> Diagnostic:
 
 @define(eq=False)
 class TypeResolver:
-    """Names of structs, enums and traits, and of `parameters`, the type parameters in sight, are no types yet (reported where they are
-    declared). `size` gives the extent that a name in a dim stands for; by default every name is a symbolic size."""
+    """Names of traits, and of `parameters`, the type parameters of functions, are no types yet (reported where they are declared). `size`
+    gives the extent that a name in a dim stands for; by default every name is a symbolic size. `bound`: what the type parameters of a
+    struct stand for in its fields; `numbers`: the whole numbers that names at the program's top stand for."""
 
     report: Callable[[Diagnostic], object]
     declarations: Declarations[Function]
     parameters: frozenset[str] = frozenset()
+    bound: Mapping[str, Type] = Factory(dict)
+    numbers: Mapping[str, int] = Factory(dict)
     open_names: bool = False
     """True when a declaration may bring types that are not known: an undefined one may be such."""
     _depth: int = 0
@@ -105,16 +124,22 @@ class TypeResolver:
                 return TupleType(tuple(self.resolve(e, size) for e in elements)) if elements else UNIT
             case FunctionTypeSyntax(parameters=parameters, result=result):
                 return FunctionType(tuple(self.resolve(p, size) for p in parameters), self.resolve(result, size))
-            case OptionTypeSyntax():
-                return self._later("`Option`", syntax.span, "return a tuple `(found, value)`")
+            case OptionTypeSyntax(value=value):
+                return OptionType(self.resolve(value, size))
+            case ArrayTypeSyntax():
+                return self._array(syntax, size)
             case RecordTypeSyntax():
                 return self._later("a record type", syntax.span, "use a tuple")
         return UNKNOWN
 
+    def within(self, bound: Mapping[str, Type]) -> "TypeResolver":
+        """As in a field of a struct whose type parameters stand for these types."""
+        return evolve(self, bound=bound) if bound else self
+
     def is_later(self, name: str) -> bool:
         """Whether a name stands for a declaration that nothing executes yet."""
         alias = self.declarations.aliases.get(name)
-        return name in self.parameters or self.declarations.is_type_or_case(name) or (alias is not None and bool(alias.type_parameters))
+        return name in self.parameters or name in self.declarations.traits or (alias is not None and bool(alias.type_parameters))
 
     def _later(self, what: str, span: Span, hint: str) -> Type:
         self.report(not_supported(what, span, hint))
@@ -122,16 +147,18 @@ class TypeResolver:
 
     def _named(self, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
         name = syntax.name
+        if name in self.bound and not syntax.arguments:
+            return self.bound[name]
         alias = self.declarations.aliases.get(name)
         if alias is not None and not alias.type_parameters:
             return self._alias(alias, syntax, size)
         if self.is_later(name):
             return ERROR
-        if name in ("List", "list"):
-            if len(syntax.arguments) > 1:
-                self.report(Diagnostic("0204", f"`{name}` takes 1 type argument, but {len(syntax.arguments)} are given", syntax.span))
-                return ERROR
-            return ListType(self.resolve(syntax.arguments[0], size) if syntax.arguments else UNKNOWN)
+        declared = self._declared(syntax, size)
+        if declared is not None:
+            return declared
+        if name in _WRAPPERS:
+            return self._wrapper(syntax, size)
         if name == "Future":
             if len(syntax.arguments) != 1:
                 given = f"{len(syntax.arguments)} are" if syntax.arguments else "none is"
@@ -150,11 +177,55 @@ class TypeResolver:
             return plain
         if self.open_names:
             return UNKNOWN
-        declared = self.declarations
-        own = (*declared.aliases, *declared.structs, *declared.enums, *declared.cases, *declared.traits, *self.parameters)
-        known = [*_PLAIN, *own, "List", "list", "Future"]
+        own = self.declarations
+        known = [*_PLAIN, *own.aliases, *own.structs, *own.enums, *own.traits, *self.parameters, *_WRAPPERS, "Future"]
         self.report(Diagnostic("0201", f"there is no type `{name}`", syntax.span, "not found", hint=did_you_mean(name, known)))
         return ERROR
+
+    def _declared(self, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type | None:
+        """A struct or an enum of the program."""
+        name = syntax.name
+        declared = self.declarations.structs.get(name) or self.declarations.enums.get(name)
+        if declared is None:
+            return None
+        if len(syntax.arguments) != len(declared.type_parameters):
+            return self._wrong_count(syntax, len(declared.type_parameters))
+        arguments = tuple(self.resolve(argument, size) for argument in syntax.arguments)
+        return StructType(name, arguments) if name in self.declarations.structs else EnumType(name, arguments)
+
+    def _wrapper(self, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
+        """`Option<T>`, `Result<T, E>`, `List<T>`; a list that doesn't say its elements may have any."""
+        name, arguments = syntax.name, [self.resolve(argument, size) for argument in syntax.arguments]
+        if name in ("List", "list") and not arguments:
+            return ListType(UNKNOWN)
+        if len(arguments) != _WRAPPERS[name]:
+            return self._wrong_count(syntax, _WRAPPERS[name])
+        if name == "Result":
+            return ResultType(*arguments)
+        return OptionType(arguments[0]) if name == "Option" else ListType(arguments[0])
+
+    def _wrong_count(self, syntax: NamedTypeSyntax, wanted: int) -> Type:
+        given = len(syntax.arguments)
+        takes = "no type arguments" if wanted == 0 else f"{wanted} type argument{'' if wanted == 1 else 's'}"
+        are = "none is" if given == 0 else f"{given} {'is' if given == 1 else 'are'}"
+        message = f"`{syntax.name}` takes {takes}" + ("" if wanted == 0 else f", but {are} given")
+        self.report(Diagnostic("0204", message, syntax.span))
+        return ERROR
+
+    def _array(self, syntax: ArrayTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
+        """`[T; N]`, where N is known now: a number, or a name at the program's top that stands for one."""
+        element = self.resolve(syntax.element, size)
+        names = {variable: Variable(variable, I64, constant=number) for variable, number in self.numbers.items()}
+        count = constant(syntax.size, Scope(entries={**names}))
+        if type(count) is not int:
+            hint = "write a number, or a `let` of one at the program's top"
+            self.report(Diagnostic("0301", "the number of elements is not constant", syntax.size.span, hint=hint))
+            return ERROR
+        if not 1 <= count <= _MAX_ELEMENTS:
+            message = f"an array has 1 to {_MAX_ELEMENTS} elements, and this has {count}"
+            self.report(Diagnostic("0301", message, syntax.size.span, hint="a list or a tensor has any number of them"))
+            return ERROR
+        return ArrayType(element, Size(count))
 
     def _alias(self, alias: TypeAlias, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
         if self._depth >= _MAX_ALIAS_DEPTH:
@@ -223,6 +294,23 @@ class TypeResolver:
             self.report(found)
             return None
         return found
+
+
+def top_numbers(program: Program) -> dict[str, int]:
+    """The whole numbers that names at a program's top stand for: each by one `let`, from literals and the names before."""
+    found: dict[str, int] = {}
+    again: set[str] = set()
+    scope = Scope()
+    for statement in program.statements:
+        match statement:
+            case Let(pattern=BindingPattern(name=name), value=Expression() as value, mutable=False):
+                number = whole_constant(value, scope)
+                if name in found:
+                    again.add(name)
+                if number is not None:
+                    found[name] = number
+                    scope.entries[name] = Variable(name, I64, constant=number)
+    return {name: number for name, number in found.items() if name not in again}
 
 
 def _looks_like_dtype(dim: Dim) -> bool:

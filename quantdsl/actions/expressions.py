@@ -16,6 +16,8 @@ _SIZE = re.compile(r"\d[\d_]*\Z")
 
 
 class QuantExpressions(StatementActions):
+    case_words = frozenset(["none"])
+
     # ---- numbers: decimals are kept as written, and any suffix may be a currency -------------------------------------------
 
     def is_unit(self, suffix: str) -> bool:
@@ -43,22 +45,6 @@ class QuantExpressions(StatementActions):
             self.fault("0106", f"`{token.text}` has a suffix and a currency", start, end, f"write one of the two, as in `100 {unit[0]}`")
         return nodes.UnitNumber(text=text, unit=unit[0], span=self.span(start, end))
 
-    def repeat(self, start: int, end: int, element: nodes.Expression, count: nodes.Expression) -> nodes.Expression:
-        return nodes.Repeat(element=element, count=count, span=self.span(start, end))
-
-    # ---- if let -----------------------------------------------------------------------------------------------------------
-
-    def if_let(
-        self, start: int, end: int, pattern: nodes.Pattern, value: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None
-    ) -> nodes.Expression:
-        condition = nodes.LetCondition(pattern=pattern, value=value, span=pattern.span.to(value.span))
-        return self.if_(start, end, condition, then, otherwise)
-
-    def elif_let(
-        self, start: int, end: int, pattern: nodes.Pattern, value: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None
-    ) -> nodes.Block:
-        return self.else_if(start, end, self.if_let(start, end, pattern, value, then, otherwise))
-
     # ---- types ------------------------------------------------------------------------------------------------------------
 
     def size_type(self, start: int, end: int, number: Token) -> nodes.TypeSyntax:
@@ -67,16 +53,5 @@ class QuantExpressions(StatementActions):
             return nodes.SizeSyntax(value=1, span=self.span(start, end))
         return nodes.SizeSyntax(value=int(number.text.replace("_", "")), span=self.span(start, end))
 
-    def array_type(self, start: int, end: int, element: nodes.TypeSyntax, size: nodes.Node) -> nodes.TypeSyntax:
-        return nodes.ArrayTypeSyntax(element=element, size=self.as_value(size), span=self.span(start, end))
-
     def constant_type(self, start: int, end: int, value: nodes.TypeSyntax) -> nodes.TypeSyntax:
         return nodes.ConstantTypeSyntax(value=value, span=self.span(start, end))
-
-    # ---- patterns -----------------------------------------------------------------------------------------------------------
-
-    def pattern_name(self, start: int, end: int, name: Token) -> nodes.Pattern:
-        """`none` and names that begin with a capital are cases (`Buy`, `IOC`) or constants, the others bind."""
-        if name.text == "none" or name.text[:1].isupper():
-            return nodes.VariantPattern(path=(name.text,), span=self.span(start, end))
-        return self.binding(start, end, name)

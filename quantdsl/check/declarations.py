@@ -3,7 +3,7 @@
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import declared_twice
-from compiler.typed_ast.rules.nesting import check_nesting
+from compiler.typed_ast.rules.declared_types import check_declared
 from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import ERROR, NEVER, UNIT, Size, Type
@@ -97,19 +97,8 @@ def _declaration(checker: QuantChecker, node: nodes.Statement, top: Scope) -> No
             with checker.within(what="test", result=UNIT):
                 checker.infer(body, top, used=False)
                 require_assigned(checker, body)
-        case nodes.Struct(type_parameters=parameters):
-            check_nesting(checker, node)
-            with checker.within(parameters=_names(parameters)):
-                for field in node.fields:
-                    place = resolve(checker, field.annotation, top) if field.annotation is not None else ERROR
-                    if field.default is not None:
-                        found = checker.infer(field.default, top, place)
-                        require(checker, found, place, field.default.span, f"the field `{field.name}`")
-        case nodes.EnumDeclaration():
-            check_nesting(checker, node)
-            for variant in node.variants:
-                for written in (*variant.elements, *(f.annotation for f in variant.fields if f.annotation is not None)):
-                    resolve(checker, written, top)
+        case nodes.Struct() | nodes.EnumDeclaration():
+            check_declared(checker, node)
         case nodes.TypeAlias(target=target):
             resolve(checker, target, top)
 

@@ -7,7 +7,7 @@ from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.elsewhere import NAMES
 from compiler.typed_ast.rules import narrowing
 from compiler.typed_ast.rules.branches import joined
-from compiler.typed_ast.rules.cases import bare_case
+from compiler.typed_ast.rules.cases import bare_case, case_of_enum
 from compiler.typed_ast.rules.requirements import report_optional, require, require_int
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
@@ -19,7 +19,6 @@ from compiler.typed_ast.types import (
     RANGE,
     UNIT,
     ArrayType,
-    EnumType,
     OptionType,
     Scalar,
     Size,
@@ -57,11 +56,7 @@ def name(checker: QuantChecker, node: nodes.Name, scope: Scope, expected: Type |
 @infers(nodes.Path)
 def path(checker: QuantChecker, node: nodes.Path, scope: Scope, expected: Type | None, used: bool) -> Type:
     if len(node.segments) == 2 and node.segments[0] in checker.declarations.enums:
-        enum, case = node.segments
-        if case in {variant.name for variant in checker.declarations.enums[enum].variants}:
-            return EnumType(enum)
-        known = [variant.name for variant in checker.declarations.enums[enum].variants]
-        return checker.report("0201", f"`{enum}` has no case `{case}`", node.span, hint=did_you_mean(case, known))
+        return case_of_enum(checker, node, *node.segments)
     return checker.report("0201", f"there is no `{'::'.join(node.segments)}`", node.span)
 
 

@@ -327,8 +327,6 @@ def constant(checker: QuantChecker, node: nodes.Constant, scope: Scope) -> Type:
 
 @checks(
     nodes.Function,
-    nodes.Struct,
-    nodes.EnumDeclaration,
     nodes.TypeAlias,
     nodes.ProgramParameter,
     nodes.Module,

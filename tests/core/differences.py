@@ -145,7 +145,7 @@ DIFFERENCES = (
     Difference("D23 break", _function("int", "break\n n"), Stopped("0101", "`break` stands outside of a loop", at="break")),
     Difference("D23 continue", _function("int", "continue\n n"), Stopped("0101", "`continue` stands outside of a loop", at="continue")),
     Difference("D23 nothing", _function("int", "let x = g()\n n", _NOTHING), Stopped("0203", at="g()")),
-    Difference("D24", _function("int", "match n { Tow => 1\n _ => 2 }"), Stopped("0201", at="Tow"), {"Z": LATER, "H": LATER}),
+    Difference("D24", _function("int", "match n { Tow => 1\n _ => 2 }"), Stopped("0201", at="Tow")),
     Difference("D24 binds", _function("int", "match n { tow => tow + 1 }"), 5, {"Z": LATER, "H": LATER}),
     # words
     Difference(

@@ -13,7 +13,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.library import Library
-from compiler.typed_ast.resolve_types import TypeResolver
+from compiler.typed_ast.resolve_types import TypeResolver, top_numbers
 from compiler.typed_ast.types import UNKNOWN, Type
 
 MAX_DEPTH = 40
@@ -41,9 +41,9 @@ class Emitter:
         self._constant_names: dict[int, str] = {}
         declared = Declarations((nodes.Function,))
         for statement in program.statements:
-            if isinstance(statement, nodes.TypeAlias):
+            if isinstance(statement, nodes.TypeAlias | nodes.Struct | nodes.EnumDeclaration):
                 declared.declare(statement)
-        self._types = TypeResolver(lambda diagnostic: None, declared)
+        self._types = TypeResolver(lambda diagnostic: None, declared, numbers=top_numbers(program))
 
     def resolve(self, syntax: nodes.TypeSyntax | None) -> Type:
         """A written type; Unknown for none and for what the checker has objected to."""

@@ -10,13 +10,15 @@ from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.rules.patterns import bind
 from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import BOOL, ERROR, NEVER, NONE, UNIT, OptionType, Scalar, Type
+from compiler.typed_ast.types import BOOL, ERROR, NEVER, NONE, UNIT, UNKNOWN, OptionType, Scalar, Type
 
 
 def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type | None) -> Type:
     """The type of a value that comes from one of two branches."""
     if ERROR in (a, b):
         return ERROR
+    if UNKNOWN in (a, b):
+        return UNKNOWN
     if expected is not None and expected != ERROR and fits(a, expected) and fits(b, expected):
         return NEVER if a == b == NEVER else expected
     if a == NEVER or b == NEVER:

@@ -6,6 +6,7 @@ from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, EnumType, OptionType, ResultType, Type
 
 
@@ -54,6 +55,17 @@ def bare_case(checker: Checker, node: nodes.Name, expected: Type | None) -> Type
     if variant.elements or variant.fields:
         return checker.report("0204", f"the case `{node.name}` of `{enum.name}` has values", node.span, hint=f"write `{node.name}(...)`")
     return EnumType(enum.name)
+
+
+def case_of_enum(checker: Checker, node: nodes.Node, enum: str, case: str) -> Type:
+    """`Side::Buy`: a case without values, with its enum."""
+    variants = {variant.name: variant for variant in checker.declarations.enums[enum].variants}
+    found = variants.get(case)
+    if found is None:
+        return checker.report("0201", f"`{enum}` has no case `{case}`", node.span, hint=did_you_mean(case, variants))
+    if found.elements or found.fields:
+        return checker.report("0204", f"the case `{case}` of `{enum}` has values", node.span, hint=f"write `{enum}::{case}(...)`")
+    return EnumType(enum)
 
 
 def infer_arguments(checker: Checker, node: nodes.Call, scope: Scope) -> None:

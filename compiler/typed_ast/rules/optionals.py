@@ -5,7 +5,7 @@ from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import fits
 from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import ERROR, UNIT, OptionType, ResultType, Type
+from compiler.typed_ast.types import ERROR, UNIT, UNKNOWN, OptionType, ResultType, Type
 
 
 def default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None) -> Type:
@@ -14,6 +14,9 @@ def default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type |
     if left == ERROR:
         checker.infer(node.right, scope, expected)
         return ERROR
+    if left == UNKNOWN:
+        checker.infer(node.right, scope, expected)
+        return UNKNOWN
     if not isinstance(left, OptionType | ResultType):
         checker.infer(node.right, scope, left)
         return checker.report(
@@ -31,8 +34,8 @@ def default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type |
 def propagate(checker: Checker, node: nodes.Propagate, scope: Scope, expected: Type | None, used: bool) -> Type:
     """`e?`: the value, or out of the function with its none or error; a handler that gives nothing ends."""
     found = checker.infer(node.value, scope)
-    if found == ERROR:
-        return ERROR
+    if found in (ERROR, UNKNOWN):
+        return found
     if not isinstance(found, OptionType | ResultType):
         return checker.report(
             "0203", f"`?` takes a value that may be none, and this `{checker.show(found)}` may not", node.span, hint="remove the `?`"

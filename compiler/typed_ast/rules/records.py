@@ -17,6 +17,9 @@ def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: 
     written = (
         node.struct.name if isinstance(node.struct, nodes.Name) else node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else ""
     )
+    if node.struct is None:
+        _values(checker, node, scope)
+        return checker.later("a record without a struct", node.span, "declare a `struct`, and write its name before the `{`")
     case = checker.declarations.cases.get(written)
     given: dict[int, Type] = {}
     if written in checker.declarations.structs:

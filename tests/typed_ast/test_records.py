@@ -1,0 +1,54 @@
+"""Structs, enums, optionals, results and arrays `[T; N]` in ZynML: what is accepted, and what is said of mistakes."""
+
+import pytest
+
+from tests.typed_ast.checking import codes, messages
+
+DECLARED = """struct Point { x: f64, y: f64 = 0.0 }
+struct Pair<T> { first: T, second: T }
+enum Shape { Circle(f64), Box { w: f64, h: f64 }, Empty }
+let p = Point { x: 1.0 }
+let shape = Circle(2.0)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let d: f64 = p.x + p.y",
+        "let q = Point { x: 2.0, ..p }",
+        "let area: f64 = match shape { Circle(r) => r * r, Box { w, h } => w * h, Empty => 0.0 }",
+        "let area: f64 = match shape { case Circle(r) { r * r } case Box { w, h } { w * h } case Empty { 0.0 } }",
+        "fn half(n: int) -> int? { if n % 2 == 0 { Some(n / 2) } else { None } }\nlet v: i64 = half(3) ?? 7",
+        "fn half(n: int) -> Option<int> { None }\nif let Some(v) = half(4) { println(v) }",
+        "fn parse(n: int) -> Result<int, String> { if n > 0 { Ok(n) } else { Err(\"negative\") } }\nfn twice(n: int) -> Result<int, String> { Ok(parse(n)? * 2) }",
+        "let a: [int; 3] = [0; 3]\nlet b: i64 = a[2]",
+        "let N = 4\nlet a: [bool; 2 * N] = [true; 8]",
+        "let both = Pair { first: 1, second: 2 }\nlet c: Pair<i64> = both",
+        "let s = Shape::Empty\nlet t = Shape::Circle(1.0)",
+    ],
+)  # fmt: skip
+def test_accepted(text: str) -> None:
+    assert codes(DECLARED + text) == [], messages(DECLARED + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("p.z", "0202"),
+        ("Point { y: 1.0 }", "0204"),
+        ("Point { x: true }", "0203"),
+        ("Point { x: 1.0, z: 2.0 }", "0202"),
+        ("Circle(1.0, 2.0)", "0204"),
+        ("Shape::Round", "0201"),
+        ("match shape { Circle(r) => r, Empty => 0.0 }", "0206"),
+        ("match 3 { 1 => 2 }", "0206"),
+        ("let v: int? = 1\nlet w: i64 = v", "0203"),
+        ("let a: [int; 3] = [0; 3]\na[3]", "0705"),
+        ("let a: [int; 0] = [1]", "0301"),
+        ("1 ?? 2", "0203"),
+        ("struct Loop { inner: Loop }", "0210"),
+    ],
+)
+def test_refused(text: str, expected: str) -> None:
+    assert codes(DECLARED + text) == [expected], messages(DECLARED + text)
