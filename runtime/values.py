@@ -92,5 +92,5 @@ def _again(name: str, fields: tuple[str, ...], case: tuple[str, int] | None, par
     for known in (Nothing, Some, Err, Ok):
         if (known.enum, known.shown_name) == (enum, name):
             return known(parts)
-    namespace = {"__slots__": (), "shown_name": name, "fields": fields, "enum": enum, "tag": tag}
-    return type(name, (CaseValue,), namespace)(parts)
+    cls: type[CaseValue] = type(name, (CaseValue,), {"__slots__": (), "shown_name": name, "fields": fields, "enum": enum, "tag": tag})
+    return cls(parts)
