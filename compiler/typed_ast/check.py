@@ -17,6 +17,7 @@ from compiler.typed_ast import (
 )
 from compiler.typed_ast.checker import ZYNML_RULES, Checker, CheckerOf, ComputeOutcome, ComputeRule, FindModule, Frame, unknown_compute
 from compiler.typed_ast.declarations import declared_twice
+from compiler.typed_ast.elsewhere import NAMES, OF_MODULES
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
 from compiler.typed_ast.nodes import (
@@ -59,7 +60,7 @@ RULE_FILES = (
     later,
 )
 """Importing them fills the table of rules."""
-ZYNML = Meaning(CORE.extended(ZYNML_RULES), later.REFUSES)
+ZYNML = Meaning(CORE.extended(ZYNML_RULES), later.REFUSES, elsewhere=NAMES | OF_MODULES)
 
 
 @frozen

@@ -49,6 +49,9 @@ NAMES = {
 MODULES = frozenset(["np", "numpy", "jnp", "cp", "cupy", "math", "cmath", "torch", "tf"])
 """Modules whose functions are always there here."""
 
+OF_MODULES = {module: f"leave `{module}.` out: the library's functions are always there" for module in MODULES}
+"""What is written instead of the name of such a module."""
+
 _MEMBERS = {
     "array": "tensor",
     "asarray": "tensor",

@@ -10,10 +10,10 @@ from compiler.typed_ast.elsewhere import METHODS
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.infer_statements import require_mutable
-from compiler.typed_ast.infer_values import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.nodes import Argument, Call, Field, ListLiteral, Name, Path
 from compiler.typed_ast.rules.cases import case_with_values, wrapped, wrappers
+from compiler.typed_ast.rules.names import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.scope import Scope, UserFunction, Variable
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (

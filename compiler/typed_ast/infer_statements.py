@@ -10,7 +10,6 @@ from compiler.typed_ast.conversions import clash, is_silent, join, strong
 from compiler.typed_ast.endless_loops import is_endless
 from compiler.typed_ast.infer_functions import refined
 from compiler.typed_ast.infer_operators import operate
-from compiler.typed_ast.infer_values import undefined
 from compiler.typed_ast.loops import bind_loop_names
 from compiler.typed_ast.nodes import (
     Assign,
@@ -35,6 +34,7 @@ from compiler.typed_ast.nodes import (
     WildcardPattern,
     Yield,
 )
+from compiler.typed_ast.rules.names import undefined
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (

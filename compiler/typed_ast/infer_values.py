@@ -2,9 +2,8 @@
 
 from compiler.diagnostics import Label
 from compiler.source import Span
-from compiler.typed_ast.checker import AWAIT_HINT, Checker, Frame, infers
+from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker, Frame, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
-from compiler.typed_ast.elsewhere import MODULES, NAMES, without_module
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.loops import bind_loop_names
 from compiler.typed_ast.nodes import (
@@ -15,7 +14,6 @@ from compiler.typed_ast.nodes import (
     Conditional,
     EllipsisIndex,
     Expression,
-    Field,
     FloatLiteral,
     FString,
     If,
@@ -23,23 +21,17 @@ from compiler.typed_ast.nodes import (
     Lambda,
     LetCondition,
     ListLiteral,
-    Name,
     OperatorValue,
-    Path,
     Range,
     Slice,
     StringLiteral,
 )
-from compiler.typed_ast.rules.cases import bare_case, case_of_enum, wrappers
-from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
-from compiler.typed_ast.signatures import parameter_types
+from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
-    ANY_TENSOR,
     BOOL,
     ERROR,
     NEVER,
-    NONE,
     RANGE,
     STRING,
     UNIT,
@@ -47,7 +39,6 @@ from compiler.typed_ast.types import (
     FunctionType,
     FutureType,
     ListType,
-    OptionType,
     Scalar,
     TensorType,
     Type,
@@ -140,85 +131,11 @@ def _may_be_int(found: Type) -> bool:
     return is_silent(found) or (isinstance(found, Scalar) and found.dtype.is_int)
 
 
-@infers(Name)
-def name(checker: Checker, node: Name, scope: Scope, expected: Type | None, used: bool) -> Type:
-    entry = scope.find(node.name)
-    match entry:
-        case Variable():
-            return _variable(checker, entry, scope)
-        case UserFunction():
-            return function_value(checker, entry)
-    function = checker.library.functions.get(node.name)
-    if function is not None:
-        return UNKNOWN
-    known = checker.library.constants.get(node.name)
-    if known is not None:
-        return known[0]
-    if node.name == checker.meaning.none:
-        return expected if isinstance(expected, OptionType) else NONE
-    if node.name in checker.declarations.cases:
-        return bare_case(checker, node, expected)
-    return undefined(checker, node.name, node.span, scope)
-
-
-def _variable(checker: Checker, entry: Variable, scope: Scope) -> Type:
-    if entry.frame is checker.frame or not entry.mutable or entry.declared or not isinstance(entry.type, TensorType):
-        return entry.type
-    # Another function may run after the variable got a value of another shape.
-    return ANY_TENSOR
-
-
-def function_value(checker: Checker, function: UserFunction) -> Type:
-    """A function as a value; its parameters without a type are Unknown."""
-    types = parameter_types(checker, function)
-    return FunctionType(tuple(types), UNKNOWN)
-
-
-def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
-    """0201, with the nearest names; says so when a block that has ended declared the name."""
-    if word in wrappers(checker):
-        return checker.report("0204", f"`{word}` takes one value", span, hint=f"write `{word}(...)`")
-    if word in checker.declarations.structs:
-        return checker.report("0203", f"`{word}` is a struct, not a value", span, hint=f"write its fields: `{word} {{ ... }}`")
-    if checker.resolver.is_later(word):
-        return ERROR
-    ended = scope.find_ended(word)
-    if ended is not None:
-        return checker.report(
-            "0201",
-            f"`{word}` is not defined here",
-            span,
-            "not found",
-            (Label(ended.span, "this one lives in a block that has ended"),),
-            hint=f"declare `{word}` before the block",
-        )
-    if checker.open_names:
-        return UNKNOWN
-    if is_kernel_word(word):
-        return _kernel_word(checker, word, span)
-    further_down = checker.top_names.get(word)
-    if further_down is not None:
-        others = (Label(further_down, "declared here, further down"),)
-        return checker.report("0201", f"`{word}` is not defined yet", span, "not found", others, hint="declare it first")
-    known = [n for n, _ in scope.visible()] + [n for n in checker.library.functions if n.isidentifier()] + list(checker.library.constants)
-    of_module = f"leave `{word}.` out: the library's functions are always there" if word in MODULES else None
-    meant = NAMES.get(word) or of_module or did_you_mean(word, known)
-    return checker.report("0201", f"`{word}` is not defined", span, "not found", hint=meant)
-
-
-def member_of_unknown_module(checker: Checker, node: Field, scope: Scope) -> Type | None:
-    """The fault of `np.zeros` where `np` is only known elsewhere, else None."""
-    module = node.value
-    if not isinstance(module, Name) or module.name not in MODULES or checker.open_names:
+def undeclared(checker: Checker, word: str, span: Span) -> Type | None:
+    """What is said of a function that only kernels have. Another function may be called from a kernel, so only the program's own lines
+    are wrong."""
+    if not is_kernel_word(word):
         return None
-    if scope.find(module.name) is not None or module.name in checker.library.constants or module.name in checker.top_names:
-        return None
-    hint = without_module(module.name, node.name, checker.library.functions)
-    return checker.report("0201", f"`{module.name}` is not defined", module.span, "not found", hint=hint)
-
-
-def _kernel_word(checker: Checker, word: str, span: Span) -> Type:
-    """A function that only kernels have. Another function may be called from a kernel, so only the program's own lines are wrong."""
     if not checker.frame.top:
         return UNKNOWN
     return checker.report(
@@ -229,40 +146,7 @@ def _kernel_word(checker: Checker, word: str, span: Span) -> Type:
     )
 
 
-@infers(Path)
-def path(checker: Checker, node: Path, scope: Scope, expected: Type | None, used: bool) -> Type:
-    full = "::".join(node.segments)
-    if full in checker.library.functions:
-        return UNKNOWN
-    known = checker.library.constants.get(full)
-    if known is not None:
-        return known[0]
-    if len(node.segments) == 2 and node.segments[0] in checker.declarations.enums:
-        return case_of_enum(checker, node, *node.segments)
-    return unknown_path(checker, node, scope)
-
-
-def unknown_path(checker: Checker, node: Path, scope: Scope) -> Type:
-    """A path that the library does not have: 0109 for what is not there yet, else 0202 or 0201."""
-    head, tail = node.segments[0], "::".join(node.segments[1:])
-    if head in ("HashMap", "HashSet", "dict", "set"):
-        return checker.later(f"`{head}`", node.span, "use a list or a tuple")
-    if checker.resolver.is_later(head):
-        return ERROR
-    if isinstance(scope.find(head), Variable) or checker.open_names:
-        return UNKNOWN
-    members = [n.split("::", 1)[1] for n in checker.library.functions if n.startswith(head + "::")]
-    if members:
-        hint = did_you_mean(tail, members) or f"it has {_listing(members)}"
-        return checker.report("0202", f"`{head}` has no function `{tail}`", node.span, "not found", hint=hint)
-    heads = {n.split("::", 1)[0] for n in checker.library.functions if "::" in n}
-    near = NAMES.get(head) or did_you_mean(head, heads)
-    return checker.report("0201", f"`{head}` is not defined", node.span, "not found", hint=near)
-
-
-def _listing(names: list[str], limit: int = 12) -> str:
-    shown = sorted(set(names))
-    return ", ".join(f"`{n}`" for n in shown[:limit]) + (", ..." if len(shown) > limit else "")
+ZYNML_RULES.undeclared = undeclared
 
 
 @infers(OperatorValue)

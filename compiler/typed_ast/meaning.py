@@ -28,6 +28,10 @@ def no_fields(checker: Any, found: Any) -> Mapping[str, Type]:
     return {}
 
 
+def nothing_more(checker: Any, word: str, span: Span) -> Type | None:
+    return None
+
+
 def no_arguments(checker: Any, struct: Struct) -> tuple[Type, ...]:
     return ()
 
@@ -56,7 +60,8 @@ def resolve_plainly(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapp
 @define(eq=False)
 class RuleTable:
     """Rules by class of node, and of type; files register theirs when they are imported. `resolve` reads a written type, `show` writes one;
-    `implied` gives the type arguments that a struct has where none are written."""
+    `implied` gives the type arguments that a struct has where none are written; `undeclared` what the language itself says of a name that
+    nothing declares."""
 
     values: dict[type[Node], Rule] = Factory(dict)
     statements: dict[type[Node], StatementRule] = Factory(dict)
@@ -64,6 +69,7 @@ class RuleTable:
     resolve: Resolve = resolve_plainly
     show: Callable[[Type], str] = str
     implied: Callable[[Any, Struct], tuple[Type, ...]] = no_arguments
+    undeclared: Callable[[Any, str, Span], Type | None] = nothing_more
 
     def extended(self, other: "RuleTable | None" = None) -> "RuleTable":
         """These rules in a table of its own, to which `other` adds."""
@@ -102,11 +108,13 @@ class Refusal:
 @frozen(eq=False)
 class Meaning:
     """`refuses`: the nodes that it doesn't execute, which need no rule. `not_yet`: how messages say so. `some` and `none`: how the
-    two cases of an optional are spelled. `weak_elements`: whether literals in a tuple still take another type, as that of an operand."""
+    two cases of an optional are spelled; `elsewhere`: what is written instead of names of other
+    languages. `weak_elements`: whether literals in a tuple still take another type, as that of an operand."""
 
     rules: RuleTable
     refuses: Mapping[type[Node], Refusal] = Factory(dict)
     not_yet: str = "is valid, but not supported yet"
     some: str = "Some"
     none: str = "None"
+    elsewhere: Mapping[str, str] = Factory(dict)
     weak_elements: bool = True

@@ -6,6 +6,7 @@ from compiler.diagnostics import Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CheckerOf, Frame
+from compiler.typed_ast.elsewhere import NAMES
 from compiler.typed_ast.meaning import Meaning, Refusal
 from compiler.typed_ast.rules import CORE
 from compiler.typed_ast.scope import Scope, VariableKind
@@ -43,6 +44,9 @@ class QuantFindings:
 
 QuantChecker = CheckerOf[QuantFindings, QuantFrame]
 RULES = CORE.extended()
+_ELSEWHERE = {word: NAMES[word] for word in ("True", "TRUE", "False", "FALSE")} | dict.fromkeys(
+    ("None", "null", "NULL", "nil", "nullptr"), "write `none`"
+)
 infers, checks = RULES.infers, RULES.checks
 _STATEMENT = Refusal("this statement", "return a `Result`")
 _EXPRESSION = Refusal("this expression")
@@ -65,6 +69,7 @@ MEANING = Meaning(
     "is valid, but not supported yet in QuantDSL",
     some="some",
     none="none",
+    elsewhere=_ELSEWHERE,
     weak_elements=False,
 )
 

@@ -2,20 +2,17 @@
 
 from functools import partial
 
+from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
-from compiler.typed_ast.elsewhere import NAMES
 from compiler.typed_ast.rules import narrowing
 from compiler.typed_ast.rules.branches import joined
-from compiler.typed_ast.rules.cases import bare_case, case_of_enum
 from compiler.typed_ast.rules.requirements import report_optional, require, require_int
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
     NEVER,
-    NONE,
     RANGE,
     UNIT,
     ArrayType,
@@ -27,37 +24,19 @@ from compiler.typed_ast.types import (
 )
 from quantdsl import types as qt
 from quantdsl.check import heap, library
-from quantdsl.check.checker import QuantChecker, infers
+from quantdsl.check.checker import RULES, QuantChecker, infers
 from quantdsl.check.fits import meet, shown
 from quantdsl.check.resolve import resolve
 
-NAMES_ELSEWHERE = {word: NAMES[word] for word in ("True", "TRUE", "False", "FALSE")} | dict.fromkeys(
-    ("None", "null", "NULL", "nil", "nullptr"), "write `none`"
-)
-"""What is written instead of a name of other languages."""
+
+def undeclared(checker: QuantChecker, word: str, span: Span) -> Type | None:
+    """What is said of a function as a value."""
+    if word not in checker.declarations.functions and word not in library.names():
+        return None
+    return checker.report("0203", f"`{word}` is a function, not a value", span, hint=f"call it: `{word}(...)`")
 
 
-@infers(nodes.Name)
-def name(checker: QuantChecker, node: nodes.Name, scope: Scope, expected: Type | None, used: bool) -> Type:
-    variable = scope.variable(node.name)
-    if variable is not None:
-        return narrowing.seen(variable, expected)
-    if node.name == "none":
-        return expected if isinstance(expected, OptionType) else NONE
-    found = checker.declarations.cases.get(node.name)
-    if found is not None:
-        return bare_case(checker, node, expected)
-    if node.name in checker.declarations.functions or node.name in library.names():
-        return checker.report("0203", f"`{node.name}` is a function, not a value", node.span, hint=f"call it: `{node.name}(...)`")
-    hint = NAMES_ELSEWHERE.get(node.name) or did_you_mean(node.name, {*scope.names(), *checker.declarations.cases})
-    return checker.report("0201", f"undefined name `{node.name}`", node.span, hint=hint)
-
-
-@infers(nodes.Path)
-def path(checker: QuantChecker, node: nodes.Path, scope: Scope, expected: Type | None, used: bool) -> Type:
-    if len(node.segments) == 2 and node.segments[0] in checker.declarations.enums:
-        return case_of_enum(checker, node, *node.segments)
-    return checker.report("0201", f"there is no `{'::'.join(node.segments)}`", node.span)
+RULES.undeclared = undeclared
 
 
 @infers(nodes.ListLiteral)

@@ -2,6 +2,6 @@
 what it doesn't execute."""
 
 from compiler.typed_ast.checker import CORE
-from compiler.typed_ast.rules import arrays, branches, declared_types, indexing, optionals, records, tuples  # noqa: F401  They register their rules.
+from compiler.typed_ast.rules import arrays, branches, declared_types, indexing, names, optionals, records, tuples  # noqa: F401  They register their rules.
 
 __all__ = ["CORE"]
