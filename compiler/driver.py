@@ -77,7 +77,10 @@ class Session:
     def checked(self) -> CheckedProgram:
         """The typed tree with all findings; errors aren't raised yet."""
         self._now("checking")
-        checked = check(self.program, self.language.library, self._outcome, lambda path: self._module_file(path) is not None)
+        language = self.language
+        checked = check(
+            self.program, language.library, self._outcome, lambda path: self._module_file(path) is not None, meaning=language.meaning
+        )
         source = self.sources.get(self.program.path)
         if source is not None:
             checked.diagnostics.extend(comment_warnings(source))

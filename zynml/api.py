@@ -9,13 +9,17 @@ from compiler.driver import CompileOptions, Session
 from compiler.source import Source, Sources, display_path
 from compiler.syntax.read import read_source
 from compiler.typed_ast import nodes
+from compiler.typed_ast.check import ZYNML
 from compiler.typed_ast.library import Library
+from compiler.typed_ast.meaning import Meaning
 from zynml.parse import parse_source
 from zynml.stdlib import StdlibSettings, library
 
 
 class ZynML:
-    """The language as the driver sees it: library, modules, pictures, settings of one run."""
+    """The language as the driver sees it: rules, library, modules, pictures, settings of one run."""
+
+    meaning: Meaning = ZYNML
 
     def __init__(self, settings: StdlibSettings) -> None:
         self.settings = settings

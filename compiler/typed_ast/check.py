@@ -72,12 +72,16 @@ class CheckedProgram:
 
 
 def check(
-    program: Program, library: Library, compute_rule: ComputeRule = unknown_compute, find_module: FindModule | None = None
+    program: Program,
+    library: Library,
+    compute_rule: ComputeRule = unknown_compute,
+    find_module: FindModule | None = None,
+    meaning: Meaning = ZYNML,
 ) -> CheckedProgram:
-    """Checks one file against a library. Never raises for what is wrong with the program. `find_module` says whether an imported
+    """Checks one file against a library, by a language's rules. Never raises for what is wrong with the program. `find_module` says whether an imported
     module has a file; without it any import is believed."""
     checker: Checker = CheckerOf(
-        ZYNML,
+        meaning,
         Frame(top=True),
         None,
         library=library,

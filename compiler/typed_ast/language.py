@@ -6,9 +6,14 @@ from typing import Any, Protocol
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
 from compiler.typed_ast.library import Library
+from compiler.typed_ast.meaning import Meaning
 
 
 class Language(Protocol):
+    @property
+    def meaning(self) -> Meaning:
+        """The rules by which its programs are checked."""
+
     @property
     def library(self) -> Library: ...
 
