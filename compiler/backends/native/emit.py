@@ -103,7 +103,7 @@ def _function(module: NativeModule, function: HirFunction) -> None:
     parameters += [(_parameter_type(p.type), f"p{number}") for number, p in enumerate(function.parameters)]
     types = [register_type(dtype) for dtype in _result_dtypes(function)]
     parameters += [(PTR, f"r{number}") for number in range(len(types))]
-    w = module.writer.function(body_name(function), I1 if fails else None, parameters, "internal", _attributes(function))
+    w = module.writer.function(body_name(function), I1 if fails else None, parameters, "internal", _attributes(module, function))
     first = 1 if fails else 0
     last = len(parameters) - len(types)
     own, results = w.parameters[first:last], w.parameters[last:]
@@ -158,11 +158,18 @@ def _pointer_notes(type: Pointer, noalias: bool) -> str:
     return f"{'noalias ' if noalias else ''}noundef {known}"
 
 
-def _attributes(function: HirFunction) -> str:
-    texts = [OUR_ATTRIBUTES[name] for name in function.attributes if name in OUR_ATTRIBUTES]
+def _attributes(module: NativeModule, function: HirFunction) -> str:
+    """A function that comes back to itself keeps its calls: as the turns of a loop they would take no stack, and never end."""
+    texts = _declared_attributes(function)
+    if function.name in module.recursive:
+        texts.append('"disable-tail-calls"="true"')
     if function.constraints is not None and function.constraints.inline_always:
         texts.append("alwaysinline")
     return " ".join(texts)
+
+
+def _declared_attributes(function: HirFunction) -> list[str]:
+    return [OUR_ATTRIBUTES[name] for name in function.attributes if name in OUR_ATTRIBUTES]
 
 
 def _result_dtypes(function: HirFunction) -> list[str]:
@@ -173,7 +180,7 @@ def _declare(writer: ModuleWriter, function: HirFunction) -> None:
     """A function of another module by its entry, or one of C: at most one result, a number."""
     if function.linkage is Linkage.IMPORTED:
         types = ", ".join(["ptr noalias", *map(str, _entry_types(function)), "ptr noalias"])
-        writer.declare(entry_name(function), f"i64 ({types}) nounwind {_attributes(function)}")
+        writer.declare(entry_name(function), f"i64 ({types}) nounwind {' '.join(_declared_attributes(function))}")
         return
     assert len(function.results) < 2, f"@{function.name} is external and gives {len(function.results)} values"
     result = str(register_type(_result_dtypes(function)[0])) if function.results else "void"

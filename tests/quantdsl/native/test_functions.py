@@ -376,3 +376,24 @@ def test_calls_without_end_stop_before_the_stack_does() -> None:
         fault = native["even"].run([-1]).fault
         assert fault is not None and (fault.code, fault.site, fault.values) == ("0808", -1, ())
         assert native["even"].run([3]).results == (0,)
+
+
+def test_calls_that_end_their_functions_stop_too() -> None:
+    """LLVM would make loops of them, which take no stack."""
+    program = ModuleBuilder("endless")
+    for name in ("same", "other", "nothing"):
+        program.declare(name, {"n": I64}, [] if name == "nothing" else [I64])
+    for name, called in (("same", "same"), ("other", "same"), ("nothing", "nothing")):
+        with program.define(name) as b:
+            results = b.call(called, b.parameters[0].wrapping_add(0))
+            b.ret(*results)
+    for name, called in (("ping", "pong"), ("pong", "ping")):
+        program.declare(name, {"n": I64}, [I64])
+    for name, called in (("ping", "pong"), ("pong", "ping")):
+        with program.define(name) as b:
+            b.ret(*b.call(called, b.parameters[0]))
+    for level in LEVELS:
+        native = compile_module(program.module, level)
+        for name in ("same", "other", "nothing", "ping"):
+            fault = native[name].run([4]).fault
+            assert fault is not None and (fault.code, fault.site, fault.values) == ("0808", -1, ()), name
