@@ -19,12 +19,10 @@ from compiler.typed_ast.checker import ZYNML_RULES, Checker, CheckerOf, ComputeO
 from compiler.typed_ast.declarations import declared_twice
 from compiler.typed_ast.elsewhere import NAMES, OF_MODULES
 from compiler.typed_ast.library import Library
-from compiler.typed_ast.meaning import Meaning
+from compiler.typed_ast.meaning import LanguageSettings, Meaning
 from compiler.typed_ast.nodes import (
     BindingPattern,
-    Compute,
     EnumDeclaration,
-    ExpressionStatement,
     Impl,
     LaterDeclaration,
     Let,
@@ -40,6 +38,7 @@ from compiler.typed_ast.nodes import (
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.resolve_types import top_numbers
 from compiler.typed_ast.rules import CORE
+from compiler.typed_ast.rules.control import statements
 from compiler.typed_ast.rules.declared_types import check_declared
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.shadowed import shadowed
@@ -60,7 +59,12 @@ RULE_FILES = (
     later,
 )
 """Importing them fills the table of rules."""
-ZYNML = Meaning(CORE.extended(ZYNML_RULES), later.REFUSES, elsewhere=NAMES | OF_MODULES)
+ZYNML = Meaning(
+    CORE.extended(ZYNML_RULES),
+    LanguageSettings(parameters_change=True, untyped_parameters=True, result_inferred=True),
+    refuses=later.REFUSES,
+    elsewhere=NAMES | OF_MODULES,
+)
 
 
 @frozen
@@ -78,8 +82,8 @@ def check(
     find_module: FindModule | None = None,
     meaning: Meaning = ZYNML,
 ) -> CheckedProgram:
-    """Checks one file against a library, by a language's rules. Never raises for what is wrong with the program. `find_module` says whether an imported
-    module has a file; without it any import is believed."""
+    """Checks one file against a library, by a language's rules. Never raises for what is wrong with the program. `find_module` says whether
+    an imported module has a file; without it any import is believed."""
     checker: Checker = CheckerOf(
         meaning,
         Frame(top=True),
@@ -96,10 +100,7 @@ def check(
     for statement in program.statements:
         if isinstance(statement, Struct | EnumDeclaration):
             check_declared(checker, statement)
-    checker.statements(program.statements, checker.top)
-    match program.statements[-1:]:
-        case (ExpressionStatement(value=Compute() as last),):
-            infer_statements.warn_unused(checker, last)
+    statements(checker, program.statements, checker.top)
     checker.analyse_blocks()
     typed = rebuild(program, checker.findings.types, checker.findings.kernels)
     for warning in unawaited(typed):

@@ -14,9 +14,9 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast.assigned_names import assigned_by_functions
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import INT_RANGES, Fit, fit
-from compiler.typed_ast.declarations import Declarations, declared_twice, defined_twice
+from compiler.typed_ast.declarations import Declarations, defined_twice
 from compiler.typed_ast.library import Library
-from compiler.typed_ast.meaning import UNKNOWN_KIND, Meaning, RuleTable, TypeRules
+from compiler.typed_ast.meaning import UNKNOWN_KIND, Meaning, Refusal, RuleTable, TypeRules
 from compiler.typed_ast.nodes import (
     Block,
     Compute,
@@ -26,6 +26,7 @@ from compiler.typed_ast.nodes import (
     ExpressionStatement,
     Function,
     If,
+    Match,
     Name,
     Node,
     Parameter,
@@ -38,7 +39,7 @@ from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable
 from compiler.typed_ast.shapes import describe, differ, dims_of
 from compiler.typed_ast.turns import CountedLoop
-from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, FutureType, ListType, Scalar, StringType, TensorType, Type
+from compiler.typed_ast.types import BOOL, ERROR, UNIT, UNKNOWN, FutureType, ListType, Scalar, StringType, TensorType, Type
 from compiler.typed_ast.weak_ints import lost_remainder, remainder_fault
 from runtime.records import define, frozen
 from runtime.tuples import as_tuple
@@ -85,7 +86,7 @@ class Frame:
     """The function, or another body, being checked: what it must return, what it returns, how many loops are around. `declared`: the span
     of the declared result; `top` marks the program's own statements. `parameters`: the type parameters in sight, `bounds` what is asked of
     them; `aliases`: the type names being resolved. `sometimes`: what is checked isn't reached exactly once each time; `turns`: the loops
-    around, each of whose turns surely reaches it."""
+    around, each of whose turns surely reaches it. `no_return`: why a body gives nothing by `return`, and what to write instead."""
 
     function: Function | None = None
     result: Type | None = None
@@ -98,6 +99,7 @@ class Frame:
     aliases: frozenset[str] = frozenset()
     sometimes: bool = False
     turns: tuple[CountedLoop, ...] = ()
+    no_return: Refusal | None = None
 
     @property
     def may_leave_without_value(self) -> bool:
@@ -241,12 +243,15 @@ class CheckerOf(Generic[Own, FrameOf]):
 
     @contextmanager
     def within(self, **changes: Any) -> Iterator[None]:
-        """Checks with a frame that differs in these respects."""
-        before, self.frame = self.frame, attrs.evolve(self.frame, **changes)
+        """Checks with the frame changed in these respects."""
+        frame, before = self.frame, {name: getattr(self.frame, name) for name in changes}
+        for name, value in changes.items():
+            setattr(frame, name, value)
         try:
             yield
         finally:
-            self.frame = before
+            for name, value in before.items():
+                setattr(frame, name, value)
 
     def resolve(self, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None = None) -> Type:
         """The type that is written; `bound`: what type parameters stand for in a part of a struct or enum."""
@@ -336,49 +341,6 @@ class CheckerOf(Generic[Own, FrameOf]):
                 hint = "compare it, as in `n != 0`" if isinstance(found, Scalar) else _any_hint(found)
                 self.report("0203", f"{where} is a bool, not {found}", leaf.span, f"this is {found}", hint=hint)
 
-    # ---- blocks ----
-
-    def block(self, block: Block, scope: Scope, expected: Type | None = None) -> Type:
-        """Checks the statements of a block in a scope of its own; the value of its last expression, NEVER when its end is not reached."""
-        inner = scope.inner()
-        found = self.statements(block.statements, inner, expected)
-        inner.close()
-        self.findings.types[id(block)] = found
-        return found
-
-    def statements(self, statements: tuple[Statement, ...], scope: Scope, expected: Type | None = None) -> Type:
-        functions = self._hoist(statements, scope)
-        value: Type = UNIT
-        ended = False
-        last = len(statements) - 1
-        for i, statement in enumerate(statements):
-            if i == last and isinstance(statement, ExpressionStatement):
-                value = self.infer(statement.value, scope, expected)
-            else:
-                value = self.statement(statement, scope)
-                if value != NEVER:
-                    value = UNIT
-            ended = ended or value == NEVER
-        for function in functions:
-            if function not in self.results:
-                self.check_function(self, function)
-        return NEVER if ended else value
-
-    def _hoist(self, statements: tuple[Statement, ...], scope: Scope) -> list[UserFunction]:
-        """Declares the functions of a block before its statements run, so that they can call each other."""
-        found: list[UserFunction] = []
-        for statement in statements:
-            if not isinstance(statement, Function):
-                continue
-            before = scope.entries.get(statement.name)
-            if isinstance(before, UserFunction):
-                self.add(declared_twice(statement, before.node))
-                continue
-            function = UserFunction(statement, scope.for_functions or scope, self.findings_here())
-            scope.entries[statement.name] = function
-            found.append(function)
-        return found
-
 
 Checker = CheckerOf[Any, Frame]
 """As the core's rules see it."""
@@ -396,6 +358,9 @@ def leaves(node: Expression) -> Iterator[Expression]:
         case Conditional(then=then_value, otherwise=otherwise_value):
             yield from leaves(then_value)
             yield from leaves(otherwise_value)
+        case Match(arms=arms):
+            for arm in arms:
+                yield from leaves(arm.body)
         case _:
             yield node
 

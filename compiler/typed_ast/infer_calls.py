@@ -9,9 +9,9 @@ from compiler.typed_ast.conversions import is_silent, list_leaf
 from compiler.typed_ast.elsewhere import METHODS
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
-from compiler.typed_ast.infer_statements import require_mutable
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.nodes import Argument, Call, Field, ListLiteral, Name, Path
+from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.cases import case_with_values, wrapped, wrappers
 from compiler.typed_ast.rules.names import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.scope import Scope, UserFunction, Variable
@@ -255,7 +255,7 @@ def _call_method(checker: Checker, node: Call, target: Field, scope: Scope) -> T
     function = checker.library.methods.get((kind, target.name))
     if function is not None:
         if function.mutates:
-            require_mutable(checker, target.value, scope, f"`.{target.name}()` changes")
+            require_mutable(checker, target.value, scope)
         return call_library(checker, node, function, scope, receiver)
     infer_arguments(checker, node, scope)
     return _no_method(checker, target, receiver, kind, scope)

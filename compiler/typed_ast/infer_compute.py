@@ -8,9 +8,9 @@ from compiler.typed_ast.annotations import kernel_metadata
 from compiler.typed_ast.checker import Checker, infers
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.free_names import free_names
-from compiler.typed_ast.infer_statements import require_mutable
 from compiler.typed_ast.nodes import Compute, Name
 from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, FutureType, Type
 from compiler.typed_ast.walk import walk
@@ -30,7 +30,7 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
             checker.report("0203", f"input `{given.name}` has no value: this is ()", given.value.span)
             good = False
         if given.mutable:
-            require_mutable(checker, given.value, scope, "this changes")
+            require_mutable(checker, given.value, scope)
         if given.name in seen:
             checker.report(
                 "0210",

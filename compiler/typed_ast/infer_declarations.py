@@ -36,7 +36,7 @@ def declared_before(checker: Checker, node: Node, scope: Scope) -> Type:
 
 @checks(Test)
 def test_block(checker: Checker, node: Test, scope: Scope) -> Type:
-    checker.block(node.body, scope)
+    checker.infer(node.body, scope, used=False)
     return UNIT
 
 

@@ -21,6 +21,7 @@ from compiler.typed_ast.nodes import (
     If,
 )
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable, VariableKind, name_place
+from compiler.typed_ast.shapes import refined
 from compiler.typed_ast.signatures import declared_result, parameter_types, signature, sizes_in
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
@@ -29,8 +30,6 @@ from compiler.typed_ast.types import (
     UNIT,
     UNKNOWN,
     WEAK_INT,
-    FutureType,
-    TensorType,
     Type,
 )
 
@@ -89,7 +88,7 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
     if node.body is None:
         checker.frame = outer
         return result or UNKNOWN
-    found = checker.block(node.body, scope, result)
+    found = checker.infer(node.body, scope, result, result != UNIT)
     if result is None:
         value = found
         for returned in frame.returns:
@@ -100,16 +99,6 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
         _require_result(checker, node, node.body, scope, result, found)
     checker.frame = outer
     return refined(result, found) if not frame.returns else result
-
-
-def refined(declared: Type, found: Type) -> Type:
-    """A declared tensor type with what its value is known to have beyond it: `tensor` alone says neither shape nor elements."""
-    if isinstance(declared, FutureType) and isinstance(found, FutureType):
-        return FutureType(refined(declared.value, found.value))
-    if not isinstance(declared, TensorType) or not isinstance(found, TensorType) or declared.shape.rank is not None:
-        return declared
-    element = found.element if declared.element == UNKNOWN else declared.element
-    return TensorType(element, found.shape, declared.device)
 
 
 def _check_declaration(checker: Checker, function: UserFunction) -> None:

@@ -1,13 +1,17 @@
 """Types of indexing, slicing and field access."""
 
+from functools import reduce
+
 from attrs import evolve
 
+from compiler.source import Span
 from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.conversions import is_silent
+from compiler.typed_ast.conversions import is_silent, join, strong
 from compiler.typed_ast.meaning import TypeRules
 from compiler.typed_ast.nodes import EllipsisIndex, Expression, Field, Index, Name, Range, Slice
 from compiler.typed_ast.rules import CORE
+from compiler.typed_ast.rules.loops import no_elements
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.shapes import describe, dims_of, shape_of, slice_extent
 from compiler.typed_ast.suggest import did_you_mean
@@ -228,7 +232,30 @@ def kind_of(value: Type) -> str | None:
     return None
 
 
+def iterate(checker: Checker, source: Type, span: Span) -> Type:
+    """What a loop over `source` hands out."""
+    match source:
+        case ListType(element=element):
+            return strong(element)
+        case StringType():
+            return UNKNOWN
+        case TupleType(elements=elements):
+            return strong(reduce(join, elements))
+        case TensorType():
+            if source.shape.rank == 0:
+                return checker.report("0203", "a tensor without axes has nothing to loop over", span, f"this is {source}")
+            return without_leading_axis(source)
+    if is_silent(source):
+        return ERROR if source == ERROR else UNKNOWN
+    return no_elements(checker, source, span, AWAIT_HINT if isinstance(source, FutureType) else None)
+
+
+def join_known(checker: Checker, a: Type, b: Type) -> Type:
+    """Unknown until the run for types that have none in common."""
+    return join(a, b)
+
+
 ZYNML_RULES.kinds |= {
-    Type: TypeRules(index=index, unknown_field=unknown_field),
-    TupleType: evolve(CORE.kinds[TupleType], index=index, unknown_field=unknown_field),
+    Type: TypeRules(index=index, iterate=iterate, join=join_known, unknown_field=unknown_field),
+    TupleType: evolve(CORE.kinds[TupleType], index=index, iterate=iterate, join=join_known, unknown_field=unknown_field),
 }

@@ -5,27 +5,24 @@ from compiler.source import Span
 from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker, Frame, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
 from compiler.typed_ast.kernel_words import is_kernel_word
-from compiler.typed_ast.loops import bind_loop_names
 from compiler.typed_ast.nodes import (
-    Block,
     BoolLiteral,
     Cast,
     Comprehension,
-    Conditional,
     EllipsisIndex,
     Expression,
     FloatLiteral,
     FString,
-    If,
     IntLiteral,
     Lambda,
-    LetCondition,
     ListLiteral,
     OperatorValue,
     Range,
     Slice,
     StringLiteral,
 )
+from compiler.typed_ast.rules.loops import bind_loop_names
+from compiler.typed_ast.rules.placing import condition
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
@@ -34,7 +31,6 @@ from compiler.typed_ast.types import (
     NEVER,
     RANGE,
     STRING,
-    UNIT,
     UNKNOWN,
     FunctionType,
     FutureType,
@@ -159,41 +155,6 @@ def stray_slice(checker: Checker, node: Expression, scope: Scope, expected: Type
     return UNKNOWN
 
 
-@infers(Block)
-def block_value(checker: Checker, node: Block, scope: Scope, expected: Type | None, used: bool) -> Type:
-    return checker.block(node, scope, expected)
-
-
-@infers(If)
-def if_value(checker: Checker, node: If, scope: Scope, expected: Type | None, used: bool) -> Type:
-    inner = scope
-    if isinstance(node.condition, LetCondition):
-        inner = scope.inner()
-        checker.infer(node.condition, inner)
-    else:
-        checker.require_bool(node.condition, scope, "the condition of `if`")
-    then = checker.block(node.then, inner, expected)
-    if node.otherwise is None:
-        return UNIT
-    return join(then, checker.block(node.otherwise, scope, expected))
-
-
-@infers(Conditional)
-def conditional(checker: Checker, node: Conditional, scope: Scope, expected: Type | None, used: bool) -> Type:
-    checker.require_bool(node.condition, scope, "the condition")
-    then = checker.infer(node.then, scope, expected)
-    otherwise = checker.infer(node.otherwise, scope, expected)
-    if expected is None and clash(then, otherwise):
-        return checker.report(
-            "0203",
-            f"both values of a conditional have one type: expected {then}, found {otherwise}",
-            node.otherwise.span,
-            f"this is {otherwise}",
-            (Label(node.then.span, f"this is {then}"),),
-        )
-    return join(then, otherwise)
-
-
 @infers(Lambda)
 def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | None, used: bool) -> Type:
     known: tuple[Type, ...] = ()
@@ -238,5 +199,5 @@ def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected:
     source = checker.infer(node.source, scope)
     bind_loop_names(checker, inner, node.names, (), node.source, source)
     if node.condition is not None:
-        checker.require_bool(node.condition, inner, "the condition")
+        condition(checker, node.condition, inner, "the condition")
     return ListType(strong(checker.infer(node.element, inner)))

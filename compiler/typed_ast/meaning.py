@@ -7,8 +7,22 @@ import attrs
 from attrs import Factory
 
 from compiler.source import Span
-from compiler.typed_ast.nodes import Expression, Field, Index, Node, Statement, Struct, TypeSyntax
-from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.nodes import (
+    Break,
+    Call,
+    Continue,
+    Expression,
+    Field,
+    Index,
+    Node,
+    Propagate,
+    Return,
+    Statement,
+    Struct,
+    Throw,
+    TypeSyntax,
+)
+from compiler.typed_ast.scope import Scope, Variable
 from compiler.typed_ast.types import Type, TypeVariable
 from runtime.records import define, frozen
 
@@ -22,6 +36,10 @@ Misfit = Callable[[Any, Type, Any, Span, str], bool]
 """`(checker, found, expected, span, what) -> reported`: whether it says, in words of its own, why a value of type `found` doesn't fit."""
 IndexRule = Callable[[Any, Index, Any, Scope], Type]
 """`(checker, node, subject, scope) -> type` of an element, from the type of what is indexed."""
+Iterate = Callable[[Any, Any, Span], Type]
+"""`(checker, found, span) -> type` of what a `for` over a value of type `found` hands out."""
+Join = Callable[[Any, Any, Any], Type]
+"""`(checker, a, b) -> type` that values of both types have, as far as it is known before the run."""
 
 
 def no_fields(checker: Any, found: Any) -> Mapping[str, Type]:
@@ -36,13 +54,28 @@ def no_arguments(checker: Any, struct: Struct) -> tuple[Type, ...]:
     return ()
 
 
+def no_note(checker: Any, *noted: Any) -> None:
+    """Nothing is to be said."""
+
+
+def never(checker: Any, call: Call) -> bool:
+    return False
+
+
 @frozen(eq=False)
 class TypeRules:
     """What is known of a class of types and of those under it: the fields of their values, and what an index gives. `unknown_field` and
-    `misfit` report a field that isn't there, and a value that doesn't fit. What is left out is refused in the core's words."""
+    `misfit` report a field that isn't there, and a value that doesn't fit. What is left out is refused in the core's words.
+
+    `iterate`: what a `for` over a value hands out. `join`: of types that are known better or worse; where two values of such types come
+    together, in branches or in a variable without a written type, their types may differ. `begins_empty`: a variable of the type needs no
+    first value."""
 
     fields: Callable[[Any, Any], Mapping[str, Type]] = no_fields
     index: IndexRule | None = None
+    iterate: Iterate | None = None
+    join: Join | None = None
+    begins_empty: bool = False
     unknown_field: Callable[[Any, Field, Any], Type] | None = None
     misfit: Misfit | None = None
 
@@ -53,7 +86,7 @@ UNKNOWN_KIND = TypeRules()
 def resolve_plainly(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
     """As the checker's resolver says, with the type parameters in sight."""
     variables = {name: TypeVariable(name) for name in checker.frame.parameters}
-    found: Type = checker.resolver.within(variables | dict(bound or {})).resolve(written)
+    found: Type = checker.resolver.within(variables | dict(bound or {})).resolve(written, scope.size)
     return found
 
 
@@ -61,7 +94,11 @@ def resolve_plainly(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapp
 class RuleTable:
     """Rules by class of node, and of type; files register theirs when they are imported. `resolve` reads a written type, `show` writes one;
     `implied` gives the type arguments that a struct has where none are written; `undeclared` what the language itself says of a name that
-    nothing declares."""
+    nothing declares.
+
+    `ends_turn`: the statements and expressions that may end a turn of a loop before its last statement. `declared` hears of each variable
+    that a statement declares; `changed` of each change of a variable or of a part of one: `(checker, target, span, scope)`.
+    `changes_states`: whether a call may change variables that outlive it."""
 
     values: dict[type[Node], Rule] = Factory(dict)
     statements: dict[type[Node], StatementRule] = Factory(dict)
@@ -70,6 +107,10 @@ class RuleTable:
     show: Callable[[Type], str] = str
     implied: Callable[[Any, Struct], tuple[Type, ...]] = no_arguments
     undeclared: Callable[[Any, str, Span], Type | None] = nothing_more
+    ends_turn: tuple[type[Node], ...] = (Break, Continue, Return, Propagate, Throw)
+    declared: Callable[[Any, Variable], None] = no_note
+    changed: Callable[[Any, Expression, Span, Scope], None] = no_note
+    changes_states: Callable[[Any, Call], bool] = never
 
     def extended(self, other: "RuleTable | None" = None) -> "RuleTable":
         """These rules in a table of its own, to which `other` adds."""
@@ -105,6 +146,17 @@ class Refusal:
     hint: str | None = None
 
 
+@frozen
+class LanguageSettings:
+    """What languages with the same rules differ in. `parameters_change`: parameters are variables of the function, and may be assigned to.
+    `untyped_parameters`: a parameter, or a variable without a first value, needs no type. `result_inferred`: a function without a
+    written result gives the value of its body; else it gives none."""
+
+    parameters_change: bool = False
+    untyped_parameters: bool = False
+    result_inferred: bool = False
+
+
 @frozen(eq=False)
 class Meaning:
     """`refuses`: the nodes that it doesn't execute, which need no rule. `not_yet`: how messages say so. `some` and `none`: how the
@@ -112,6 +164,7 @@ class Meaning:
     languages. `weak_elements`: whether literals in a tuple still take another type, as that of an operand."""
 
     rules: RuleTable
+    settings: LanguageSettings = LanguageSettings()
     refuses: Mapping[type[Node], Refusal] = Factory(dict)
     not_yet: str = "is valid, but not supported yet"
     some: str = "Some"

@@ -9,7 +9,7 @@ from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes import Expression, Function, Node
-from compiler.typed_ast.types import Type
+from compiler.typed_ast.types import ShapeExpr, Type
 from runtime.records import define
 
 
@@ -64,10 +64,12 @@ class Variable:
 @define(eq=False)
 class Findings:
     """Where what is found goes: types and metadata by the identity of nodes, whether messages count, and the calls that led here.
+    `unset`: the declarations, by identity, of variables that begin without a value.
     An instance of a generic function has findings of its own, which don't go into the tree."""
 
     types: dict[int, Type] = Factory(dict)
     kernels: dict[int, KernelMetadata] = Factory(dict)
+    unset: set[int] = Factory(set)
     muted: int = 0
     calls: tuple[Label, ...] = ()
 
@@ -162,6 +164,13 @@ class Scope:
 
     def variables(self) -> dict[str, Type]:
         return {name: entry.type for name, entry in self.visible() if isinstance(entry, Variable)}
+
+    def size(self, name: str, span: Span = NOWHERE) -> ShapeExpr | None:
+        """What a name stands for in a shape."""
+        entry = self.variable(name)
+        if entry is not None and entry.kind is VariableKind.SIZE:
+            return ShapeExpr.of(name)
+        return ShapeExpr((), entry.whole) if entry is not None and entry.whole is not None else None
 
     def functions(self) -> dict[str, Function]:
         return {name: entry.node for name, entry in self.visible() if isinstance(entry, UserFunction)}

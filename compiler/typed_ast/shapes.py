@@ -1,7 +1,17 @@
 """Arithmetic on shapes whose dims may be numbers, affine forms of size names, or unknown. Answers only what is certain: a
 function here objects when no sizes at all could make the shapes fit."""
 
-from compiler.typed_ast.types import DynamicShape, ShapeExpr, StaticShape, SymbolicShape, TensorShape
+from compiler.typed_ast.types import (
+    UNKNOWN,
+    DynamicShape,
+    FutureType,
+    ShapeExpr,
+    StaticShape,
+    SymbolicShape,
+    TensorShape,
+    TensorType,
+    Type,
+)
 from runtime.records import define
 
 Dims = tuple[ShapeExpr | None, ...]
@@ -143,3 +153,13 @@ def slice_extent(extent: int, low: int | None, high: int | None, step: int | Non
 
 def describe(dims: Dims | None) -> str:
     return "any shape" if dims is None else "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
+
+
+def refined(declared: Type, found: Type) -> Type:
+    """A declared tensor type with what its value is known to have beyond it: `tensor` alone says neither shape nor elements."""
+    if isinstance(declared, FutureType) and isinstance(found, FutureType):
+        return FutureType(refined(declared.value, found.value))
+    if not isinstance(declared, TensorType) or not isinstance(found, TensorType) or declared.shape.rank is not None:
+        return declared
+    element = found.element if declared.element == UNKNOWN else declared.element
+    return TensorType(element, found.shape, declared.device)

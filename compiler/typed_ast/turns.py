@@ -16,7 +16,6 @@ FEW = 64
 """Turns of one loop that are looked at: all of it where it has no more, else its first ones and its last."""
 COMBINED = 1 << 12
 """Turns of loops inside each other that are looked at."""
-_ENDS_A_TURN = (nodes.Break, nodes.Continue, nodes.Return, nodes.Propagate, nodes.Throw)
 _LIMIT = 1 << 63
 
 Values = Mapping[int, int]
@@ -32,9 +31,9 @@ class CountedLoop:
     scope: Scope
 
 
-def is_whole(body: nodes.Block, *leaving: type[nodes.Node]) -> bool:
-    """Whether nothing in a loop's body, nor a node of the classes `leaving`, ends a turn before its end."""
-    return not any(isinstance(node, (*_ENDS_A_TURN, *leaving)) for node in walk(body))
+def is_whole(body: nodes.Block, ends_turn: tuple[type[nodes.Node], ...]) -> bool:
+    """Whether no node of the classes `ends_turn` in a loop's body ends a turn before its end."""
+    return not any(isinstance(node, ends_turn) for node in walk(body))
 
 
 def counted(node: nodes.While, scope: Scope) -> CountedLoop | None:

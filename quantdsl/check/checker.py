@@ -7,7 +7,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CheckerOf, Frame
 from compiler.typed_ast.elsewhere import NAMES
-from compiler.typed_ast.meaning import Meaning, Refusal
+from compiler.typed_ast.meaning import LanguageSettings, Meaning, Refusal
 from compiler.typed_ast.rules import CORE
 from compiler.typed_ast.scope import Scope, VariableKind
 from compiler.typed_ast.types import UNIT
@@ -34,12 +34,10 @@ class QuantFrame(Frame):
 
 @define(eq=False)
 class QuantFindings:
-    """`changes`: the assignments and calls that change a state, each with its name; `unset`: the declarations, by identity, of variables
-    that begin without a value."""
+    """`changes`: the assignments and calls that change a state, each with its name."""
 
     world: World
     changes: dict[Span, str] = Factory(dict)
-    unset: set[int] = Factory(set)
 
 
 QuantChecker = CheckerOf[QuantFindings, QuantFrame]
@@ -52,6 +50,7 @@ _STATEMENT = Refusal("this statement", "return a `Result`")
 _EXPRESSION = Refusal("this expression")
 MEANING = Meaning(
     RULES,
+    LanguageSettings(),
     {
         nodes.Lambda: Refusal("a function without a name", "write a `fn`"),
         nodes.DictLiteral: Refusal("a dict", "use `table<K, V, N>`"),
@@ -66,7 +65,7 @@ MEANING = Meaning(
         nodes.LaterStatement: _STATEMENT,
         nodes.Render: _STATEMENT,
     },
-    "is valid, but not supported yet in QuantDSL",
+    not_yet="is valid, but not supported yet in QuantDSL",
     some="some",
     none="none",
     elsewhere=_ELSEWHERE,

@@ -3,7 +3,9 @@
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import declared_twice
+from compiler.typed_ast.meaning import Refusal
 from compiler.typed_ast.rules.declared_types import check_declared
+from compiler.typed_ast.rules.places import require_assigned
 from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import ERROR, NEVER, UNIT, Size, Type
@@ -19,7 +21,7 @@ from quantdsl.check.parameters import check_parameter
 from quantdsl.check.resolve import resolve
 from quantdsl.check.rules import check_risk, check_strategy_rules
 from quantdsl.check.shadowing import warn_of_declaration, warn_of_variable
-from quantdsl.check.statements import declare_state, require_assigned
+from quantdsl.check.statements import declare_state
 from quantdsl.check.world import Market
 
 RECORDS = {name: name.capitalize() for name in ("trade", "quote", "bar", "ack", "fill", "cancelled", "reject", "gap", "halt")}
@@ -167,7 +169,7 @@ def _signal(checker: QuantChecker, node: quant.Signal, top: Scope) -> None:
     with checker.within(what="signal", parameters=_names(node.type_parameters), bounds=bounds_of(node.type_parameters)):
         inner = _with_parameters(checker, node.parameters, top, True)
         result = resolve(checker, node.result, inner)
-        with checker.within(result=result):
+        with checker.within(result=result, no_return=Refusal("a signal gives its result with `emit`", "write `emit e`")):
             checker.infer(node.body, inner, used=False)
         require_assigned(checker, node.body)
         _directly(checker, node)

@@ -1,20 +1,14 @@
-"""Names, fields, elements, conditions, blocks: what every expression but operators, literals and calls is."""
+"""Arrays written out, ranges, conversions, and functions as values."""
 
-from functools import partial
 
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
-from compiler.typed_ast.rules import narrowing
-from compiler.typed_ast.rules.branches import joined
 from compiler.typed_ast.rules.requirements import report_optional, require, require_int
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import (
-    BOOL,
     ERROR,
-    NEVER,
     RANGE,
-    UNIT,
     ArrayType,
     OptionType,
     Scalar,
@@ -86,52 +80,3 @@ def cast(checker: QuantChecker, node: nodes.Cast, scope: Scope, expected: Type |
         else None
     )
     return checker.report("0203", f"`as` doesn't turn a `{shown(found)}` into a `{shown(target)}`", node.span, hint=hint)
-
-
-@infers(nodes.Block)
-def block(checker: QuantChecker, node: nodes.Block, scope: Scope, expected: Type | None, used: bool) -> Type:
-    inner = Scope(scope)
-    found: Type = UNIT
-    last = len(node.statements) - 1
-    known = tuple(checker.present)
-    for number, statement in enumerate(node.statements):
-        narrowing.before(checker, statement, partial(_may_change_states, checker))
-        if number == last and isinstance(statement, nodes.ExpressionStatement) and used:
-            found = checker.infer(statement.value, inner, expected)
-        else:
-            ended = checker.statement(statement, inner)
-            found = NEVER if ended == NEVER else found if number < last or found == NEVER else UNIT
-        narrowing.behind(checker, statement)
-    narrowing.leave(checker, known)
-    return found
-
-
-def _may_change_states(checker: QuantChecker, call: nodes.Call) -> bool:
-    """Whether a call may be of a function that stands in a strategy."""
-    name = call.function.name if isinstance(call.function, nodes.Name | nodes.Field) else None
-    callee = checker.declarations.functions.get(name or "")
-    return isinstance(callee, nodes.Function) and callee.body is not None and name not in checker.own.world.library
-
-
-@infers(nodes.If)
-def if_(checker: QuantChecker, node: nodes.If, scope: Scope, expected: Type | None, used: bool) -> Type:
-    inner = Scope(scope)
-    if isinstance(node.condition, nodes.LetCondition):
-        checker.infer(node.condition, inner)
-    else:
-        require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
-    with checker.within(sometimes=True, turns=()):
-        then = checker.infer(node.then, inner, expected, used)
-        if node.otherwise is None:
-            return UNIT
-        otherwise = checker.infer(node.otherwise, scope, expected, used)
-    return joined(checker, then, otherwise, node, expected) if used else NEVER if then == otherwise == NEVER else UNIT
-
-
-@infers(nodes.Conditional)
-def conditional(checker: QuantChecker, node: nodes.Conditional, scope: Scope, expected: Type | None, used: bool) -> Type:
-    require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
-    with checker.within(sometimes=True, turns=()):
-        then = checker.infer(node.then, scope, expected)
-        otherwise = checker.infer(node.otherwise, scope, expected or then)
-    return joined(checker, then, otherwise, node, expected)

@@ -9,7 +9,8 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.meaning import TypeRules
 from compiler.typed_ast.rules.indexing import element_of, no_element
-from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.rules.loops import no_elements
+from compiler.typed_ast.scope import Scope, Variable
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
@@ -24,10 +25,12 @@ from compiler.typed_ast.types import (
     TensorType,
     Type,
 )
+from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check.checker import RULES, QuantChecker
+from quantdsl.check.checker import RULES, QuantChecker, note_change
 from quantdsl.check.fits import CONVERSIONS, report_float, shown
 from quantdsl.check.resolve import resolve
+from quantdsl.check.shadowing import warn_of_variable
 
 _PLAIN: dict[Type, Mapping[str, Type]] = {
     qt.SIDE: {"sign": I64, "opposite": qt.SIDE},
@@ -97,17 +100,38 @@ def _implied(checker: QuantChecker, struct: nodes.Struct) -> tuple[Type, ...]:
     return checker.own.world.struct_of(struct.name, checker.frame.market).arguments
 
 
+def _may_change_states(checker: QuantChecker, call: nodes.Call) -> bool:
+    """Whether a call may be of a function that stands in a strategy."""
+    name = call.function.name if isinstance(call.function, nodes.Name | nodes.Field) else ""
+    callee = checker.declarations.functions.get(name)
+    return isinstance(callee, nodes.Function) and callee.body is not None and name not in checker.own.world.library
+
+
+def _declared(checker: QuantChecker, variable: Variable) -> None:
+    warn_of_variable(checker, variable.name, variable.span)
+
+
+def _in_ring(checker: QuantChecker, found: qt.Container, span: Span) -> Type:
+    return found.element if found.kind == "ring" else no_elements(checker, found, span)
+
+
+def _each(checker: QuantChecker, found: ListType | TensorType, span: Span) -> Type:
+    return found.element if isinstance(found, ListType) else F64
+
+
 RULES.resolve, RULES.show, RULES.implied = _resolved, shown, _implied
+RULES.declared, RULES.changed, RULES.changes_states = _declared, note_change, _may_change_states
+RULES.ends_turn = (*RULES.ends_turn, quant.Emit)
 RULES.kinds |= {
     qt.PriceType: _exact("ticks"),
     qt.TicksType: _exact("ticks"),
     qt.QtyType: _exact("lots"),
     qt.MoneyType: _exact("units"),
-    qt.Container: TypeRules(_container, _in_container),
+    qt.Container: TypeRules(_container, _in_container, _in_ring, begins_empty=True),
     qt.PlainType: TypeRules(_plain),
     EnumType: TypeRules(_plain),
     StructType: evolve(RULES.kinds[StructType], misfit=_of_another_market),
-    ListType: TypeRules(lambda checker, found: {"len": I64}, _in_list),
-    StringType: TypeRules(index=_in_text),
-    TensorType: TypeRules(index=_in_tensor),
+    ListType: TypeRules(lambda checker, found: {"len": I64}, _in_list, _each, begins_empty=True),
+    StringType: TypeRules(index=_in_text, begins_empty=True),
+    TensorType: TypeRules(index=_in_tensor, iterate=_each, begins_empty=True),
 }

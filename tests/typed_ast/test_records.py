@@ -43,7 +43,7 @@ def test_accepted(text: str) -> None:
         ("Shape::Round", "0201"),
         ("match shape { Circle(r) => r, Empty => 0.0 }", "0206"),
         ("match 3 { 1 => 2 }", "0206"),
-        ("let v: int? = 1\nlet w: i64 = v", "0203"),
+        ("let v: int? = 1\nlet w: i64 = v", "0726"),
         ("let a: [int; 3] = [0; 3]\na[3]", "0705"),
         ("let a: [int; 0] = [1]", "0301"),
         ("1 ?? 2", "0203"),

@@ -2,6 +2,19 @@
 what it doesn't execute."""
 
 from compiler.typed_ast.checker import CORE
-from compiler.typed_ast.rules import arrays, branches, declared_types, indexing, names, optionals, records, tuples  # noqa: F401  They register their rules.
+from compiler.typed_ast.rules import (  # noqa: F401  They register their rules.
+    arrays,
+    assignment,
+    branches,
+    control,
+    declared_types,
+    indexing,
+    loops,
+    names,
+    optionals,
+    places,
+    records,
+    tuples,
+)
 
 __all__ = ["CORE"]

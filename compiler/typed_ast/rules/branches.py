@@ -2,25 +2,32 @@
 
 from functools import partial
 
+from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
-from compiler.typed_ast.checker import CORE, Checker
-from compiler.typed_ast.conversions import fits, strong
+from compiler.typed_ast.checker import CORE, Checker, leaves
+from compiler.typed_ast.conversions import clash, fits, strong
 from compiler.typed_ast.exhaustiveness import PatternShape, uncovered
 from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.rules.patterns import bind
-from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.rules.placing import condition
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import BOOL, ERROR, NEVER, NONE, UNIT, UNKNOWN, OptionType, Scalar, Type
 
 
 def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type | None) -> Type:
-    """The type of a value that comes from one of two branches."""
+    """The type of a value that comes from one of two branches. Where one of them is what is expected, the other is what is wrong, which
+    whoever expects it reports."""
     if ERROR in (a, b):
         return ERROR
     if UNKNOWN in (a, b):
         return UNKNOWN
-    if expected is not None and expected != ERROR and fits(a, expected) and fits(b, expected):
-        return NEVER if a == b == NEVER else expected
+    join = checker.kind(a).join if checker.kind(b).join is not None else None
+    if join is not None:
+        return _differ(checker, a, b, node) if expected is None and UNIT not in (a, b) and clash(a, b) else join(checker, a, b)
+    if expected is not None and expected != ERROR:
+        misfits = [one for one in (a, b) if not fits(one, expected)]
+        if len(misfits) < 2:
+            return misfits[0] if misfits else NEVER if a == b == NEVER else expected
     if a == NEVER or b == NEVER:
         return b if a == NEVER else a
     weak_last = isinstance(b, Scalar) and b.weak
@@ -29,8 +36,18 @@ def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type 
             return other
         if one == NONE:
             return OptionType(strong(other))
-    message = f"the branches give `{checker.show(a)}` and `{checker.show(b)}`"
-    return checker.report("0203", message, node.span, hint="all branches give one type")
+    return _differ(checker, a, b, node)
+
+
+def _differ(checker: Checker, a: Type, b: Type, node: nodes.Node) -> Type:
+    shown, span = (checker.show(a), checker.show(b)), node.span
+    others: tuple[Label, ...] = ()
+    match node:
+        case nodes.If(then=then, otherwise=nodes.Expression() as last) | nodes.Conditional(then=then, otherwise=last):
+            first, second = next(leaves(then), then), next(leaves(last), last)
+            span, others = second.span, (Label(first.span, f"this is {shown[0]}"),)
+    message = f"the branches give `{shown[0]}` and `{shown[1]}`"
+    return checker.report("0203", message, span, f"this is {shown[1]}", others, hint="all branches give one type")
 
 
 @CORE.infers(nodes.LetCondition)
@@ -72,7 +89,7 @@ def _arm(
     covered = shape if arm.guard is None else None
     with checker.within(sometimes=True, turns=()):
         if arm.guard is not None:
-            require(checker, checker.infer(arm.guard, inner, BOOL), BOOL, arm.guard.span, "the condition")
+            condition(checker, arm.guard, inner, "the condition")
         if isinstance(arm.body, nodes.Block) or used:
             return covered, checker.infer(arm.body, inner, expected, used)
         return covered, checker.statement(nodes.ExpressionStatement(value=arm.body, span=arm.body.span), inner)

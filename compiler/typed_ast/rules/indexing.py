@@ -79,7 +79,8 @@ def _numbered(checker: Checker, found: TupleType) -> dict[str, Type]:
 
 
 CORE.kinds |= {
-    ArrayType: TypeRules(lambda checker, found: {"len": I64}, _element_of_array),
+    ArrayType: TypeRules(lambda checker, found: {"len": I64}, _element_of_array, lambda checker, found, span: found.element),
+    OptionType: TypeRules(begins_empty=True),
     StructType: TypeRules(lambda checker, found: dict(fields_of(checker, found))),
     TupleType: TypeRules(_numbered),
 }

@@ -7,7 +7,7 @@ wanted.
 
 Only what follows in the same block knows of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
@@ -55,13 +55,14 @@ def forget(checker: Checker, variable: Variable) -> None:
         checker.present.remove(variable)
 
 
-def before(checker: Checker, statement: nodes.Statement, changes_states: Callable[[nodes.Call], bool]) -> None:
+def before(checker: Checker, statement: nodes.Statement) -> None:
     """A loop sees what its later rounds assign; a call may change states at any moment of a statement."""
     if not checker.present:
         return
     loops = [found for found in walk(statement) if isinstance(found, nodes.While | nodes.For)]
     changed = {name for loop in loops for name in _assigned_in(loop)}
-    calls = any(isinstance(found, nodes.Call) and changes_states(found) for found in walk(statement))
+    changes_states = checker.meaning.rules.changes_states
+    calls = any(isinstance(found, nodes.Call) and changes_states(checker, found) for found in walk(statement))
     for variable in tuple(checker.present):
         if variable.name in changed or (calls and variable.kind is VariableKind.STATE):
             forget(checker, variable)

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.conversions import is_silent
 from compiler.typed_ast.exhaustiveness import ANYTHING, PatternShape
 from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, StructType, TupleType, Type
+from compiler.typed_ast.types import ERROR, UNKNOWN, ListType, StructType, TensorType, TupleType, Type
 
 _CONSTANTS = (VariableKind.CONSTANT, VariableKind.PROGRAM_PARAMETER)
 
@@ -20,7 +21,7 @@ def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, 
         case nodes.WildcardPattern():
             return ANYTHING
         case nodes.BindingPattern(name=name):
-            scope.add(Variable(name, subject, kind, pattern.span))
+            scope.add(Variable(name, subject, kind, pattern.span, frame=checker.frame))
             return ANYTHING
         case nodes.AlternativePattern(alternatives=alternatives):
             return PatternShape(either=_either(checker, alternatives, subject, scope, kind))
@@ -71,12 +72,15 @@ def _literal(checker: Checker, value: nodes.Expression, subject: Type, scope: Sc
 def _tuple(
     checker: Checker, pattern: nodes.Pattern, elements: Sequence[nodes.Pattern], subject: Type, scope: Scope, kind: VariableKind
 ) -> PatternShape:
-    if subject == ERROR or not isinstance(subject, TupleType) or len(subject.elements) != len(elements):
-        if subject != ERROR:
+    if not isinstance(subject, TupleType) or len(subject.elements) != len(elements):
+        part: Type = ERROR
+        if isinstance(subject, ListType | TensorType) or (is_silent(subject) and subject != ERROR):
+            part = UNKNOWN  # how many there are is seen when they are taken apart
+        elif subject != ERROR:
             message = f"this pattern has {len(elements)} parts, and what it takes apart is a `{checker.show(subject)}`"
-            checker.report("0203", message, pattern.span)
+            checker.report("0203", message, pattern.span, hint="`_` skips a part")
         for element in elements:
-            bind(checker, element, ERROR, scope, kind)
+            bind(checker, element, part, scope, kind)
         return ANYTHING
     return PatternShape(
         "", tuple(bind(checker, element, part, scope, kind) for element, part in zip(elements, subject.elements, strict=True))

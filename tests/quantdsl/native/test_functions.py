@@ -387,7 +387,7 @@ def test_calls_that_end_their_functions_stop_too() -> None:
         with program.define(name) as b:
             results = b.call(called, b.parameters[0].wrapping_add(0))
             b.ret(*results)
-    for name, called in (("ping", "pong"), ("pong", "ping")):
+    for name in ("ping", "pong"):
         program.declare(name, {"n": I64}, [I64])
     for name, called in (("ping", "pong"), ("pong", "ping")):
         with program.define(name) as b:
