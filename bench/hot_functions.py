@@ -15,7 +15,6 @@ from compiler.hir.native_expressions import Record
 from compiler.hir.native_types import I64, struct
 from compiler.hir.types import Pointer, Struct
 from compiler.source import Source, Sources
-from quantdsl.engine.account import mark
 from quantdsl.engine.book_ladder import ladder_of, level_at, price_key
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.delivery import anything_due
@@ -23,7 +22,6 @@ from quantdsl.engine.handlers import call_handler
 from quantdsl.engine.interface import OPAQUE
 from quantdsl.engine.layout import BUY, ENGINE_STATE, IOC, SELL
 from quantdsl.metadata import StrategyMetadata
-from quantdsl.native.values import some
 from quantdsl.run.open import CompileRequest, elaborated
 
 ASKED = struct("asked", **dict.fromkeys(("side", "qty", "limit", "step", "back", "held"), I64))
@@ -110,9 +108,9 @@ def _send(b: FunctionCode, desk: Record, state: Record, asked: Record) -> None:
 
 def _fill(b: FunctionCode, desk: Record, state: Record, traded: Record) -> None:
     side, price, qty, maker, mark2 = (traded[name] for name in ("side", "price", "qty", "maker", "mark2"))
-    (fee,) = b.call("account.fill", desk, side.cast("u8"), price, qty, maker != 0)
-    mark(b, desk, some(mark2))
-    b.call("account.revalue", desk)
+    (fee,) = b.call("account.fill", desk, state, side.cast("u8"), price, qty, maker != 0)
+    b.call("account.mark", desk, state, True, mark2)
+    b.call("account.revalue", desk, state)
     b.ret(fee)
 
 

@@ -5,19 +5,24 @@ from attrs import evolve
 from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.scope import Variable, VariableKind
 from quantdsl.check import blocks, calls, expressions, kinds, literals, operators, statements  # noqa: F401  They register their rules.
 from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.check.checker import quant_checker
 from quantdsl.check.declarations import check_declarations, check_library
+from quantdsl.check.resolve import resolve
 from quantdsl.check.world import world_of
 from quantdsl.critical.proofs import prove
 
 
-def check_program(program: nodes.Program) -> CheckedQuantProgram:
-    """Checks one file. Never raises for what is wrong with the program."""
+def check_program(program: nodes.Program, memory: str | None = None) -> CheckedQuantProgram:
+    """Checks one file. Never raises for what is wrong with the program. `memory`: a struct whose fields are variables everywhere."""
     diagnostics = Diagnostics()
     world = world_of(program, diagnostics)
     checker = quant_checker(world, diagnostics)
+    for field in world.declared.structs[memory].fields if memory is not None else ():
+        assert field.annotation is not None
+        checker.top.add(Variable(field.name, resolve(checker, field.annotation, checker.top), VariableKind.STATE))
     check_declarations(checker, program)
     types = checker.findings.types
     library = {name: rebuild(declaration, types, {}) for name, declaration in world.library.items()}

@@ -2,7 +2,7 @@
 
 from compiler.hir.module import HirModule
 from compiler.hir.native_build import ModuleBuilder
-from quantdsl.engine.account import define_account
+from quantdsl.elaborate.of_engine import define_sources
 from quantdsl.engine.book import define_book
 from quantdsl.engine.clock import define_clock
 from quantdsl.engine.delivery import define_delivery
@@ -21,12 +21,12 @@ def engine_module() -> HirModule:
     declare_handlers(program)
     asked = OF_PROGRAM["risk.asked"]
     program.imported("risk.asked", asked.whole(), asked.results)
+    define_sources(program)
     declare(program, MARKET)
     define_book(program)
     define_exchange(program)
     define_queries(program)
     define_open_orders(program)
-    define_account(program)
     define_handlers(program)
     define_clock(program)
     define_delivery(program)

@@ -10,7 +10,6 @@ from compiler.hir.native_build import FunctionCode, ModuleBuilder
 from compiler.hir.native_expressions import Expr, Record, any_of, maximum, minimum, select
 from compiler.hir.native_types import I1, I64, U8
 from quantdsl.engine import reports, requests
-from quantdsl.engine.account import mark
 from quantdsl.engine.clock import NEVER
 from quantdsl.engine.handlers import handled, notify
 from quantdsl.engine.inside import Inner, declare
@@ -214,14 +213,14 @@ def _fill(b: FunctionCode) -> None:
     with b.otherwise():
         order.state = int(OrderState.PART_FILLED)
         adjust_exposure(b, engine, order, "add")
-    (fee,) = b.call("account.fill", engine, side, price, qty, maker)
+    (fee,) = b.call("account.fill", engine, state, side, price, qty, maker)
     now, instrument = engine.now, engine.settings.instrument
     after = {"realized": p.realized, "position": p.qty}
     numbers = {"ts": now, "order": id, "price": price, "qty": qty, "fee": fee, "instrument": instrument, **after}
     collect(b, engine, "fills", side=side_of_record(side), maker=maker.cast("u8"), unused=0, **numbers)
-    mark(b, engine, good_mark(b, engine))
-    b.call("account.revalue", engine)
-    b.call("account.record", engine)
+    b.call("account.mark", engine, state, *good_mark(b, engine).parts)
+    b.call("account.revalue", engine, state)
+    b.call("account.record", engine, state)
     look_at_losses(b, engine, state)
     _cancel_linked(b, engine, state, linked)
     with b.when(handled(engine, "fill")):
@@ -234,6 +233,6 @@ def look_at_losses(b: FunctionCode, engine: Record, state: Record) -> None:
     limited = settings.max_loss.present | settings.max_drawdown.present
     other = engine.position.net != account.watched
     with b.when(limited & (other | (engine.now >= account.session_until))):
-        (killed,) = b.call("account.watch", engine)
+        (killed,) = b.call("account.watch", engine, state)
         with b.when(killed):
             b.call("engine.kill", engine, state, LOSS)

@@ -8,12 +8,11 @@ from compiler.hir.native_expressions import Expr, Number, Record, minimum, selec
 from compiler.hir.native_types import I64, U8
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.book_ladder import price_rank
-from quantdsl.engine.layout import BUY, DAY, ENGINE_STATE, NEXT, QUEUED
+from quantdsl.engine.layout import BUY, DAY, ENGINE_STATE, NEXT, NS_OF_DAY, QUEUED
 from quantdsl.engine.reports import ENDED, FILLED, push_report
 
 SLOT: dict[str, HirType] = {"engine": Pointer(ENGINE_STATE), "slot": I64}
 LONG = ("noalias", "noinline")
-NS_OF_DAY = 86_400_000_000_000
 
 
 def order_at(engine: Record, slot: Expr) -> Record:

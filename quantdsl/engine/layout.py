@@ -31,6 +31,7 @@ RECORDS = 1 << 15
 """Records of each output that are kept until they are collected."""
 ENOUGH = RECORDS // 2
 """So many records of one table stop the loop. One event and what follows from it at the same moment has the other half."""
+NS_OF_DAY = 86_400_000_000_000
 
 BUY, SELL = (int(side) - 1 for side in (MarketSide.BUY, MarketSide.SELL))
 """A side, as the language's enum counts its cases, and an index; a side of records less 1, for they have none as well."""

@@ -7,7 +7,6 @@ from compiler.hir.native_build import FunctionCode, ModuleBuilder
 from compiler.hir.native_expressions import Optional, Record, all_of, assign, minimum, select
 from compiler.hir.native_types import I1, I64, U8, U32
 from compiler.hir.types import Pointer
-from quantdsl.engine.account import mark, require_balance
 from quantdsl.engine.book import known_order, says
 from quantdsl.engine.clock import NEVER
 from quantdsl.engine.delivery import anything_due, look_at_losses
@@ -126,9 +125,9 @@ def _end(b: FunctionCode) -> None:
         with b.when(begin_event(engine)):
             b.ret(False)
         _after(b, engine, state, good_mark(b, engine))
-        b.call("account.revalue", engine)
-        require_balance(b, engine)
-        b.call("account.record", engine)
+        b.call("account.revalue", engine, state)
+        b.call("account.require_balance", engine, state)
+        b.call("account.record", engine, state)
         with b.loop(0, engine.open_count) as i:
             b.call("orders.record", engine, engine.open[i])
         engine.phase = OVER
@@ -247,12 +246,12 @@ def _quote(engine: Record, event: Record) -> None:
 
 def _after(b: FunctionCode, engine: Record, state: Record, mid: Optional) -> None:
     """Marks, and looks at the losses and at the time of the next record of profit and loss."""
-    mark(b, engine, mid)
+    b.call("account.mark", engine, state, *mid.parts)
     look_at_losses(b, engine, state)
     account, now = engine.account, engine.now
     asked = engine.settings.pnl_every > 0
     with b.when(all_of(account.pnl_changed, asked, now >= account.pnl_due)):
-        b.call("account.record", engine)
+        b.call("account.record", engine, state)
 
 
 def _finish(b: FunctionCode) -> None:

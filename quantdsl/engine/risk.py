@@ -10,11 +10,10 @@ from compiler.hir.native_expressions import Expr, Number, Optional, Record, any_
 from compiler.hir.native_types import I1, I64, U8, U64, struct
 from compiler.hir.types import HirType, Struct
 from quantdsl.engine import requests
-from quantdsl.engine.account import DAY
 from quantdsl.engine.book import mid2
 from quantdsl.engine.book_ladder import best
 from quantdsl.engine.interface import OF_PROGRAM
-from quantdsl.engine.layout import BUY, KILLED, OPEN, REDUCING, SELL
+from quantdsl.engine.layout import BUY, KILLED, NS_OF_DAY, OPEN, REDUCING, SELL
 from quantdsl.engine.open_orders import exposed, order_at
 from quantdsl.native.ring import NativeRing
 from quantdsl.native.table import NativeTable
@@ -370,6 +369,6 @@ class _JudgeWriter:
         if self.rules.session is not None:
             begin, end = self.rules.session
             since = self.now.wrapping_sub(begin)
-            of_day = since.wrapping_sub(since.quotient(DAY, "floor").wrapping_mul(DAY))
-            bad = bad | (of_day >= (end - begin) % DAY)
+            of_day = since.wrapping_sub(since.quotient(NS_OF_DAY, "floor").wrapping_mul(NS_OF_DAY))
+            bad = bad | (of_day >= (end - begin) % NS_OF_DAY)
         self.broken(bad, RiskRule.BAD_INPUT)

@@ -12,7 +12,7 @@ from quantdsl import nodes as quant
 from quantdsl.check.exact import I64, CheckedInstrument
 from quantdsl.check.literals import DURATIONS
 from quantdsl.check.world import clause
-from quantdsl.engine.account import DAY
+from quantdsl.engine.layout import NS_OF_DAY
 from quantdsl.engine.risk import Collar, Loss, Reference, RiskRules, SelfTrade
 
 Valued = Callable[[nodes.Expression], int | float]
@@ -42,9 +42,9 @@ def session_of(declaration: quant.Instrument) -> tuple[int, int] | None:
     if not isinstance(hours, nodes.Range):
         raise _wrong("0203", "a session goes from one time of day to another", hours.span, 'write it like `session "13:30".."20:00" UTC`')
     begin, end = (_time_of_day(edge, hours.span) for edge in (hours.low, hours.high))
-    if begin % DAY == end % DAY:
+    if begin % NS_OF_DAY == end % NS_OF_DAY:
         raise _wrong("0705", "a session that ends as it begins has no time in it", hours.span, "leave `session` out: it always trades then")
-    return begin % DAY, end % DAY
+    return begin % NS_OF_DAY, end % NS_OF_DAY
 
 
 def _time_of_day(node: nodes.Expression | None, span: Span) -> int:
@@ -52,7 +52,7 @@ def _time_of_day(node: nodes.Expression | None, span: Span) -> int:
     matched = _TIME.fullmatch(text)
     hour, minute, second = (int(part or 0) for part in matched.groups()) if matched else (25, 0, 0)
     at = (hour * 3600 + minute * 60 + second) * 10**9
-    if at > DAY:
+    if at > NS_OF_DAY:
         place = node.span if node is not None else span
         raise _wrong("0203", f'"{text}" is no time of day', place, 'times are written like "09:30" or "15:59:30"')
     return at

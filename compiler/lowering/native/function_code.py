@@ -1,9 +1,10 @@
 """Functions of a program: how one is written, and how its instances are entered, left and called."""
 
 from compiler.hir.native_expressions import Number as NativeNumber
+from compiler.hir.types import Pointer
 from compiler.lowering.native.context import FunctionContext
 from compiler.lowering.native.instances import Instance, results, signature
-from compiler.lowering.native.names import NameMeaning
+from compiler.lowering.native.names import LentMemory, NameMeaning
 from compiler.lowering.native.program import Elaboration, Surroundings
 from compiler.lowering.native.rules import CORE
 from compiler.lowering.native.values import InMemory, Value
@@ -17,11 +18,14 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
     callee = made.callee
     assert isinstance(callee, nodes.Function) and callee.body is not None
     internal = id(callee) not in elaboration.exported
-    parameters, numbers = signature(elaboration.layouts, made), results(elaboration.layouts, made.result)
+    lent = {str(key): Pointer(type) for key, type in elaboration.lent.items()}
+    parameters, numbers = {**lent, **signature(elaboration.layouts, made)}, results(elaboration.layouts, made.result)
     elaboration.program.declare(made.name, parameters, numbers, internal=internal)
-    with elaboration.program.define(made.name, callee.span) as b:
+    span = callee.span if callee.span.path != elaboration.rules.prelude else None
+    with elaboration.program.define(made.name, span) as b:
         c = FunctionContext(elaboration, b, around, made.bound)
         c.wraps = made.wraps
+        c.borrowed += [LentMemory(key, type, True, at) for (key, type), at in zip(elaboration.lent.items(), b.parameters, strict=False)]
         enter(c, made)
         with c.reaching():
             if made.result == UNIT:
@@ -33,7 +37,7 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
 
 def enter(c: FunctionContext, instance: Instance) -> None:
     """Names of the parameters, and how the function is left."""
-    given = iter(tuple(c.b.parameters))
+    given = iter(tuple(c.b.parameters)[len(c.elaboration.lent) :])
     for name, known in instance.constants.items():
         c.let(name, c.constant(known, I64), VariableKind.CONSTANT_PARAMETER)
     for parameter, type in instance.parameters:
@@ -58,11 +62,13 @@ def enter(c: FunctionContext, instance: Instance) -> None:
 
 def invoke(c: FunctionContext, instance: Instance, arguments: list[Value]) -> Value:
     """A call with one value a parameter."""
-    passed: list[NativeNumber] = [number for value in arguments for number in c.numbers(value)]
+    first = c.elaboration.lent
+    passed: list[NativeNumber] = [c.borrow(key, type, shared=True) for key, type in first.items()]
+    passed += [number for value in arguments for number in c.numbers(value)]
     place = c.room(instance.result) if c.layouts.in_memory(instance.result) else None
     if place is not None:
         passed.append(place.pointer)
-    for lent in instance.borrowed:
+    for lent in instance.borrowed[len(first) :]:
         passed.append(c.borrow(lent.key if lent.shared else (lent.key, object()), lent.type, lent.shared))
     if len(passed) < len(c.b.program.module.functions[instance.name].parameters):
         raise c.not_supported(f"`{instance.callee.name}` calls itself and has memory, which", "use a loop")

@@ -8,6 +8,7 @@ from attrs import Factory, field
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.native_build import ModuleBuilder
+from compiler.hir.types import HirType
 from compiler.lowering.native.instances import Instance, NativeCallee
 from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.names import ConstantExpression, NameMeaning, NamesInSight
@@ -38,7 +39,8 @@ class Surroundings:
 @define(eq=False)
 class Elaboration:
     """`own`: what the language keeps of the program; `top` is what plain functions see, with the checker's `frame` changed so; `around`
-    says so for declarations that see more. `exported`: the functions that can be called from outside, by identity."""
+    says so for declarations that see more. `exported`: the functions that can be called from outside, by identity; `hir_names`: those that
+    have names of their own in HIR. `lent`: memory that every function takes first, by its key."""
 
     own: Any
     checker: CheckerOf[Any, Any]
@@ -47,6 +49,8 @@ class Elaboration:
     functions: Mapping[str, NativeCallee]
     frame: Mapping[str, object] = Factory(dict)
     exported: frozenset[int] = frozenset()
+    hir_names: Mapping[str, str] = Factory(dict)
+    lent: Mapping[object, HirType] = Factory(dict)
     around: dict[int, Surroundings] = Factory(dict)
     instances: dict[object, Instance] = Factory(dict)
     top: Surroundings = field(init=False)
@@ -62,7 +66,7 @@ class Elaboration:
     # ---- declarations ----
 
     def is_prelude(self, callee: NativeCallee) -> bool:
-        return callee.span.path == self.rules.prelude
+        return callee.span.path == self.rules.prelude and getattr(callee, "body", None) is None
 
     def resolve(self, written: nodes.TypeSyntax, sizes: Scope, bound: Mapping[str, Type] | None = None) -> Type:
         """A type as written."""
@@ -118,7 +122,8 @@ class Elaboration:
                 found = self.instances[key]
                 found.circular |= found.open
                 return found
-            made = Instance(self.fresh(f"fn.{callee.name}"), callee, bound, constants, wraps, parameters, result)
+            name = self.fresh(self.hir_names.get(callee.name, f"fn.{callee.name}"))
+            made = Instance(name, callee, bound, constants, wraps, parameters, result)
             self.instances[key] = made
             if sum(instance.open for instance in self.instances.values()) > DEEPEST:
                 message = f"`{callee.name}` calls itself with other types or constants over and over, and each makes a function of its own"

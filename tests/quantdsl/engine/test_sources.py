@@ -1,0 +1,34 @@
+"""The engine's files of QuantDSL: what they can call is theirs alone."""
+
+import pytest
+
+from compiler.source import Source
+from quantdsl.check.program import check_program
+from quantdsl.engine.build import engine_module
+from quantdsl.parse import parse_source
+
+CALLS = {
+    "muldiv": "let x = muldiv(1, 2, 3, up)",
+    "quotient": "let x = quotient(1, 2, up)",
+    "require": 'require(true, "0901", "no")',
+    "collect": "collect(1)",
+    "signed": "let x = signed(0, 1)",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_programs_know_nothing_of_it(name: str) -> None:
+    engine_module()
+    found = check_program(parse_source(Source("a.qdsl", f"fn f() {{\n    {CALLS[name]}\n}}\n"))).diagnostics.errors
+    assert [(one.code, one.message) for one in found] == [("0201", f"undefined name `{name}`")]
+
+
+def test_programs_know_nothing_of_its_memory() -> None:
+    (found,) = check_program(parse_source(Source("a.qdsl", "fn f() {\n    let x = account.cash\n}\n"))).diagnostics.errors
+    assert (found.code, found.message) == ("0201", "undefined name `account`")
+
+
+def test_failures_in_it_have_no_place() -> None:
+    functions = engine_module().functions
+    sites = [site for name, function in functions.items() if name.startswith("account.") for site in function.sites]
+    assert sites and all(site.span is None for site in sites)
