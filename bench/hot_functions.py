@@ -108,9 +108,9 @@ def _send(b: FunctionCode, desk: Record, state: Record, asked: Record) -> None:
 
 def _fill(b: FunctionCode, desk: Record, state: Record, traded: Record) -> None:
     side, price, qty, maker, mark2 = (traded[name] for name in ("side", "price", "qty", "maker", "mark2"))
-    (fee,) = b.call("account.fill", desk, state, side.cast("u8"), price, qty, maker != 0)
-    b.call("account.mark", desk, state, True, mark2)
-    b.call("account.revalue", desk, state)
+    (fee,) = b.call("account.fill", desk, side.cast("u8"), price, qty, maker != 0)
+    b.call("account.mark", desk, True, mark2)
+    b.call("account.revalue", desk)
     b.ret(fee)
 
 

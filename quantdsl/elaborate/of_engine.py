@@ -4,11 +4,12 @@ module as functions that the others call, `account.fill` of `account.qdsl`.
 Their variables are the fields of the engine's memory, whose structs and constants are those of `layout.py`. Each function takes the
 engine's memory and the program's first. Failures have no place there: they speak of the data, not of the program."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from compiler.hir.native_build import ModuleBuilder
-from compiler.hir.native_expressions import muldiv
+from compiler.hir.native_expressions import Expr, Record, muldiv
 from compiler.hir.types import Array, HirType, Struct, Tile
 from compiler.lowering.native.calls import BoundCall
 from compiler.lowering.native.context import FunctionContext
@@ -25,14 +26,23 @@ from quantdsl.elaborate.rounding import DOWN, NEAREST, UP
 from quantdsl.elaborate.rules import RULES, emits
 from quantdsl.engine import layout
 from quantdsl.engine.interface import OF_ENGINE, OPAQUE
-from quantdsl.engine.layout import COLLECTED, ENGINE_STATE
+from quantdsl.engine.layout import COLLECTED, ENGINE_STATE, SLAB
 from quantdsl.engine.outputs import collect
 
 _FOLDER = Path(layout.__file__).parent
 _PROGRAM = "program"
 """The key of the program's memory."""
+_LENT: dict[str, dict[object, HirType]] = {
+    "reports": {MEMORY: ENGINE_STATE},
+    "account": {MEMORY: ENGINE_STATE},
+    "orders": {MEMORY: ENGINE_STATE, _PROGRAM: OPAQUE},
+}
+"""The memory that the functions of each file take."""
 _NUMBERS = {"i1": "bool", "i64": "int"}
-_CONSTANTS = {"u8": ("BUY", "FIFO", "ACTIVE", "REDUCING", "KILLED"), "int": ("LOTS", "NS_OF_DAY")}
+_CONSTANTS = {
+    "u8": "BUY FIFO ACTIVE REDUCING KILLED MARKET PENDING PART_FILLED FILLED ACKED TRADED ENDED CHANGED NEW CANCEL REPLACE",
+    "int": "LOTS NS_OF_DAY OPEN REPORTS REQUESTS RESERVED",
+}
 """Of `layout.py`, with their types."""
 _ROUNDINGS = {NEAREST: "nearest_even", DOWN: "floor", UP: "ceil"}
 
@@ -46,24 +56,30 @@ _STATE = _name(ENGINE_STATE.name)
 _TABLES = {_name(struct.name): table for table, struct in COLLECTED.items()}
 
 
-def define_sources(program: ModuleBuilder) -> None:
-    """Writes all their functions."""
-    shared = "\n".join((*_structs(), *_constants(), (_FOLDER / "inside.qdsl").read_text(encoding="utf-8")))
-    names: dict[str, str] = {}
-    statements = list(_parsed(shared))
-    for file in (_FOLDER / "account.qdsl",):
-        own = _parsed(file.read_text(encoding="utf-8"))
-        names |= {f.name: f"{file.stem}.{f.name}" for f in own if isinstance(f, nodes.Function)}
-        statements += own
-    checked = check_program(nodes.Program(path=RULES.prelude, statements=tuple(statements)), memory=_STATE)
+def define_source(program: ModuleBuilder, file: str) -> None:
+    """Writes all functions of a file. Those of `interface.py` are called by programs, too."""
+    own = _parsed(_text_of(file))
+    written = [f.name for f in own if isinstance(f, nodes.Function)]
+    names = {name: f"engine.{name}" if f"engine.{name}" in OF_ENGINE else f"{file}.{name}" for name in written}
+    checked = check_program(nodes.Program(path=RULES.prelude, statements=(*_shared(), *own)), memory=_STATE)
     checked.diagnostics.raise_errors()
     made = begin(checked)
-    made.program, made.hir_names, made.lent = program, names, {MEMORY: ENGINE_STATE, _PROGRAM: OPAQUE}
+    made.program, made.hir_names, made.lent = program, names, _LENT[file]
     made.exported = frozenset(id(made.functions[name]) for name, of in names.items() if of in OF_ENGINE)
     for name, type in made.layouts.parts(StructType(_STATE)):
         made.top.names.found[name] = NameMeaning(LentVariable(MEMORY, type, ENGINE_STATE, (name,)))
     for name in names:
         made.instance(made.functions[name])
+
+
+@cache
+def _shared() -> tuple[nodes.Statement, ...]:
+    """What all files see."""
+    return _parsed("\n".join((*_structs(), *_constants(), _text_of("inside"))))
+
+
+def _text_of(file: str) -> str:
+    return (_FOLDER / f"{file}.qdsl").read_text(encoding="utf-8")
 
 
 def _parsed(text: str) -> tuple[nodes.Statement, ...]:
@@ -74,7 +90,7 @@ def _parsed(text: str) -> tuple[nodes.Statement, ...]:
 
 def _constants() -> Iterator[str]:
     for type, names in _CONSTANTS.items():
-        yield from (f"const {name}: {type} = {getattr(layout, name)}" for name in names)
+        yield from (f"const {name}: {type} = {getattr(layout, name)}" for name in names.split())
 
 
 def _structs() -> list[str]:
@@ -103,51 +119,59 @@ def _structs() -> list[str]:
     return texts
 
 
-# ---- what only these can call -----------------------------------------------------------------------------------------------------------
+# ---- what only these can call ----------------------------------------------------------------------------------------------------------
 
 
-def _number(call: BoundCall, name: str) -> ScalarValue:
-    value = call[name]
-    assert isinstance(value, ScalarValue)
-    return value
+def _numbers(call: BoundCall) -> list[ScalarValue]:
+    return [value for value in call.values.values() if isinstance(value, ScalarValue)]
 
 
-def _text(call: BoundCall, name: str) -> str:
-    value = call[name]
-    assert isinstance(value, Text)
-    return value.text
-
-
-def _rounding(call: BoundCall) -> str:
-    mode = _number(call, "round").constant
-    assert isinstance(mode, int)
-    return _ROUNDINGS[mode]
-
-
-@emits("muldiv")
-def _muldiv(c: FunctionContext, call: BoundCall) -> Value:
-    a, b, divisor = (_number(call, name).value for name in "abc")
-    return ScalarValue(I64, muldiv(a, b, divisor, _rounding(call)))
-
-
-@emits("quotient")
-def _quotient(c: FunctionContext, call: BoundCall) -> Value:
-    return ScalarValue(I64, _number(call, "a").value.quotient(_number(call, "b").value, _rounding(call)))
+@emits("muldiv", "quotient")
+def _divided(c: FunctionContext, call: BoundCall) -> Value:
+    *numbers, mode = _numbers(call)
+    assert isinstance(mode.constant, int)
+    first, *others = (number.value for number in numbers)
+    divide: Callable[..., Expr] = muldiv if call.callee.name == "muldiv" else Expr.quotient
+    return ScalarValue(I64, divide(first, *others, _ROUNDINGS[mode.constant]))
 
 
 @emits("require")
 def _require(c: FunctionContext, call: BoundCall) -> Value:
-    condition, *numbers = (_number(call, name).value for name in ("condition", *"abc"))
-    given = numbers[: len(call.node.arguments) - 3]
-    c.b.require(condition, *given, code=_text(call, "code"), message=_text(call, "text"))
+    code, text = call["code"], call["text"]
+    assert isinstance(code, Text) and isinstance(text, Text)
+    condition, *numbers = (number.value for number in _numbers(call)[: len(call.node.arguments) - 2])
+    c.b.require(condition, *numbers, code=code.text, message=text.text)
     return Whole(UNIT, ())
 
 
 @emits("collect")
 def _collect(c: FunctionContext, call: BoundCall) -> Value:
     record = call["record"]
-    assert isinstance(record, Whole) and isinstance(record.type, StructType)
+    assert isinstance(record.type, StructType)
     names = (name for name, _ in c.layouts.parts(record.type))
     fields = dict(zip(names, c.numbers(record), strict=True))
-    collect(c.b, c.borrow(MEMORY, ENGINE_STATE, shared=True), _TABLES[record.type.name], **fields)
+    collect(c.b, _engine(c), _TABLES[record.type.name], **fields)
+    return Whole(UNIT, ())
+
+
+def _engine(c: FunctionContext) -> Record:
+    return c.borrow(MEMORY, ENGINE_STATE, shared=True)
+
+
+@emits("take_slot")
+def _take_slot(c: FunctionContext, call: BoundCall) -> Value:
+    return ScalarValue(I64, SLAB.take(c.b, _engine(c).slots))
+
+
+@emits("give_back", "add_to_notional", "note_asked")
+def _changed(c: FunctionContext, call: BoundCall) -> Value:
+    engine, given = _engine(c), [number.value for number in _numbers(call)]
+    match call.callee.name:
+        case "give_back":
+            SLAB.give_back(c.b, engine.slots, given[0])
+        case "add_to_notional":
+            lots, price = (number.cast("i128") for number in given)
+            engine.open_notional = engine.open_notional.wrapping_add(lots.wrapping_mul(price))
+        case "note_asked":
+            c.b.call("risk.asked", engine, c.borrow(_PROGRAM, OPAQUE, shared=True))
     return Whole(UNIT, ())

@@ -2,7 +2,7 @@
 
 from compiler.hir.module import HirModule
 from compiler.hir.native_build import ModuleBuilder
-from quantdsl.elaborate.of_engine import define_sources
+from quantdsl.elaborate.of_engine import define_source
 from quantdsl.engine.book import define_book
 from quantdsl.engine.clock import define_clock
 from quantdsl.engine.delivery import define_delivery
@@ -11,7 +11,6 @@ from quantdsl.engine.handlers import declare_handlers, define_handlers
 from quantdsl.engine.inside import MARKET, declare
 from quantdsl.engine.interface import OF_PROGRAM
 from quantdsl.engine.loop import define_loop
-from quantdsl.engine.open_orders import define_open_orders
 from quantdsl.engine.queries import define_queries
 
 
@@ -21,12 +20,12 @@ def engine_module() -> HirModule:
     declare_handlers(program)
     asked = OF_PROGRAM["risk.asked"]
     program.imported("risk.asked", asked.whole(), asked.results)
-    define_sources(program)
+    for file in ("reports", "account", "orders"):
+        define_source(program, file)
     declare(program, MARKET)
     define_book(program)
     define_exchange(program)
     define_queries(program)
-    define_open_orders(program)
     define_handlers(program)
     define_clock(program)
     define_delivery(program)

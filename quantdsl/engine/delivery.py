@@ -9,13 +9,13 @@ from functools import partial
 from compiler.hir.native_build import FunctionCode, ModuleBuilder
 from compiler.hir.native_expressions import Expr, Record, any_of, maximum, minimum, select
 from compiler.hir.native_types import I1, I64, U8
-from quantdsl.engine import reports, requests
+from quantdsl.engine import layout, queues
 from quantdsl.engine.clock import NEVER
+from quantdsl.engine.exchange_orders import order_at
 from quantdsl.engine.handlers import handled, notify
 from quantdsl.engine.inside import Inner, declare
-from quantdsl.engine.layout import MARKET, REQUESTS
+from quantdsl.engine.layout import SLAB
 from quantdsl.engine.market import good_mark
-from quantdsl.engine.open_orders import SLAB, adjust_exposure, order_at
 from quantdsl.engine.outputs import begin_event, collect, side_of_record
 from quantdsl.native.values import match
 from runtime.replay.outputs.records import OrderState
@@ -51,7 +51,7 @@ def define_delivery(program: ModuleBuilder) -> None:
 
 def anything_due(engine: Record, ts: Expr) -> Expr:
     """Whether it is worth to call `until`."""
-    waiting = [~reports.QUEUE.is_empty(engine[queue]) for queue in ("requests", "reports")]
+    waiting = [~queues.is_empty(engine[queue]) for queue in ("requests", "reports")]
     return any_of(*waiting, engine.soonest <= ts)
 
 
@@ -77,8 +77,8 @@ def _until(b: FunctionCode) -> None:
 
 def _first_due(queue: Record) -> Expr:
     """When the first of a queue of requests or reports is due."""
-    first = queue.items.unchecked[queue.first & (REQUESTS - 1)]
-    return select(reports.QUEUE.is_empty(queue), NEVER, first.due)
+    due = queues.first(queue).due
+    return select(queues.is_empty(queue), NEVER, due)
 
 
 def _time_goes_on(b: FunctionCode, engine: Record, due: Expr) -> None:
@@ -98,17 +98,17 @@ def _there(b: FunctionCode, engine: Record, slot: Expr, id: Expr) -> Expr:
 def _arrive(b: FunctionCode) -> None:
     (engine,) = b.parameters
     queue = engine.requests
-    request = requests.QUEUE.first(queue)
+    request = queues.first(queue)
     kind, slot, id, qty, limit, at_market = (request[name] for name in ("kind", "slot", "id", "qty", "limit", "at_market"))
-    requests.QUEUE.drop(queue)
+    queues.drop(queue)
     with b.when(_there(b, engine, slot, id)):
         match(
             b,
             kind,
             {
-                requests.NEW: _calling(b, "exchange.arrive", engine, slot),
-                requests.CANCEL: _calling(b, "exchange.cancel", engine, slot),
-                requests.REPLACE: _calling(b, "exchange.replace", engine, slot, qty, limit, at_market),
+                layout.NEW: _calling(b, "exchange.arrive", engine, slot),
+                layout.CANCEL: _calling(b, "exchange.cancel", engine, slot),
+                layout.REPLACE: _calling(b, "exchange.replace", engine, slot, qty, limit, at_market),
             },
         )
 
@@ -125,9 +125,9 @@ def _calling(b: FunctionCode, name: str, *arguments: Expr) -> Callable[[], None]
 def _deliver(b: FunctionCode) -> None:
     engine, state = b.parameters
     queue = engine.reports
-    report = reports.QUEUE.first(queue)
+    report = queues.first(queue)
     fields = {name: report[name] for name in ("kind", "slot", "id", "price", "qty", "maker", "state", "at_market")}
-    reports.QUEUE.drop(queue)
+    queues.drop(queue)
     slot = fields["slot"]
     with b.when(~_there(b, engine, slot, fields["id"])):
         _illegal(engine)
@@ -150,10 +150,10 @@ def _deliver(b: FunctionCode) -> None:
         b,
         fields["kind"],
         {
-            reports.ACK: lambda: if_legal(pending, partial(_acknowledged, b, engine, state, order)),
-            reports.FILLED: lambda: if_legal(live, _calling(b, "deliver.fill", engine, state, slot, *fill)),
-            reports.ENDED: lambda: if_legal(ended | (pending & early), _calling(b, "deliver.end", engine, state, slot, end)),
-            reports.REPLACED: lambda: _replaced(b, engine, state, order, fields),
+            layout.ACKED: lambda: if_legal(pending, partial(_acknowledged, b, engine, state, order)),
+            layout.TRADED: lambda: if_legal(live, _calling(b, "deliver.fill", engine, state, slot, *fill)),
+            layout.ENDED: lambda: if_legal(ended | (pending & early), _calling(b, "deliver.end", engine, state, slot, end)),
+            layout.CHANGED: lambda: _replaced(b, engine, state, order, fields),
         },
     )
 
@@ -169,14 +169,7 @@ def _acknowledged(b: FunctionCode, engine: Record, state: Record, order: Record)
 
 
 def _replaced(b: FunctionCode, engine: Record, state: Record, order: Record, fields: dict[str, Record]) -> None:
-    adjust_exposure(b, engine, order, "sub")
-    order.qty = fields["qty"]
-    order.limit = fields["price"]
-    order.asked = 0
-    order.held_at = select(fields["at_market"], order.held_at, fields["price"])
-    others = order.options & (0xFF - MARKET)
-    order.options = others | select(fields["at_market"], b.const(MARKET, "u8"), b.const(0, "u8"))
-    adjust_exposure(b, engine, order, "add")
+    b.call("orders.replaced", engine, state, *(fields[name] for name in ("slot", "qty", "price", "at_market")))
     notify(b, engine, state, "ack", ts=engine.now, id=order.id)
 
 
@@ -185,8 +178,7 @@ def _end(b: FunctionCode) -> None:
     order = order_at(engine, slot)
     id, side, tag, linked = (order[name] for name in ("id", "side", "tag", "linked"))
     left = order.qty - order.filled
-    adjust_exposure(b, engine, order, "sub")
-    b.call("orders.leave", engine, slot, end)
+    b.call("orders.end", engine, state, slot, end)
     _cancel_linked(b, engine, state, linked)
     now = engine.now
     with b.when(end == OrderState.REJECTED):
@@ -204,23 +196,15 @@ def _fill(b: FunctionCode) -> None:
     engine, state, slot, price, qty, maker = b.parameters
     order, p = order_at(engine, slot), engine.position
     id, side, tag, linked = (order[name] for name in ("id", "side", "tag", "linked"))
-    adjust_exposure(b, engine, order, "sub")
-    filled = order.filled + qty
-    order.filled = filled
-    order.linked = 0
-    with b.when(filled == order.qty):
-        b.call("orders.leave", engine, slot, int(OrderState.FILLED))
-    with b.otherwise():
-        order.state = int(OrderState.PART_FILLED)
-        adjust_exposure(b, engine, order, "add")
-    (fee,) = b.call("account.fill", engine, state, side, price, qty, maker)
+    b.call("orders.filled", engine, state, slot, qty)
+    (fee,) = b.call("account.fill", engine, side, price, qty, maker)
     now, instrument = engine.now, engine.settings.instrument
     after = {"realized": p.realized, "position": p.qty}
     numbers = {"ts": now, "order": id, "price": price, "qty": qty, "fee": fee, "instrument": instrument, **after}
     collect(b, engine, "fills", side=side_of_record(side), maker=maker.cast("u8"), unused=0, **numbers)
-    b.call("account.mark", engine, state, *good_mark(b, engine).parts)
-    b.call("account.revalue", engine, state)
-    b.call("account.record", engine, state)
+    b.call("account.mark", engine, *good_mark(b, engine).parts)
+    b.call("account.revalue", engine)
+    b.call("account.record", engine)
     look_at_losses(b, engine, state)
     _cancel_linked(b, engine, state, linked)
     with b.when(handled(engine, "fill")):
@@ -233,6 +217,6 @@ def look_at_losses(b: FunctionCode, engine: Record, state: Record) -> None:
     limited = settings.max_loss.present | settings.max_drawdown.present
     other = engine.position.net != account.watched
     with b.when(limited & (other | (engine.now >= account.session_until))):
-        (killed,) = b.call("account.watch", engine, state)
+        (killed,) = b.call("account.watch", engine)
         with b.when(killed):
             b.call("engine.kill", engine, state, LOSS)

@@ -23,7 +23,6 @@ from quantdsl.engine.exchange_trades import define_trades, meet_both
 from quantdsl.engine.inside import MARKET as CALLED
 from quantdsl.engine.inside import declare
 from quantdsl.engine.layout import BUY, DAY, FOK, IOC, MARKET, POST_ONLY, QUEUE, SELL
-from quantdsl.engine.reports import ACK, REPLACED, push_report
 from runtime.replay.outputs.records import OrderState
 
 FEW = 8
@@ -69,7 +68,7 @@ def _arrive(b: FunctionCode, engine: Record, slot: Expr) -> None:
     with b.when(engine.market_halted | too_late):
         end(b, engine, slot, int(OrderState.REJECTED))
         b.ret()
-    push_report(b, engine, ACK, slot)
+    b.call("reports.acknowledge", engine, slot)
     with b.when(stops):
         seen = _price_of_stops(engine, order.side)
         with b.when(~(seen.present & _is_at_stop(order, seen.value))):
@@ -95,7 +94,7 @@ def _replace(b: FunctionCode, engine: Record, slot: Expr, qty: Expr, limit: Expr
     waits = order.exchange.waiting
     too_late = all_of(says(order, POST_ONLY), ~waits, _crosses(engine, order, limit, at_market))
     with b.when(engine.market_halted | too_late):
-        push_report(b, engine, REPLACED, slot, price=old_limit, qty=before, at_market=old_market)
+        b.call("reports.replace", engine, slot, old_limit, before, old_market)
         b.ret()
     left = qty.wrapping_sub(before.wrapping_sub(order.exchange.left))
     with b.when(left <= 0):
@@ -111,7 +110,7 @@ def _replace(b: FunctionCode, engine: Record, slot: Expr, qty: Expr, limit: Expr
     own.limit = limit
     own.at_market = at_market
     own.display = minimum(own.display, left)
-    push_report(b, engine, REPLACED, slot, price=limit, qty=qty, at_market=at_market)
+    b.call("reports.replace", engine, slot, limit, qty, at_market)
     with b.when(~stays):
         b.call("exchange.place", engine, slot)
 

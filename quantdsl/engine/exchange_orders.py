@@ -9,7 +9,6 @@ from compiler.hir.native_types import I64, U8
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.book_ladder import price_rank
 from quantdsl.engine.layout import BUY, DAY, ENGINE_STATE, NEXT, NS_OF_DAY, QUEUED
-from quantdsl.engine.reports import ENDED, FILLED, push_report
 
 SLOT: dict[str, HirType] = {"engine": Pointer(ENGINE_STATE), "slot": I64}
 LONG = ("noalias", "noinline")
@@ -45,7 +44,7 @@ def fill(b: FunctionCode, engine: Record, slot: Expr, price: Number, qty: Expr, 
     """So much of an order trades; whoever calls takes it out of its list when nothing is left."""
     order = order_at(engine, slot)
     order.exchange.left = order.exchange.left.wrapping_sub(qty)
-    push_report(b, engine, FILLED, slot, price=price, qty=qty, maker=maker)
+    b.call("reports.fill", engine, slot, price, qty, maker)
 
 
 def end(b: FunctionCode, engine: Record, slot: Expr, state: int) -> None:
@@ -84,7 +83,7 @@ def define_lists(program: ModuleBuilder) -> None:
         engine, slot, state = b.parameters
         b.call("exchange.leave", engine, slot)
         order_at(engine, slot).exchange.left = 0
-        push_report(b, engine, ENDED, slot, state=state)
+        b.call("reports.end", engine, slot, state)
 
 
 def _remove(b: FunctionCode, queued: Record, slot: Expr) -> None:

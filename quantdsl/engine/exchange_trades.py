@@ -11,7 +11,6 @@ from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.book_ladder import price_rank, shown
 from quantdsl.engine.exchange_orders import LONG, at, discount, fill, order_at, says
 from quantdsl.engine.layout import BUY, ENGINE_STATE, FOK, IOC, POST_ONLY, QUEUE, SELL
-from quantdsl.engine.reports import ENDED, push_report
 from runtime.replay.events import MarketSide
 from runtime.replay.outputs.records import OrderState
 
@@ -50,7 +49,7 @@ def _next(b: FunctionCode, engine: Record, price: Expr) -> None:
             fill(b, engine, slot, price, order.exchange.left, says(order, POST_ONLY))
         with b.otherwise(), b.when((tif == IOC) | (tif == FOK)):
             order.exchange.left = 0
-            push_report(b, engine, ENDED, slot, state=int(OrderState.CANCELLED))
+            b.call("reports.end", engine, slot, int(OrderState.CANCELLED))
     b.call("exchange.settle", engine, BUY)
 
 

@@ -3,10 +3,11 @@
 from compiler.hir.native_build import FunctionCode, ModuleBuilder
 from compiler.hir.native_expressions import Expr, Record, assign
 from compiler.hir.native_types import I64, U8, U32, U64
-from quantdsl.engine import requests
+from quantdsl.engine import queues
+from quantdsl.engine.exchange_orders import order_at
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import EVENTS, HANDLERS
-from quantdsl.engine.open_orders import adjust_exposure, order_at
+from quantdsl.engine.layout import REPLACE
 from quantdsl.engine.outputs import collect
 
 FAILURE = -2
@@ -79,8 +80,8 @@ def _failed(b: FunctionCode) -> None:
     before = dict(zip(_BEFORE, noted, strict=True))
     row, now, stream = engine.row, engine.now, engine.stream
     assign(engine.failed, row=row, ts=now, stream=stream, handler=event)
-    _drop_requests(b, engine, before["next_request"])
-    _drop_orders(b, engine, before["submitted"])
+    _drop_requests(b, engine, state, before["next_request"])
+    _drop_orders(b, engine, state, before["submitted"])
     _drop_rejects(b, engine, before["rejects"])
     engine.out.rejects.lost = before["lost_rejects"]
     for name in ("submitted", "trading", "killed_by"):
@@ -90,31 +91,26 @@ def _failed(b: FunctionCode) -> None:
     b.call("engine.kill", engine, state, FAILURE)
 
 
-def _drop_requests(b: FunctionCode, engine: Record, first: Expr) -> None:
+def _drop_requests(b: FunctionCode, engine: Record, state: Record, first: Expr) -> None:
     """The newest first, so that each replace finds again what it changed."""
     queue = engine.requests
     with b.loop(0, queue.next.wrapping_sub(first)) as age:
-        request = requests.QUEUE.at(queue, queue.next.wrapping_sub(1).wrapping_sub(age))
-        with b.when(request.kind == requests.REPLACE):
-            order = order_at(engine, request.slot)
-            adjust_exposure(b, engine, order, "sub")
-            order.asked = request.before
-            adjust_exposure(b, engine, order, "add")
+        request = queues.at(queue, queue.next.wrapping_sub(1).wrapping_sub(age))
+        with b.when(request.kind == REPLACE):
+            b.call("orders.set_asked", engine, state, request.slot, request.before)
     queue.next = first
 
 
-def _drop_orders(b: FunctionCode, engine: Record, submitted: Expr) -> None:
+def _drop_orders(b: FunctionCode, engine: Record, state: Record, submitted: Expr) -> None:
     """Those made since; they stand last among the open ones."""
     with b.repeat():
         count = engine.open_count
         with b.when(count == 0):
             b.break_()
         slot = engine.open[count.wrapping_sub(1)]
-        order = order_at(engine, slot)
-        with b.when(order.id <= submitted):
+        with b.when(order_at(engine, slot).id <= submitted):
             b.break_()
-        adjust_exposure(b, engine, order, "sub")
-        b.call("orders.forget", engine, slot)
+        b.call("orders.drop", engine, state, slot)
 
 
 def _drop_rejects(b: FunctionCode, engine: Record, first: Expr) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from compiler.hir.native_types import F64, I1, I64, I128, U8, U16, U32, U64, optional, struct
 from compiler.hir.types import Array, Struct
-from quantdsl.native.slab import slab
+from quantdsl.native.slab import Slab
 from runtime.replay import events
 from runtime.replay.events import MarketSide
 from runtime.replay.outputs import records
-from runtime.replay.outputs.records import OrderOption, Tif
+from runtime.replay.outputs.records import OrderOption, OrderState, Tif
 
 OPEN = 1024
 """Orders that may be open at once; one more is refused with the bit of `max_open_orders`."""
@@ -24,6 +24,8 @@ JOURNAL = 1 << 13
 """Changes of one message that can be taken back."""
 REQUESTS = REPORTS = 1 << 13
 """Requests and reports that may be on their way at once."""
+RESERVED = 2 * OPEN
+"""Places among the requests that are kept for the cancels of a `kill`."""
 LOTS = 1 << 13
 """Open fills that `fifo` tells apart."""
 TIMERS = BARS = 8
@@ -45,6 +47,11 @@ ACTIVE, REDUCING, KILLED = range(3)
 """Trading: `trading` never falls."""
 MARKET, POST_ONLY, REDUCE_ONLY = (int(option) for option in (OrderOption.MARKET, OrderOption.POST_ONLY, OrderOption.REDUCE_ONLY))
 """Options of an order."""
+NEW, CANCEL, REPLACE = range(3)
+"""Kinds of requests."""
+ACKED, TRADED, ENDED, CHANGED = range(4)
+"""Kinds of reports."""
+PENDING, PART_FILLED, FILLED = (int(state) for state in (OrderState.PENDING, OrderState.PART_FILLED, OrderState.FILLED))
 
 _NUMBERS = {"<i8": I64, "<u8": U64, "<u4": U32, "<u2": U16, "|u1": U8, "<f8": F64}
 
@@ -217,13 +224,14 @@ ORDER = struct(
     exchange=EXCHANGE_ORDER,
 )
 """An open order as the strategy knows it, and as the market does."""
+SLAB = Slab(ORDER, OPEN)
 
 QUEUED = struct("queued", count=I64, slots=Array(I64, OPEN))
 """Orders in the market, by their slots."""
 REQUEST = struct(
     "request",
     due=I64,
-    kind=U8,  # 0 a new order, 1 a cancel, 2 a replace
+    kind=U8,
     slot=I64,  # the order's; the order may have gone meanwhile, then `id` differs
     id=U64,
     qty=I64,
@@ -234,7 +242,7 @@ REQUEST = struct(
 REPORT = struct(
     "report",
     due=I64,
-    kind=U8,  # 0 an ack, 1 a fill, 2 an end (`state`), 3 replaced (`qty`, `price` and `at_market` as they are now)
+    kind=U8,  # TRADED: `price`, `qty`, `maker`; ENDED: `state`; CHANGED: `qty`, `price`, `at_market` as they are now
     slot=I64,
     id=U64,
     price=I64,
@@ -383,7 +391,7 @@ ENGINE_STATE = struct(
     arrivals=I64,
     day_orders=I64,  # of those in the market, how many are for the day
     day_end=I64,  # when the first of them ends
-    slots=slab(ORDER, OPEN),
+    slots=SLAB.type,
     open_notional=I128,  # sum of exposed quantity * held_at over open orders, ticks * lots
     settings=SETTINGS,
     account=ACCOUNT,

@@ -125,11 +125,11 @@ def _end(b: FunctionCode) -> None:
         with b.when(begin_event(engine)):
             b.ret(False)
         _after(b, engine, state, good_mark(b, engine))
-        b.call("account.revalue", engine, state)
-        b.call("account.require_balance", engine, state)
-        b.call("account.record", engine, state)
+        b.call("account.revalue", engine)
+        b.call("account.require_balance", engine)
+        b.call("account.record", engine)
         with b.loop(0, engine.open_count) as i:
-            b.call("orders.record", engine, engine.open[i])
+            b.call("orders.record", engine, state, engine.open[i])
         engine.phase = OVER
     b.ret(True)
 
@@ -246,12 +246,12 @@ def _quote(engine: Record, event: Record) -> None:
 
 def _after(b: FunctionCode, engine: Record, state: Record, mid: Optional) -> None:
     """Marks, and looks at the losses and at the time of the next record of profit and loss."""
-    b.call("account.mark", engine, state, *mid.parts)
+    b.call("account.mark", engine, *mid.parts)
     look_at_losses(b, engine, state)
     account, now = engine.account, engine.now
     asked = engine.settings.pnl_every > 0
     with b.when(all_of(account.pnl_changed, asked, now >= account.pnl_due)):
-        b.call("account.record", engine, state)
+        b.call("account.record", engine)
 
 
 def _finish(b: FunctionCode) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from compiler.hir.native_build import FunctionCode, ModuleBuilder
 from compiler.hir.native_expressions import Expr, minimum, select
 from compiler.hir.types import Struct, Tile
+from quantdsl.engine.exchange_orders import order_at
 from quantdsl.engine.interface import OF_ENGINE, OF_PROGRAM
 from quantdsl.engine.layout import BUY, GTC, MARKET, POST_ONLY, REDUCE_ONLY, SELL
-from quantdsl.engine.open_orders import order_at
 from quantdsl.engine.risk import RiskRules, define_risk
 from runtime.replay.outputs.records import RiskRule
 

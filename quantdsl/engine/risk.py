@@ -6,15 +6,15 @@ from fractions import Fraction
 from typing import Literal
 
 from compiler.hir.native_build import FunctionCode, ModuleBuilder
-from compiler.hir.native_expressions import Expr, Number, Optional, Record, any_of, select
+from compiler.hir.native_expressions import Expr, Number, Optional, Record, any_of, maximum, select
 from compiler.hir.native_types import I1, I64, U8, U64, struct
 from compiler.hir.types import HirType, Struct
-from quantdsl.engine import requests
+from quantdsl.engine import queues
 from quantdsl.engine.book import mid2
 from quantdsl.engine.book_ladder import best
+from quantdsl.engine.exchange_orders import order_at
 from quantdsl.engine.interface import OF_PROGRAM
-from quantdsl.engine.layout import BUY, KILLED, NS_OF_DAY, OPEN, REDUCING, SELL
-from quantdsl.engine.open_orders import exposed, order_at
+from quantdsl.engine.layout import BUY, KILLED, NS_OF_DAY, OPEN, REDUCING, REQUESTS, RESERVED, SELL
 from quantdsl.native.ring import NativeRing
 from quantdsl.native.table import NativeTable
 from quantdsl.native.values import read_optional
@@ -251,7 +251,7 @@ class _JudgeWriter:
         notional = b.variable(engine.open_notional) if self.rules.max_open_notional is not None else None
         with b.when(self.instead_of >= 0):
             order = order_at(engine, self.instead_of)
-            own = exposed(order)
+            own = maximum(order.qty, order.asked) - order.filled
             same.value -= own
             count.value = count.value.wrapping_sub(1)
             if notional is not None:
@@ -342,7 +342,7 @@ class _JudgeWriter:
         """There is always a limit: the places for orders, and for requests on their way."""
         rules = self.rules
         most = OPEN if rules.max_open_orders is None else min(OPEN, rules.max_open_orders)
-        many = (self.count >= most) | ~requests.has_room(self.engine)
+        many = (self.count >= most) | ~(queues.count(self.engine.requests) < REQUESTS - RESERVED)
         if self.notional is not None and rules.max_open_notional is not None:
             worth = self.notional.wrapping_add(self.wide(self.price.value, self.qty))
             many = many | (self.price.present & (worth > rules.max_open_notional // rules.tick_value))

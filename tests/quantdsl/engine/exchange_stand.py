@@ -14,13 +14,13 @@ from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.native_build import ModuleBuilder
 from compiler.hir.native_types import I1
 from compiler.hir.types import Pointer
+from quantdsl.elaborate.of_engine import define_source
 from quantdsl.engine.book import define_book
 from quantdsl.engine.exchange import define_exchange
 from quantdsl.engine.inside import MARKET
-from quantdsl.engine.layout import ENGINE_STATE, EVENT, POST_ONLY, REPORTS
+from quantdsl.engine.layout import ACKED, CHANGED, ENDED, ENGINE_STATE, EVENT, POST_ONLY, REPORTS, TRADED
 from quantdsl.engine.layout import MARKET as AT_MARKET
 from quantdsl.engine.queries import define_queries
-from quantdsl.engine.reports import ACK, ENDED, FILLED, REPLACED
 from runtime.replay.events import EVENT as RECORD
 from runtime.replay.events import Events
 from runtime.replay.outputs.records import OrderState as RecordState
@@ -42,6 +42,7 @@ def market_module() -> HirModule:
     """Book, exchange and queries, with an entry `do.name` for each function of the market's side."""
     program = ModuleBuilder("market")
     define_book(program)
+    define_source(program, "reports")
     define_exchange(program)
     define_queries(program)
     for name, inner in MARKET.items():
@@ -213,7 +214,7 @@ class Market:
             r = queue["items"][number % REPORTS]
             made.append(_report(r))
             order = self.desk["slots"]["items"][r["slot"]]
-            if r["kind"] == ENDED or (r["kind"] == FILLED and order["exchange"]["left"] == 0):
+            if r["kind"] == ENDED or (r["kind"] == TRADED and order["exchange"]["left"] == 0):
                 still = [slot for slot in self.desk["open"][: self.desk["open_count"]] if slot != r["slot"]]
                 self.desk["open"][: len(still)] = still
                 self.desk["open_count"] = len(still)
@@ -225,11 +226,11 @@ def _report(r: Any) -> plain.Report:
     id = int(r["id"])
     assert id == int(r["slot"]) + 1
     match int(r["kind"]):
-        case k if k == ACK:
+        case k if k == ACKED:
             return plain.Ack(id)
-        case k if k == FILLED:
+        case k if k == TRADED:
             return plain.Fill(id, int(r["price"]), int(r["qty"]), bool(r["maker"]))
-        case k if k == REPLACED:
+        case k if k == CHANGED:
             return plain.Replaced(id, int(r["qty"]), None if r["at_market"] else int(r["price"]))
         case _:
             return plain.Ended(id, State[RecordState(int(r["state"])).name])

@@ -22,7 +22,7 @@ from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer, Tile
 from compiler.hir.verify import verify
 from compiler.source import Span
-from quantdsl.native.values import NativeResult, bad, good, match, none, otherwise, read_optional, some
+from quantdsl.native.values import match, read_optional, some
 from tests.quantdsl.native.both import Both
 
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.O3, OptimizationLevel.OLATENCY)
@@ -185,9 +185,10 @@ def test_optionals_in_memory_and_as_values() -> None:
         s.last = some(value)
         b.ret(value)
     with program.function("forget", {"s": Pointer(state)}) as b:
-        b.parameters[0].last = none(b, "f64")
+        b.clear(b.parameters[0].last)
     with program.function("last", {"s": Pointer(state)}, [F64]) as b:
-        b.ret(otherwise(read_optional(b.parameters[0].last), -1.0))
+        held = read_optional(b.parameters[0].last)
+        b.ret(select(held.present, held.value, -1.0))
     run, held = Both(program.module, LEVELS), new_memory(state)
     assert run("last", held) == (-1.0,)
     value = None
@@ -203,13 +204,13 @@ def test_results_come_from_functions() -> None:
     with program.function("send", {"qty": I64}, [I1, U64, I32], internal=True) as b:
         (qty,) = b.parameters
         with b.when(qty <= 0):
-            b.ret(*bad(b, b.const(2, "i32"), "u64").parts)
-        b.ret(*good(b, (qty + 1000).narrow("u64"), "i32").parts)
+            b.ret(False, 0, 2)
+        b.ret(True, (qty + 1000).narrow("u64"), 0)
     with program.function("f", {"qty": I64}, [I64]) as b:
-        sent = NativeResult(*b.call("send", b.parameters[0]))
-        with b.when(sent.ok):
-            b.ret(sent.value.narrow("i64"))
-        b.ret(-sent.error.cast("i64"))
+        ok, value, error = b.call("send", b.parameters[0])
+        with b.when(ok):
+            b.ret(value.narrow("i64"))
+        b.ret(-error.cast("i64"))
     run = Both(program.module, LEVELS)
     assert [run("f", qty) for qty in (-1, 0, 1, 50)] == [(-2,), (-2,), (1001,), (1050,)]
     assert run("f", 2**63 - 1)[:2] == ("0806", "send")
