@@ -30,7 +30,7 @@ def test_programs_know_nothing_of_it(name: str) -> None:
 
 def test_programs_know_nothing_of_its_memory() -> None:
     (found,) = check_program(parse_source(Source("a.qdsl", "fn f() {\n    let x = account.cash\n}\n"))).diagnostics.errors
-    assert (found.code, found.message) == ("0201", "undefined name `account`")
+    assert (found.code, found.message) == ("0201", "`account` is not defined")
 
 
 def test_failures_in_it_have_no_place() -> None:
