@@ -2,7 +2,7 @@
 
 from compiler.hir.module import HirModule
 from compiler.hir.native_build import ModuleBuilder
-from quantdsl.elaborate.of_engine import define_source
+from quantdsl.elaborate.engine_sources import define_source
 from quantdsl.engine.book import define_book
 from quantdsl.engine.clock import define_clock
 from quantdsl.engine.delivery import define_delivery

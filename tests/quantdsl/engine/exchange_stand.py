@@ -14,7 +14,7 @@ from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.native_build import ModuleBuilder
 from compiler.hir.native_types import I1
 from compiler.hir.types import Pointer
-from quantdsl.elaborate.of_engine import define_source
+from quantdsl.elaborate.engine_sources import define_source
 from quantdsl.engine.book import define_book
 from quantdsl.engine.exchange import define_exchange
 from quantdsl.engine.inside import MARKET
