@@ -4,22 +4,17 @@ whose bodies are checked again with the types of a call's arguments."""
 import attrs
 
 from compiler.diagnostics import Diagnostic, Label
-from compiler.source import NOWHERE, Span
+from compiler.source import NOWHERE
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
-from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, leaves
+from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame
 from compiler.typed_ast.conversions import is_silent, join, strong
 from compiler.typed_ast.nodes import (
     Annotation,
     Argument,
-    Block,
     Call,
-    Conditional,
-    Expression,
-    ExpressionStatement,
-    Function,
-    If,
 )
+from compiler.typed_ast.rules.bodies import declare_parameter, require_result
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable, VariableKind, name_place
 from compiler.typed_ast.shapes import refined
 from compiler.typed_ast.signatures import declared_result, parameter_types, signature, sizes_in
@@ -79,16 +74,11 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
     for parameter, found in zip(node.parameters, types, strict=True):
         if first and parameter.annotation is not None:
             found = checker.resolver.resolve(parameter.annotation)
-        if first and parameter.default is not None:
-            reason = Label(parameter.annotation.span, "the type of the parameter") if parameter.annotation is not None else None
-            checker.value(parameter.default, scope, found, reason)
-        declared = parameter.annotation is not None
-        variable = Variable(parameter.name, found, VariableKind.MUTABLE, parameter.span, declared=declared, frame=frame)
-        scope.entries[parameter.name] = variable
+        declare_parameter(checker, parameter, found, scope, first)
     if node.body is None:
         checker.frame = outer
         return result or UNKNOWN
-    found = checker.infer(node.body, scope, result, result != UNIT)
+    found = checker.infer(node.body, scope, UNKNOWN if result is None else result, result != UNIT)
     if result is None:
         value = found
         for returned in frame.returns:
@@ -96,7 +86,7 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
         checker.frame = outer
         return strong(value) if value != NEVER else UNKNOWN
     if result != UNIT:
-        _require_result(checker, node, node.body, scope, result, found)
+        require_result(checker, node, node.body, scope, result)
     checker.frame = outer
     return refined(result, found) if not frame.returns else result
 
@@ -138,44 +128,6 @@ def _check_annotation(checker: Checker, annotation: Annotation) -> None:
         known = [*_ACCEPTED, *_LATER]
         hint_text = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
         checker.report("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint_text)
-
-
-def _require_result(checker: Checker, node: Function, body: Block, scope: Scope, result: Type, found: Type) -> None:
-    reason = Label(checker.frame.declared, "the result is declared here")
-    for end in open_ends(checker, body):
-        checker.report(
-            "0209",
-            f"`{node.name}` returns {result}, but a path ends without a value",
-            end,
-            "this path ends here",
-            (reason,),
-            hint="end the path with a value or a `return`",
-        )
-    for leaf in leaves(body):
-        leaf_type = checker.type_of(leaf)
-        if leaf_type != NEVER and not isinstance(leaf, (Block, If)):
-            checker.require(leaf_type, result, leaf, scope, reason)
-
-
-def open_ends(checker: Checker, node: Expression) -> list[Span]:
-    """Where control leaves a function's body without a value: the last statement of each such path."""
-    match node:
-        case Block(statements=statements):
-            if checker.type_of(node) == NEVER:
-                return []
-            if not statements:
-                return [node.span]
-            last = statements[-1]
-            if isinstance(last, ExpressionStatement):
-                return open_ends(checker, last.value)
-            return [last.span]
-        case If(then=then, otherwise=otherwise):
-            if otherwise is None:
-                return [node.span]
-            return open_ends(checker, then) + open_ends(checker, otherwise)
-        case Conditional(then=a, otherwise=b):
-            return open_ends(checker, a) + open_ends(checker, b)
-    return []
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------

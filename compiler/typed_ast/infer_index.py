@@ -250,12 +250,7 @@ def iterate(checker: Checker, source: Type, span: Span) -> Type:
     return no_elements(checker, source, span, AWAIT_HINT if isinstance(source, FutureType) else None)
 
 
-def join_known(checker: Checker, a: Type, b: Type) -> Type:
-    """Unknown until the run for types that have none in common."""
-    return join(a, b)
-
-
 ZYNML_RULES.kinds |= {
-    Type: TypeRules(index=index, iterate=iterate, join=join_known, unknown_field=unknown_field),
-    TupleType: evolve(CORE.kinds[TupleType], index=index, iterate=iterate, join=join_known, unknown_field=unknown_field),
+    Type: TypeRules(index=index, iterate=iterate, widens=True, unknown_field=unknown_field),
+    TupleType: evolve(CORE.kinds[TupleType], index=index, iterate=iterate, widens=True, unknown_field=unknown_field),
 }

@@ -21,9 +21,10 @@ from compiler.typed_ast.nodes import (
     Slice,
     StringLiteral,
 )
+from compiler.typed_ast.rules.bodies import declare_parameter
 from compiler.typed_ast.rules.loops import bind_loop_names
 from compiler.typed_ast.rules.placing import condition
-from compiler.typed_ast.scope import Scope, Variable, VariableKind
+from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     BOOL,
@@ -169,9 +170,7 @@ def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | 
         if parameter.annotation is not None:
             found = checker.resolver.resolve(parameter.annotation)
         types.append(found)
-        declared = parameter.annotation is not None
-        variable = Variable(parameter.name, found, VariableKind.MUTABLE, parameter.span, declared=declared, frame=checker.frame)
-        inner.entries[parameter.name] = variable
+        declare_parameter(checker, parameter, found, inner)
     result = checker.infer(node.body, inner)
     for returned in checker.frame.returns:
         result = join(result, returned)

@@ -38,8 +38,6 @@ IndexRule = Callable[[Any, Index, Any, Scope], Type]
 """`(checker, node, subject, scope) -> type` of an element, from the type of what is indexed."""
 Iterate = Callable[[Any, Any, Span], Type]
 """`(checker, found, span) -> type` of what a `for` over a value of type `found` hands out."""
-Join = Callable[[Any, Any, Any], Type]
-"""`(checker, a, b) -> type` that values of both types have, as far as it is known before the run."""
 
 
 def no_fields(checker: Any, found: Any) -> Mapping[str, Type]:
@@ -67,14 +65,14 @@ class TypeRules:
     """What is known of a class of types and of those under it: the fields of their values, and what an index gives. `unknown_field` and
     `misfit` report a field that isn't there, and a value that doesn't fit. What is left out is refused in the core's words.
 
-    `iterate`: what a `for` over a value hands out. `join`: of types that are known better or worse; where two values of such types come
-    together, in branches or in a variable without a written type, their types may differ. `begins_empty`: a variable of the type needs no
-    first value."""
+    `iterate`: what a `for` over a value hands out. `widens`: values of different types of such classes may come together, in branches or in
+    a variable without a written type, which then have the type that `conversions.join` gives. `begins_empty`: a variable of the type needs
+    no first value."""
 
     fields: Callable[[Any, Any], Mapping[str, Type]] = no_fields
     index: IndexRule | None = None
     iterate: Iterate | None = None
-    join: Join | None = None
+    widens: bool = False
     begins_empty: bool = False
     unknown_field: Callable[[Any, Field, Any], Type] | None = None
     misfit: Misfit | None = None

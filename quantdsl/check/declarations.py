@@ -1,14 +1,15 @@
 """Declarations: the bodies of functions, signals, strategies and tests, each with the names that it sees."""
 
 from compiler.diagnostics import Label
+from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import declared_twice
 from compiler.typed_ast.meaning import Refusal
+from compiler.typed_ast.rules.bodies import declare_parameter, require_result
 from compiler.typed_ast.rules.declared_types import check_declared
 from compiler.typed_ast.rules.places import require_assigned
-from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
-from compiler.typed_ast.types import ERROR, NEVER, UNIT, Size, Type
+from compiler.typed_ast.types import ERROR, UNIT, Size, Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
@@ -124,50 +125,33 @@ def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:
 def function(checker: QuantChecker, node: nodes.Function, scope: Scope, in_strategy: bool) -> None:
     generic = {"parameters": _names(node.type_parameters), "bounds": bounds_of(node.type_parameters)}
     with checker.within(what="function", in_strategy=in_strategy, **generic):
-        inner = _with_parameters(checker, node.parameters, scope, node.body is not None)
+        inner = _with_parameters(checker, node.parameters, scope)
         result = resolve(checker, node.result, inner) if node.result is not None else UNIT
         if node.is_extern and node.effects is None:
             hint = "write `effects(none)` behind it, or what it does: `effects(alloc, io)`"
             checker.report("0715", f"the effects of `{node.name}` are unknown", node.name_span, hint=hint)
         if node.body is None:
             return
-        with checker.within(result=result):
+        declared = node.result.span if node.result is not None else NOWHERE
+        with checker.within(result=result, function=node, declared=declared):
             found = checker.infer(node.body, inner, result if result != UNIT else None, used=result != UNIT)
             require_assigned(checker, node.body)
-        if result in (UNIT, ERROR) or found in (NEVER, ERROR):
-            return
-        if found == UNIT:
-            hint = "end the body with a value, or `return` one on every path"
-            checker.report("0209", f"`{node.name}` may end without its result `{shown(result)}`", node.name_span, hint=hint)
-            return
-        last = node.body.statements[-1] if node.body.statements else node.body
-        require(checker, found, result, last.span, "the result")
+            if result != UNIT and ERROR not in (result, found):
+                require_result(checker, node, node.body, inner, result)
 
 
-def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, ...], scope: Scope, body: bool) -> Scope:
+def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, ...], scope: Scope) -> Scope:
     checker.require_distinct(parameters)
     inner = Scope(scope)
     for parameter in parameters:
-        if parameter.annotation is None:
-            message = f"the parameter `{parameter.name}` has no type"
-            found = checker.report("0203", message, parameter.span, hint=f"write `{parameter.name}: f64`")
-        else:
-            found = resolve(checker, parameter.annotation, inner)
-        if parameter.default is not None:
-            require(
-                checker, checker.infer(parameter.default, scope, found), found, parameter.default.span, f"the parameter `{parameter.name}`"
-            )
-        kind = VariableKind.MUTABLE if parameter.mutable else VariableKind.PARAMETER
-        if isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
-            kind = VariableKind.CONSTANT_PARAMETER
-        inner.add(Variable(parameter.name, found, kind, parameter.span))
-        warn_of_variable(checker, parameter.name, parameter.span)
+        found = resolve(checker, parameter.annotation, inner) if parameter.annotation is not None else ERROR
+        declare_parameter(checker, parameter, found, inner)
     return inner
 
 
 def _signal(checker: QuantChecker, node: quant.Signal, top: Scope) -> None:
     with checker.within(what="signal", parameters=_names(node.type_parameters), bounds=bounds_of(node.type_parameters)):
-        inner = _with_parameters(checker, node.parameters, top, True)
+        inner = _with_parameters(checker, node.parameters, top)
         result = resolve(checker, node.result, inner)
         with checker.within(result=result, no_return=Refusal("a signal gives its result with `emit`", "write `emit e`")):
             checker.infer(node.body, inner, used=False)
@@ -264,7 +248,7 @@ def _handler(checker: QuantChecker, node: quant.Handler, scope: Scope) -> None:
         record: Type = qt.Container("book", (), Size())
         if node.event != "book":
             record = checker.own.world.struct_of(RECORDS[node.event], checker.frame.market)
-        inner.add(Variable(node.record, record, VariableKind.LET, node.record_span))
+        inner.add(Variable(node.record, record, VariableKind.PARAMETER, node.record_span))
         warn_of_variable(checker, node.record, node.record_span)
     with checker.within(what="handler", result=UNIT):
         checker.infer(node.body, inner, used=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from compiler.diagnostics import Label
-from compiler.source import Span
+from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker, leaves
 from compiler.typed_ast.conversions import clash, is_silent, join, strong
@@ -118,7 +118,7 @@ _FIXED = {
 def _report_fixed(checker: Checker, entry: Variable, span: Span, what: str) -> None:
     words, hint = _FIXED[entry.kind]
     others: tuple[Label, ...] = (Label(entry.span, "declared here"),)
-    if not entry.span.path or entry.span.path.startswith("<"):
+    if entry.span == NOWHERE:
         words, hint, others = "the language's", "assign to a variable of your own", ()
     checker.report("0205", f"`{entry.name}` {what}: it is {words}", span, others=others, hint=hint.format(entry.name))
 
@@ -174,7 +174,7 @@ def _stays(checker: Checker, variable: Variable, found: Type, node: nodes.Expres
     """Reports a value that is not of the variable's kind."""
     if is_silent(found) or is_silent(variable.type):
         return True
-    loose = not variable.declared and not isinstance(variable.type, Scalar) and checker.kind(variable.type).join is not None
+    loose = not variable.declared and not isinstance(variable.type, Scalar) and checker.kind(variable.type).widens
     tensor = isinstance(variable.type, TensorType)
     if loose and not clash(variable.type, found) and (isinstance(found, TensorType) == tensor or found == UNIT):
         return True
@@ -186,9 +186,8 @@ def _stays(checker: Checker, variable: Variable, found: Type, node: nodes.Expres
 def _widen(checker: Checker, variable: Variable, found: Type) -> None:
     """A variable without a declared type whose type is known better or worse is all that was assigned to it: its shape may change, its
     kind may not."""
-    if variable.declared or isinstance(variable.type, Scalar) or is_silent(variable.type) or variable.type == found:
-        return
-    if checker.kind(variable.type).join is None:
+    fixed = variable.declared or isinstance(variable.type, Scalar) or is_silent(variable.type) or variable.type == found
+    if fixed or not checker.kind(variable.type).widens:
         return
     if is_silent(found):
         variable.type = ANY_TENSOR if isinstance(variable.type, TensorType) else UNKNOWN

@@ -5,7 +5,7 @@ from functools import partial
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker, leaves
-from compiler.typed_ast.conversions import clash, fits, strong
+from compiler.typed_ast.conversions import clash, fits, join, strong
 from compiler.typed_ast.exhaustiveness import PatternShape, uncovered
 from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.rules.patterns import bind
@@ -16,14 +16,13 @@ from compiler.typed_ast.types import BOOL, ERROR, NEVER, NONE, UNIT, UNKNOWN, Op
 
 def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type | None) -> Type:
     """The type of a value that comes from one of two branches. Where one of them is what is expected, the other is what is wrong, which
-    whoever expects it reports."""
+    whoever expects it reports; where anything is, they may differ."""
     if ERROR in (a, b):
         return ERROR
-    if UNKNOWN in (a, b):
-        return UNKNOWN
-    join = checker.kind(a).join if checker.kind(b).join is not None else None
-    if join is not None:
-        return _differ(checker, a, b, node) if expected is None and UNIT not in (a, b) and clash(a, b) else join(checker, a, b)
+    if UNKNOWN in (a, b, expected):
+        return join(a, b)
+    if checker.kind(a).widens and checker.kind(b).widens:
+        return _differ(checker, a, b, node) if expected is None and UNIT not in (a, b) and clash(a, b) else join(a, b)
     if expected is not None and expected != ERROR:
         misfits = [one for one in (a, b) if not fits(one, expected)]
         if len(misfits) < 2:

@@ -70,7 +70,7 @@ def loop_body(checker: Checker, body: nodes.Block, scope: Scope, around: tuple[t
 def _types_that_widen(checker: Checker, scope: Scope) -> list[Type]:
     """Of the variables in sight; the types of numbers, and of values in place, stay."""
     mutable = (entry for _, entry in scope.visible() if isinstance(entry, Variable) and entry.mutable)
-    return [one.type for one in mutable if not isinstance(one.type, Scalar) and checker.kind(one.type).join is not None]
+    return [one.type for one in mutable if not isinstance(one.type, Scalar) and checker.kind(one.type).widens]
 
 
 def bind_loop_names(
