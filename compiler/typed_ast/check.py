@@ -11,7 +11,6 @@ from compiler.typed_ast import (
     infer_functions,
     infer_index,
     infer_operators,
-    infer_statements,
     infer_values,
     later,
 )
@@ -54,7 +53,6 @@ RULE_FILES = (
     infer_functions,
     infer_index,
     infer_operators,
-    infer_statements,
     infer_values,
     later,
 )

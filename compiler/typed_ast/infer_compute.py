@@ -5,15 +5,18 @@ import attrs
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast.annotations import kernel_metadata
-from compiler.typed_ast.checker import Checker, infers
+from compiler.typed_ast.checker import Checker, checks, infers
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.free_names import free_names
-from compiler.typed_ast.nodes import Compute, Name
+from compiler.typed_ast.nodes import Compute, Name, Yield
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.rules.assignment import require_mutable
+from compiler.typed_ast.rules.strays import stray_yield
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, FutureType, Type
 from compiler.typed_ast.walk import walk
+
+checks(Yield)(stray_yield)
 
 
 @infers(Compute)

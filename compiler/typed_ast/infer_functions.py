@@ -4,25 +4,21 @@ whose bodies are checked again with the types of a call's arguments."""
 import attrs
 
 from compiler.diagnostics import Diagnostic, Label
-from compiler.source import NOWHERE
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
 from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame
-from compiler.typed_ast.conversions import is_silent, join, strong
+from compiler.typed_ast.conversions import is_silent, strong
 from compiler.typed_ast.nodes import (
     Annotation,
     Argument,
     Call,
 )
-from compiler.typed_ast.rules.bodies import declare_parameter, require_result
+from compiler.typed_ast.rules.bodies import check_body, declare_parameter
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable, VariableKind, name_place
-from compiler.typed_ast.shapes import refined
 from compiler.typed_ast.signatures import declared_result, parameter_types, signature, sizes_in
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ERROR,
-    NEVER,
-    UNIT,
     UNKNOWN,
     WEAK_INT,
     Type,
@@ -65,30 +61,18 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
     if first:
         _check_declaration(checker, function)
     result = checker.resolver.resolve(node.result) if node.result is not None else None
-    frame = Frame(node, result, node.result.span if node.result is not None else NOWHERE)
-    outer, checker.frame = checker.frame, frame
+    outer, checker.frame = checker.frame, Frame()
     scope = function.scope.inner()
     for parameter, found in zip(node.parameters, types, strict=True):
         for name in sizes_in(found):
-            scope.entries.setdefault(name, Variable(name, WEAK_INT, VariableKind.SIZE, parameter.span, frame=frame))
+            scope.entries.setdefault(name, Variable(name, WEAK_INT, VariableKind.SIZE, parameter.span, frame=checker.frame))
     for parameter, found in zip(node.parameters, types, strict=True):
         if first and parameter.annotation is not None:
             found = checker.resolver.resolve(parameter.annotation)
         declare_parameter(checker, parameter, found, scope, first)
-    if node.body is None:
-        checker.frame = outer
-        return result or UNKNOWN
-    found = checker.infer(node.body, scope, UNKNOWN if result is None else result, result != UNIT)
-    if result is None:
-        value = found
-        for returned in frame.returns:
-            value = join(value, returned)
-        checker.frame = outer
-        return strong(value) if value != NEVER else UNKNOWN
-    if result != UNIT:
-        require_result(checker, node, node.body, scope, result)
+    found = check_body(checker, node, node.body, scope, result) if node.body is not None else result or UNKNOWN
     checker.frame = outer
-    return refined(result, found) if not frame.returns else result
+    return found
 
 
 def _check_declaration(checker: Checker, function: UserFunction) -> None:

@@ -6,6 +6,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import kernel_metadata
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.rules.strays import stray_yield
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import BOOL, ERROR, UNIT, Scalar, TupleType, Type
 from compiler.typed_ast.walk import walk
@@ -75,7 +76,7 @@ def yield_(checker: QuantChecker, node: nodes.Yield, scope: Scope) -> Type:
     yielded = checker.frame.yielded
     found = strong(checker.infer(node.value, scope))
     if yielded is None:
-        return checker.report("0101", "`yield` stands in a compute block only", node.span)
+        return stray_yield(checker, node, scope)
     parts = found.elements if isinstance(found, TupleType) else (found,)
     if len(yielded.operators) not in (1, len(parts)):
         return checker.report("0408", f"{len(yielded.operators)} operators need a tuple of as many numbers", node.value.span)

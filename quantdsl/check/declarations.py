@@ -1,11 +1,10 @@
 """Declarations: the bodies of functions, signals, strategies and tests, each with the names that it sees."""
 
 from compiler.diagnostics import Label
-from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import declared_twice
 from compiler.typed_ast.meaning import Refusal
-from compiler.typed_ast.rules.bodies import declare_parameter, require_result
+from compiler.typed_ast.rules.bodies import check_body, declare_parameter
 from compiler.typed_ast.rules.declared_types import check_declared
 from compiler.typed_ast.rules.places import require_assigned
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
@@ -126,18 +125,14 @@ def function(checker: QuantChecker, node: nodes.Function, scope: Scope, in_strat
     generic = {"parameters": _names(node.type_parameters), "bounds": bounds_of(node.type_parameters)}
     with checker.within(what="function", in_strategy=in_strategy, **generic):
         inner = _with_parameters(checker, node.parameters, scope)
-        result = resolve(checker, node.result, inner) if node.result is not None else UNIT
+        result = resolve(checker, node.result, inner) if node.result is not None else None
         if node.is_extern and node.effects is None:
             hint = "write `effects(none)` behind it, or what it does: `effects(alloc, io)`"
             checker.report("0715", f"the effects of `{node.name}` are unknown", node.name_span, hint=hint)
         if node.body is None:
             return
-        declared = node.result.span if node.result is not None else NOWHERE
-        with checker.within(result=result, function=node, declared=declared):
-            found = checker.infer(node.body, inner, result if result != UNIT else None, used=result != UNIT)
-            require_assigned(checker, node.body)
-            if result != UNIT and ERROR not in (result, found):
-                require_result(checker, node, node.body, inner, result)
+        check_body(checker, node, node.body, inner, result)
+        require_assigned(checker, node.body)
 
 
 def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, ...], scope: Scope) -> Scope:

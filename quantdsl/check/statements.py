@@ -66,12 +66,6 @@ def misplaced(checker: QuantChecker, node: nodes.Statement, scope: Scope) -> Typ
     return UNIT
 
 
-@checks(nodes.SharedVariable)
-def outside_compute(checker: QuantChecker, node: nodes.SharedVariable, scope: Scope) -> Type:
-    checker.report("0101", "`shared var` stands in a compute block only", node.span)
-    return UNIT
-
-
 @checks(
     nodes.Function,
     nodes.TypeAlias,

@@ -48,6 +48,8 @@ MISTAKES = [
     ("fn f(n: int) -> int { if n > 0 { 1 } else { true } }", Stopped("0203", "the result is `i64`, and this is `bool`", FROM_BOOL, "true")),
     ("fn f(n: int) -> int { if n > 0 { return 1 } }", Stopped("0209", "`f` returns i64, but a path ends without a value", ENDS, "if n > 0 { return 1 }")),
     ("fn f(n: int) -> int { if n > 0 { 1 } else { let m = n } }", Stopped("0209", "`f` returns i64, but a path ends without a value", ENDS, "let m = n")),
+    ("fn f() { yield 1 }", Stopped("0408", "`yield` stands outside of a compute block", "a function gives its value with `return`", "yield 1")),
+    ("fn f() { shared var t[4, f32] }", Stopped("0413", "`shared var` stands outside of a compute block", "declare an ordinary variable with `var`", "shared var t[4, f32]")),
     ("fn f(n: int = true) -> int { n }", Stopped("0203", "the parameter `n` is `i64`, and this is `bool`", FROM_BOOL, "true")),
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ from compiler.typed_ast.rules import (  # noqa: F401  They register their rules.
     optionals,
     places,
     records,
+    strays,
     tuples,
 )
 

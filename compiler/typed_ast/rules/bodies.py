@@ -1,12 +1,16 @@
 """The bodies of functions: their parameters as variables, and the value that every path to their end must have."""
 
+from functools import reduce
+
 from compiler.diagnostics import Label
-from compiler.source import Span
+from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker, leaves
+from compiler.typed_ast.conversions import join, strong
 from compiler.typed_ast.rules.placing import placed, require_part
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
-from compiler.typed_ast.types import ERROR, NEVER, Type
+from compiler.typed_ast.shapes import refined
+from compiler.typed_ast.types import ERROR, NEVER, UNIT, UNKNOWN, Type
 
 
 def declare_parameter(checker: Checker, node: nodes.Parameter, found: Type, scope: Scope, first: bool = True) -> None:
@@ -25,7 +29,23 @@ def declare_parameter(checker: Checker, node: nodes.Parameter, found: Type, scop
     checker.meaning.rules.declared(checker, variable)
 
 
-def require_result(checker: Checker, node: nodes.Function, body: nodes.Block, scope: Scope, result: Type) -> None:
+def check_body(checker: Checker, node: nodes.Function, body: nodes.Block, scope: Scope, result: Type | None) -> Type:
+    """The type of what the body of a function gives, whose parameters are in `scope`. `result`: what is written, None: nothing."""
+    if result is None and not checker.meaning.settings.result_inferred:
+        result = UNIT
+    declared = node.result.span if node.result is not None else NOWHERE
+    with checker.within(function=node, result=result, declared=declared, returns=[]):
+        wanted = UNKNOWN if result is None else result if result != UNIT else None
+        found = checker.infer(body, scope, wanted, used=result != UNIT)
+        if result is None:
+            value = reduce(join, checker.frame.returns, found)
+            return strong(value) if value != NEVER else UNKNOWN
+        if result != UNIT and ERROR not in (result, found):
+            _require_result(checker, node, body, scope, result)
+        return result if checker.frame.returns else refined(result, found)
+
+
+def _require_result(checker: Checker, node: nodes.Function, body: nodes.Block, scope: Scope, result: Type) -> None:
     """Reports ends of a function's body that don't give its result. The types in the body are known."""
     reason = Label(checker.frame.declared, "the result is declared here")
     for end in _open_ends(checker, body):

@@ -117,7 +117,7 @@ def test_ints_wrap_inside_and_are_checked_behind(functions: Functions) -> None:
             "0203",
             "this reduction combines bools, and a `i64` is yielded",
         ),
-        ("fn f(n: int) { yield 1 }", "0101", "`yield` stands in a compute block only"),
+        ("fn f(n: int) { yield 1 }", "0408", "`yield` stands outside of a compute block"),
         (
             "fn f(n: int) -> str { compute(n) @kernel(reduce, +) { for i in 0..n { yield 1 } } }",
             "0203",
