@@ -132,10 +132,10 @@ _FOREIGN = {
 }
 _FOREIGN_TO_QUANTDSL = {word: ours for word, ours in _FOREIGN.items() if ours != "import" and word != "const"}
 _FOREIGN_TO_QUANTDSL |= {"class": "struct", "switch": "match"}
-_FOREIGN_TO_QUANTDSL |= {"import": "use", "from": "use", "include": "use", "using": "use", "trait": "struct", "impl": "fn"}
+_FOREIGN_TO_QUANTDSL |= {"import": "use", "from": "use", "include": "use", "using": "use", "trait": "struct"}
 
 _HEADERS = kinds("IF ELIF WHILE FOR MATCH CASE CATCH COMPUTE")
-_DECLARATIONS = kinds("STRUCT ENUM TEST")
+_DECLARATIONS = kinds("STRUCT ENUM IMPL TEST")
 
 
 @frozen
@@ -164,7 +164,7 @@ class Words:
 ZYNML = Words(
     COMMON_SOFT | _ZYNML_SOFT,
     _HEADERS | {"RENDER"},
-    _DECLARATIONS | kinds("TRAIT IMPL EFFECT HANDLER ABSTRACT PIPELINE CONFIG"),
+    _DECLARATIONS | kinds("TRAIT EFFECT HANDLER ABSTRACT PIPELINE CONFIG"),
     foreign=_FOREIGN,
 )
 QUANTDSL = Words(

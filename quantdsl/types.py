@@ -17,6 +17,10 @@ class Exact(Type):
     def may_be(self, other: Type) -> bool:
         return self.of is None and type(self) is type(other)
 
+    @property
+    def is_ordered(self) -> bool:
+        return True
+
     def __str__(self) -> str:
         name = type(self).__name__.removesuffix("Type")
         return f"{name}<{self.of}>" if self.of else name
@@ -60,6 +64,10 @@ class PlainType(Type):
     """A type without parts, known by its name."""
 
     name: str
+
+    @property
+    def is_ordered(self) -> bool:
+        return self in (DURATION, TIMESTAMP, RATIO)
 
     def __str__(self) -> str:
         return self.name

@@ -95,6 +95,20 @@ class DeclarationActions(StatementActions):
     def type_alias(self, start: int, end: int, name: Token, generics: Where, target: nodes.TypeSyntax) -> nodes.Declaration:
         return nodes.TypeAlias(name=name.text, type_parameters=generics or (), target=target, span=self.span(start, end))
 
+    def impl(
+        self, start: int, end: int, generics: Where, target: nodes.TypeSyntax, where: Where, *members: nodes.Declaration | None
+    ) -> nodes.Impl:
+        """The type of a `self` that has none written is the one that the functions are of, whose type parameters they have."""
+        self.require_bodies(members)
+        parameters = with_bounds(generics, where)
+        typed = tuple(_of_type(member, target, parameters) for member in present(members))
+        return nodes.Impl(target=target, type_parameters=parameters, members=typed, span=self.span(start, end))
+
+    def require_bodies(self, members: tuple[nodes.Declaration | None, ...]) -> None:
+        for member in members:
+            if member is not None:
+                self.require_body(member)
+
     # ---- modules and programs -----------------------------------------------------------------------------------------------
 
     def dotted(self, start: int, end: int, *names: Token) -> tuple[str, ...]:
@@ -113,6 +127,15 @@ class DeclarationActions(StatementActions):
 
     def test(self, start: int, end: int, name: Token, body: nodes.Block) -> nodes.Declaration:
         return nodes.Test(name=self.string_value(name), body=body, span=self.span(start, end))
+
+
+def _of_type(member: nodes.Declaration, target: nodes.TypeSyntax, parameters: tuple[nodes.TypeParameter, ...]) -> nodes.Declaration:
+    if not isinstance(member, nodes.Function):
+        return member
+    first = member.parameters[:1]
+    if first and first[0].name == "self" and first[0].annotation is None:
+        first = (evolve(first[0], annotation=target),)
+    return evolve(member, type_parameters=(*parameters, *member.type_parameters), parameters=(*first, *member.parameters[1:]))
 
 
 def with_bounds(generics: Where, where: Where) -> tuple[nodes.TypeParameter, ...]:

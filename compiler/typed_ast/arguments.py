@@ -1,6 +1,6 @@
 """Which argument of a call goes to which parameter; the same for library functions and the program's own. Faults are ZYN0204."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
@@ -25,7 +25,7 @@ class Callee:
     """What a message says of the function that is called: its name, its signature, and where it is declared, if in the program."""
 
     name: str
-    signature: str
+    signature: Callable[[], str]
     declared: Span | None = None
 
 
@@ -73,5 +73,5 @@ def match_arguments(slots: Sequence[ArgumentSlot], call: Call, callee: Callee) -
 
 def _fault(message: str, span: Span, callee: Callee, label: str, hint: str | None) -> Diagnostic:
     if callee.declared is not None:
-        return Diagnostic("0204", message, span, label, (Label(callee.declared, f"declared `{callee.signature}`"),), hint=hint)
-    return Diagnostic("0204", message, span, label, notes=(f"its signature is `{callee.signature}`",), hint=hint)
+        return Diagnostic("0204", message, span, label, (Label(callee.declared, f"declared `{callee.signature()}`"),), hint=hint)
+    return Diagnostic("0204", message, span, label, notes=(f"its signature is `{callee.signature()}`",), hint=hint)

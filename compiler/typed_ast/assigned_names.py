@@ -1,12 +1,16 @@
 """Which variables functions assign that are not their own. Such a variable may change at any call, so the checker takes no shape of
 it for granted."""
 
+from collections.abc import Callable
+
 from attrs import fields
 
 from compiler.typed_ast.nodes import (
     Assign,
     BindingPattern,
+    Call,
     Compute,
+    Field,
     Function,
     Lambda,
     Name,
@@ -16,20 +20,21 @@ from compiler.typed_ast.nodes import (
 )
 
 
-def assigned_by_functions(program: Program) -> frozenset[str]:
-    """Names that some function or lambda of the program assigns without declaring them itself."""
+def assigned_by_functions(program: Program, may_change: Callable[[str], bool]) -> frozenset[str]:
+    """Names that some function or lambda of the program assigns without declaring them itself. `may_change`: whether a method of that
+    name changes what it is called on."""
     found: set[str] = set()
     waiting: list[Node] = [program]
     while waiting:
         owner = waiting.pop()
-        assigned, declared, inner = _names_of(owner)
+        assigned, declared, inner = _names_of(owner, may_change)
         waiting += inner
         if owner is not program:
             found |= assigned - declared
     return frozenset(found)
 
 
-def _names_of(owner: Node) -> tuple[set[str], set[str], list[Node]]:
+def _names_of(owner: Node, may_change: Callable[[str], bool]) -> tuple[set[str], set[str], list[Node]]:
     """Names that a function assigns and declares, and the functions in it, which are not looked into."""
     assigned: set[str] = set()
     declared: set[str] = set()
@@ -52,6 +57,8 @@ def _names_of(owner: Node) -> tuple[set[str], set[str], list[Node]]:
                 assigned.add(name)
             case Assign(target=TupleLiteral(elements=elements)):
                 assigned |= {element.name for element in elements if isinstance(element, Name)}
+            case Call(function=Field(value=Name(name=name), name=method)) if may_change(method):
+                assigned.add(name)
             case BindingPattern(name=name):
                 declared.add(name)
         if isinstance(node, Node):

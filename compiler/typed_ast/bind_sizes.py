@@ -122,12 +122,13 @@ def _bind(
     if len(form.terms) == 1 and form.terms[0][1] == 1 and form.constant == 0:
         name = form.terms[0][0]
         first, words = origins[name]
+        shown = signature(checker, function.node, function.scope)
         checker.report(
             "0302",
             f"size `{name}` is bound to two values",
             argument.value.span,
             f"{label}: {name} = {dim}",
-            (Label(first.value.span, words), Label(name_place(function.node), f"declared `{signature(checker, function)}`")),
+            (Label(first.value.span, words), Label(name_place(function.node), f"declared `{shown}`")),
             hint=f"`{name}` is one number in each call of `{function.name}`",
         )
         return False

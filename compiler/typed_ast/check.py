@@ -15,7 +15,7 @@ from compiler.typed_ast import (
     later,
 )
 from compiler.typed_ast.checker import ZYNML_RULES, Checker, CheckerOf, ComputeOutcome, ComputeRule, FindModule, Frame, unknown_compute
-from compiler.typed_ast.declarations import declared_twice
+from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.elsewhere import NAMES, OF_MODULES
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import LanguageSettings, Meaning
@@ -100,7 +100,7 @@ def check(
             check_declared(checker, statement)
     statements(checker, program.statements, checker.top)
     checker.analyse_blocks()
-    typed = rebuild(program, checker.findings.types, checker.findings.kernels)
+    typed = rebuild(program, checker.findings)
     for warning in unawaited(typed):
         checker.add(warning)
     if library.warns_of_shadowing:
@@ -109,16 +109,17 @@ def check(
     return CheckedProgram(typed, checker.diagnostics)
 
 
+_TYPES = (TypeAlias, Struct, EnumDeclaration, Trait, Impl)
+
+
 def _declare_types(checker: Checker, program: Program) -> None:
-    """Tells of the program's type names before anything uses them."""
+    """Tells of the program's types and methods before anything uses them."""
     for statement in program.statements:
-        match statement:
-            case TypeAlias() | Struct() | EnumDeclaration():
-                first = checker.declarations.declare(statement)
-                if first is not None:
-                    checker.add(declared_twice(statement, first))
-            case Trait() | Impl() | LaterDeclaration():
-                later.declare(checker, statement)
+        if isinstance(statement, LaterDeclaration) and "module" not in statement.feature:
+            checker.open_names = checker.resolver.open_names = True
+    declared = (s for s in program.statements if isinstance(s, _TYPES) or is_method(s))
+    for fault in checker.declarations.declare_all(declared):
+        checker.add(fault)
     for alias in checker.declarations.aliases.values():
         if alias.type_parameters:
             checker.later("a type with type parameters", alias.span, "write one `type` for each use")

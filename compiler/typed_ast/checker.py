@@ -140,6 +140,8 @@ class CheckerOf(Generic[Own, FrameOf]):
     # By the functions themselves, not their ids: those of nested functions come and go with the instances around them.
     instances: dict[tuple[Any, ...], Type] = Factory(dict)
     results: dict[UserFunction, Type] = Factory(dict)
+    methods: dict[str, UserFunction] = Factory(dict)
+    """Functions whose name has that of their type."""
     in_progress: set[Any] = Factory(set)
     unanalysed: list[tuple[tuple[Label, ...], ComputeOutcome]] = Factory(list)
     """Compute blocks whose messages count, each with the calls of generic functions around it."""
@@ -216,7 +218,7 @@ class CheckerOf(Generic[Own, FrameOf]):
     @cached_property
     def changed_elsewhere(self) -> frozenset[str]:
         """Variables that a function other than their own assigns."""
-        return frozenset() if self.program is None else assigned_by_functions(self.program)
+        return frozenset() if self.program is None else assigned_by_functions(self.program, self.declarations.may_change)
 
     def findings_here(self) -> Findings:
         """The findings as they are now: a later change of whether messages count doesn't change these."""

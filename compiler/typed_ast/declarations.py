@@ -1,59 +1,99 @@
 """What a program and its library declare at their top, by name."""
 
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
+from compiler.typed_ast.conversions import DTYPE_NAMES
 from compiler.typed_ast.nodes import (
-    Declaration,
+    ArrayTypeSyntax,
+    Block,
     EnumDeclaration,
-    Function,
     Impl,
     NamedTypeSyntax,
     Node,
     OptionTypeSyntax,
     Parameter,
     Struct,
+    TensorTypeSyntax,
     Test,
     Trait,
+    TupleTypeSyntax,
     TypeAlias,
+    TypeParameter,
     TypeSyntax,
     Variant,
 )
 from compiler.typed_ast.scope import name_place
 from runtime.records import define
 
-F = TypeVar("F", bound=Declaration)
+
+class CallableDeclaration(Protocol):
+    """A function, or another declaration that is called by its name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type_parameters(self) -> tuple[TypeParameter, ...]: ...
+    @property
+    def parameters(self) -> tuple[Parameter, ...]: ...
+    @property
+    def result(self) -> TypeSyntax | None: ...
+    @property
+    def body(self) -> Block | None: ...
+    @property
+    def span(self) -> Span: ...
+    @property
+    def name_span(self) -> Span: ...
+
+
+F = TypeVar("F", bound=CallableDeclaration)
 Case = tuple[EnumDeclaration, Variant]
 
 
 @define(eq=False)
 class Declarations(Generic[F]):
-    """`own`: what the program itself declares. `functions` are of the classes `callables`; `methods`, those with a `self`, are found by the
-    name of its type, as it is written, and their own; `cases`: by name, each with its enum."""
+    """`own`: what the program itself declares. `functions`: those of the classes `callables`, by their names; methods and the functions of
+    an `impl` also with that of their type, as `Point::norm`. `cases`: by name, each with its enum; `foreign`: the functions that aren't the
+    program's own, by identity."""
 
     callables: tuple[type[F], ...]
-    own: dict[str, Node] = Factory(dict)
+    own: dict[str, Any] = Factory(dict)
     functions: dict[str, F] = Factory(dict)
-    methods: dict[tuple[str, str], Node] = Factory(dict)
     structs: dict[str, Struct] = Factory(dict)
     enums: dict[str, EnumDeclaration] = Factory(dict)
     cases: dict[str, list[Case]] = Factory(dict)
     traits: dict[str, Trait] = Factory(dict)
     aliases: dict[str, TypeAlias] = Factory(dict)
+    foreign: set[int] = Factory(set)
 
-    def declare(self, declaration: Node, own: bool = True) -> Node | None:
-        """Enters a declaration; one that isn't the program's `own` may be hidden by a later one. Gives the program's own declaration of the
-        same name, if there is one: then that is kept."""
+    def declare_all(self, statements: Iterable[Node], own: bool = True) -> list[Diagnostic]:
+        """Enters declarations; those that aren't the program's `own` may be hidden by later ones. Gives what is declared twice."""
+        declared = list(statements)
+        for alias in declared:
+            if isinstance(alias, TypeAlias):
+                self.aliases.setdefault(alias.name, alias)
+        return [fault for declaration in declared for fault in self.declare(declaration, own)]
+
+    def declare(self, declaration: Node, own: bool = True) -> list[Diagnostic]:
+        """Enters one declaration. What is declared twice keeps its first meaning."""
         name = getattr(declaration, "name", "")
         if isinstance(declaration, Test):
-            return None
+            return []
+        if not own:
+            self.foreign.add(id(declaration))
+        if isinstance(declaration, Impl) or is_method(declaration):
+            faults = [fault for key, method in self._methods(declaration) for fault in self._enter(key, method, own)]
+            if faults or isinstance(declaration, Impl) or (own and is_method(self.own.get(name))):
+                return faults
         if own and name:
             first = self.own.setdefault(name, declaration)
             if first is not declaration:
-                return first
+                return [declared_twice(declaration, first)]
         match declaration:
             case Struct():
                 self.structs[name] = declaration
@@ -63,35 +103,103 @@ class Declarations(Generic[F]):
                     self.cases.setdefault(variant.name, []).append((declaration, variant))
             case TypeAlias():
                 self.aliases[name] = declaration
-            case Trait(members=members):
+            case Trait():
                 self.traits[name] = declaration
-                self.methods |= {(name, member.name): member for member in members if isinstance(member, Function)}
-            case Impl(target=target, members=members):
-                self.methods |= {(written_name(target), member.name): member for member in members if isinstance(member, Function)}
             case _ if isinstance(declaration, self.callables):
                 self.functions[name] = declaration
-                match getattr(declaration, "parameters", ()):
-                    case (Parameter(name="self", annotation=TypeSyntax() as written), *_):
-                        self.methods[written_name(written), name] = declaration
-        return None
+        return []
 
-    @property
-    def method_names(self) -> set[str]:
-        return {name for _, name in self.methods}
+    def _enter(self, key: str, method: F, own: bool) -> list[Diagnostic]:
+        first: F = self.own.setdefault(key, method) if own else method
+        if first is not method:
+            head = key.rpartition("::")[0]
+            return [defined_twice(f"`{method.name}` of `{head}`", method.name_span, first.name_span)]
+        self.functions[key] = method
+        return []
+
+    def by_name(self, statements: Iterable[Node]) -> dict[str, F]:
+        """The functions among declarations, under all names that they are called by; of two methods the first has the plain name."""
+        found: dict[str, F] = {}
+        for declaration in statements:
+            for key, function in self._methods(declaration):
+                found.setdefault(key, function)
+            if isinstance(declaration, self.callables):
+                found.setdefault(declaration.name, declaration)
+        return found
+
+    @contextmanager
+    def hidden_by(self, inner: Mapping[str, F]) -> Iterator[None]:
+        """While inside, these functions hide those of the same name."""
+        before, self.functions = self.functions, {**self.functions, **inner}
+        try:
+            yield
+        finally:
+            self.functions = before
+
+    def methods(self, name: str | None = None) -> dict[str, F]:
+        """The methods, those of one name where it is given, by the names that have their type."""
+        named = ((key, found) for key, found in self.functions.items() if "::" in key and name in (None, found.name))
+        return {key: found for key, found in named if is_method(found)}
+
+    def key(self, path: tuple[str, ...]) -> str:
+        """The name under which `Point::origin` is declared."""
+        *of, name = path
+        return f"{self._type_name(NamedTypeSyntax(name='::'.join(of)), ())}::{name}"
+
+    def may_change(self, method: str) -> bool:
+        """Whether a method of that name changes what it is called on."""
+        return any(map(changes_receiver, self.methods(method).values()))
+
+    def _methods(self, declaration: Node) -> Iterator[tuple[str, F]]:
+        """The functions of a type that a declaration brings, by the names that have that type."""
+        match declaration:
+            case Impl(target=target, members=members):
+                for member in members:
+                    if isinstance(member, self.callables):
+                        yield f"{self._type_name(target, declaration.type_parameters)}::{member.name}", member
+            case _ if isinstance(declaration, self.callables) and is_method(declaration):
+                annotation = declaration.parameters[0].annotation
+                assert annotation is not None
+                yield f"{self._type_name(annotation, declaration.type_parameters)}::{declaration.name}", declaration
+
+    def _type_name(self, written: TypeSyntax, open_: Iterable[TypeParameter]) -> str:
+        """The name of a type without its arguments; none of a type parameter, which stands for any type."""
+        followed: set[str] = set()
+        while isinstance(written, NamedTypeSyntax) and written.name in self.aliases and written.name not in followed:
+            followed.add(written.name)
+            written = self.aliases[written.name].target
+        if not isinstance(written, NamedTypeSyntax):
+            return _WITHOUT_NAME.get(type(written), "")
+        if any(parameter.name == written.name for parameter in open_):
+            return ""
+        dtype = DTYPE_NAMES.get(written.name)
+        return dtype.value if dtype is not None else _SPELLINGS.get(written.name, written.name)
 
     def is_type_or_case(self, name: str) -> bool:
         """Whether a name is that of a struct, enum or trait, or of a case."""
         return any(name in declared for declared in (self.structs, self.enums, self.traits, self.cases))
 
 
-def written_name(syntax: TypeSyntax) -> str:
-    """The name of a type without its arguments; `?` of an optional, none of a type without a name."""
-    match syntax:
-        case NamedTypeSyntax(name=name):
-            return name
-        case OptionTypeSyntax():
-            return "?"
-    return ""
+_SPELLINGS = {"String": "str", "string": "str", "text": "str", "List": "list", "Tensor": "tensor"}
+_WITHOUT_NAME: dict[type[TypeSyntax], str] = {
+    OptionTypeSyntax: "?",
+    ArrayTypeSyntax: "[]",
+    TupleTypeSyntax: "()",
+    TensorTypeSyntax: "tensor",
+}
+
+
+def is_method(declaration: object) -> bool:
+    """Whether a function's first parameter is a `self` with a type."""
+    match getattr(declaration, "parameters", ()):
+        case (Parameter(name="self", annotation=TypeSyntax()), *_):
+            return True
+    return False
+
+
+def changes_receiver(declaration: CallableDeclaration) -> bool:
+    """Whether a method takes `mut self`: what it is called on is given to it, and is what it leaves there when it returns."""
+    return is_method(declaration) and declaration.parameters[0].mutable
 
 
 def declared_twice(again: Node, first: Node) -> Diagnostic:

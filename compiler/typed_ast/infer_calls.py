@@ -1,27 +1,27 @@
-"""Types of calls: to library functions, to methods, to values that are functions. The program's own functions are in
-infer_functions.py."""
+"""Calls of ZynML's library: functions, methods, and members of modules. The program's own functions are in infer_functions.py."""
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.bind_sizes import ragged_rows
-from compiler.typed_ast.checker import AWAIT_HINT, Checker, infers
+from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker
 from compiler.typed_ast.conversions import is_silent, list_leaf
+from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.elsewhere import METHODS
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
-from compiler.typed_ast.nodes import Argument, Call, Field, ListLiteral, Name, Path
+from compiler.typed_ast.meaning import CallRules
+from compiler.typed_ast.nodes import Argument, Call, Field, Function, ListLiteral, Name, Path
 from compiler.typed_ast.rules.assignment import require_mutable
-from compiler.typed_ast.rules.cases import case_with_values, wrapped, wrappers
+from compiler.typed_ast.rules.cases import infer_arguments
 from compiler.typed_ast.rules.names import member_of_unknown_module, undefined, unknown_path
-from compiler.typed_ast.scope import Scope, UserFunction, Variable
+from compiler.typed_ast.scope import Scope, UserFunction
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
     UNKNOWN,
     CharType,
-    EnumType,
     FunctionType,
     FutureType,
     ListType,
@@ -35,72 +35,28 @@ from compiler.typed_ast.types import (
 )
 
 
-@infers(Call)
-def call(checker: Checker, node: Call, scope: Scope, expected: Type | None, used: bool) -> Type:
-    if node.type_arguments:
-        infer_arguments(checker, node, scope)
-        return checker.later("a call with type arguments", node.span, "leave them out: types are found from the arguments")
-    match node.function:
-        case Name(name=name):
-            return _call_name(checker, node, name, scope, expected)
-        case Path(segments=segments):
-            name = segments[1] if segments[0] == "extern" else "::".join(segments)
-            function = checker.library.functions.get(name)
-            if function is not None:
-                return call_library(checker, node, function, scope)
-            if len(segments) == 2 and segments[0] in checker.declarations.enums and segments[1] in checker.declarations.cases:
-                return case_with_values(checker, node, segments[1], scope, EnumType(segments[0]))
-            infer_arguments(checker, node, scope)
-            if segments[0] == "extern":
-                hint = did_you_mean(name, checker.library.functions)
-                message = f"there is no runtime function `{name}`"
-                return checker.report("0201", message, node.function.span, "not found", hint=hint)
-            return unknown_path(checker, node.function, scope)
-        case Field():
-            return _call_method(checker, node, node.function, scope)
-    return _call_value(checker, node, checker.infer(node.function, scope), scope)
+def _find(checker: Checker, name: str, scope: Scope) -> UserFunction | Function | None:
+    found = scope.find(name)
+    if isinstance(found, UserFunction):
+        return found
+    method = checker.declarations.functions.get(name) if found is None else None
+    return checker.methods.get(name) or (method if method is not None and changes_receiver(method) else None)
 
 
-def infer_arguments(checker: Checker, node: Call, scope: Scope) -> None:
-    for argument in node.arguments:
-        checker.infer(argument.value, scope)
-
-
-def _call_name(checker: Checker, node: Call, name: str, scope: Scope, expected: Type | None) -> Type:
-    entry = scope.find(name)
-    match entry:
-        case UserFunction():
-            return call_user_function(checker, node, entry, scope)
-        case Variable():
-            return _call_value(checker, node, checker.infer(node.function, scope), scope)
+def _outside(checker: Checker, node: Call, scope: Scope) -> Type:
+    """A call of a library function, or of what isn't there."""
+    target = node.function
+    segments = target.segments if isinstance(target, Path) else (target.name,) if isinstance(target, Name) else ()
+    external = len(segments) > 1 and segments[0] == "extern"
+    name = segments[1] if external else "::".join(segments)
     function = checker.library.functions.get(name)
     if function is not None:
         return call_library(checker, node, function, scope)
-    if name in wrappers(checker):
-        return wrapped(checker, node, name, scope, expected)
-    if name in checker.declarations.cases:
-        return case_with_values(checker, node, name, scope, expected)
     infer_arguments(checker, node, scope)
-    return undefined(checker, name, node.function.span, scope)
-
-
-def _call_value(checker: Checker, node: Call, function: Type, scope: Scope) -> Type:
-    if not isinstance(function, FunctionType):
-        infer_arguments(checker, node, scope)
-        if is_silent(function):
-            return function if function == ERROR else UNKNOWN
-        return checker.report("0203", f"only a function can be called, and this is {function}", node.function.span, f"this is {function}")
-    if len(node.arguments) != len(function.parameters):
-        infer_arguments(checker, node, scope)
-        wants, given = len(function.parameters), len(node.arguments)
-        plural = "argument" if wants == 1 else "arguments"
-        are = "is" if given == 1 else "are"
-        return checker.report(
-            "0204", f"the function takes {wants} {plural}, but {given} {are} given", node.span, notes=(f"its type is `{function}`",)
-        )
-    for argument, wanted in zip(node.arguments, function.parameters, strict=True):
-        checker.value(argument.value, scope, wanted)
-    return function.result
+    if external:
+        hint = did_you_mean(name, checker.library.functions)
+        return checker.report("0201", f"there is no runtime function `{name}`", target.span, "not found", hint=hint)
+    return unknown_path(checker, target, scope) if isinstance(target, Path) else undefined(checker, name, target.span, scope)
 
 
 _OF_NESTED_LISTS = frozenset(["tensor", "Tensor::from_array"])
@@ -122,7 +78,7 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
     """A call of a library function, or of a method when there is a receiver."""
     parameters = [p for p in function.parameters if p.name != "self" or receiver is None]
     slots = [ArgumentSlot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in parameters]
-    matched = match_arguments(slots, node, Callee(function.name, function.signature))
+    matched = match_arguments(slots, node, Callee(function.name, lambda: function.signature))
     found = {id(a): checker.infer(a.value, scope) for a in node.arguments}
     if isinstance(matched, Diagnostic):
         return checker.add(matched)
@@ -232,33 +188,24 @@ def _is_a(found: Type, word: str) -> bool:
 # ---- methods ---------------------------------------------------------------------------------------------------------
 
 
-def _call_method(checker: Checker, node: Call, target: Field, scope: Scope) -> Type:
-    module = _module_function(checker, target, scope)
-    if module is not None:
-        return call_library(checker, node, module, scope)
+def _member(checker: Checker, node: Call, target: Field, scope: Scope) -> Type | None:
+    """A call of `m.f()` where `m` is a module, or one that is only known elsewhere."""
+    function = _module_function(checker, target, scope)
+    if function is not None:
+        return call_library(checker, node, function, scope)
     fault = member_of_unknown_module(checker, target, scope)
     if fault is not None:
         infer_arguments(checker, node, scope)
-        return fault
-    receiver = checker.infer(target.value, scope)
-    kind = kind_of(receiver)
-    if kind is None:
-        infer_arguments(checker, node, scope)
-        if is_silent(receiver):
-            return receiver if receiver == ERROR else UNKNOWN
-        if isinstance(receiver, UnitType):
-            message = f"`()` has no method `{target.name}`: the value before the point is nothing"
-            return checker.report("0202", message, target.span)
-        hint = AWAIT_HINT if isinstance(receiver, FutureType) else None
-        message = f"{receiver} has no method `{target.name}`"
-        return checker.report("0202", message, target.span, f"the value is {receiver}", hint=hint)
-    function = checker.library.methods.get((kind, target.name))
-    if function is not None:
-        if function.mutates:
-            require_mutable(checker, target.value, scope)
-        return call_library(checker, node, function, scope, receiver)
-    infer_arguments(checker, node, scope)
-    return _no_method(checker, target, receiver, kind, scope)
+    return fault
+
+
+def _method(checker: Checker, node: Call, target: Field, receiver: Type, scope: Scope) -> Type | None:
+    function = checker.library.methods.get((kind_of(receiver) or "", target.name))
+    if function is None:
+        return None
+    if function.mutates:
+        require_mutable(checker, target.value, scope)
+    return call_library(checker, node, function, scope, receiver)
 
 
 def _module_function(checker: Checker, target: Field, scope: Scope) -> LibraryFunction | None:
@@ -272,16 +219,18 @@ def _module_function(checker: Checker, target: Field, scope: Scope) -> LibraryFu
     return functions.get(f"{module}::{target.name}") or functions.get(target.name)
 
 
-def _no_method(checker: Checker, target: Field, receiver: Type, kind: str, scope: Scope) -> Type:
-    name = target.name
-    if name in checker.declarations.method_names:
+def _no_method(checker: Checker, target: Field, receiver: Type, scope: Scope, hint: str | None) -> Type:
+    name, kind = target.name, kind_of(receiver)
+    if any(getattr(member, "name", "") == name for trait in checker.declarations.traits.values() for member in trait.members):
         return ERROR
+    if isinstance(receiver, UnitType):
+        return checker.report("0202", f"`()` has no method `{name}`: the value before the point is nothing", target.span)
     if isinstance(receiver, TensorType) and receiver.shape.rank is None and any(method == name for _, method in checker.library.methods):
         return UNKNOWN
     if isinstance(receiver, TupleType) and name.isdigit() and int(name) < len(receiver.elements):
         return UNKNOWN
     methods = [method for owner, method in checker.library.methods if owner == kind]
-    hint = METHODS.get(name) if kind == "tensor" else None
+    hint = hint or (AWAIT_HINT if isinstance(receiver, FutureType) else METHODS.get(name) if kind == "tensor" else None)
     hint = hint or did_you_mean(name, methods)
     if hint is None and (name in checker.library.functions or isinstance(scope.find(name), UserFunction)):
         hint = f"`{name}` is a function: write `{name}(...)` or `... |> {name}`"
@@ -293,3 +242,6 @@ def _no_method(checker: Checker, target: Field, receiver: Type, kind: str, scope
 
 def _article(receiver: Type) -> str:
     return "a tensor" if isinstance(receiver, TensorType) else str(receiver)
+
+
+ZYNML_RULES.calls = CallRules(_find, call_user_function, _outside, _member, _method, _no_method)

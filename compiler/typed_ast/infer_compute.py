@@ -53,7 +53,7 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     if faults or not good:
         return ERROR
     findings = checker.findings
-    typed = attrs.evolve(node, inputs=tuple(rebuild(i, findings.types, findings.kernels) for i in node.inputs), kernel=metadata)
+    typed = attrs.evolve(node, inputs=tuple(rebuild(i, findings) for i in node.inputs), kernel=metadata)
     outcome = checker.compute_rule(typed, scope.variables(), scope.functions())
     checker.outcome(outcome)
     return FutureType(outcome.type) if metadata.is_async and outcome.type != ERROR else outcome.type

@@ -3,26 +3,51 @@ whose bodies are checked again with the types of a call's arguments."""
 
 import attrs
 
-from compiler.diagnostics import Diagnostic, Label
-from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
+from compiler.diagnostics import Label
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
-from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame
+from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, checks
 from compiler.typed_ast.conversions import is_silent, strong
 from compiler.typed_ast.nodes import (
     Annotation,
     Argument,
     Call,
+    Function,
+    Impl,
+    NamedTypeSyntax,
 )
 from compiler.typed_ast.rules.bodies import check_body, declare_parameter
+from compiler.typed_ast.rules.calls import Receiver, argument_type, placed_arguments, receives_changes
+from compiler.typed_ast.rules.cases import infer_arguments
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable, VariableKind, name_place
-from compiler.typed_ast.signatures import declared_result, parameter_types, signature, sizes_in
+from compiler.typed_ast.signatures import declared_result, parameter_types, sizes_in
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ERROR,
+    UNIT,
     UNKNOWN,
     WEAK_INT,
     Type,
 )
+
+
+@checks(Impl)
+def implementation(checker: Checker, node: Impl, scope: Scope) -> Type:
+    """Its functions are checked with the program's others."""
+    statements = checker.program.statements if checker.program is not None else ()
+    if not any(node is statement for statement in statements):
+        checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
+        return UNIT
+    if not node.type_parameters:
+        checker.resolver.resolve(node.target)
+    traits = checker.declarations.traits
+    if isinstance(node.trait, NamedTypeSyntax) and node.trait.name not in traits and not checker.open_names:
+        hint = did_you_mean(node.trait.name, traits)
+        checker.report("0201", f"there is no trait `{node.trait.name}`", node.trait.span, "not found", hint=hint)
+    for member in node.members:
+        if not isinstance(member, Function):
+            checker.later("a type inside of an `impl`", member.span, "declare it outside")
+    return UNIT
+
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
@@ -117,35 +142,33 @@ def _check_annotation(checker: Checker, annotation: Annotation) -> None:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
-def call_user_function(checker: Checker, call: Call, function: UserFunction, scope: Scope) -> Type:
+def call_user_function(
+    checker: Checker, call: Call, callee: UserFunction | Function, receiver: Receiver | None, scope: Scope, expected: Type | None
+) -> Type:
     """Arguments against parameters, sizes bound, generic bodies checked anew; the type of the result."""
+    function = callee if isinstance(callee, UserFunction) else checker.methods[checker.findings.callees[id(call)]]
     node = function.node
-    slots = [ArgumentSlot(p.name, p.default is None) for p in node.parameters]
-    declared = parameter_types(checker, function)
-    matched = match_arguments(slots, call, Callee(function.name, signature(checker, function), name_place(node)))
-    wanted: dict[int, Type] = {}
-    if not isinstance(matched, Diagnostic):
-        by_name = dict(zip((p.name for p in node.parameters), declared, strict=True))
-        wanted = {id(a): by_name[name] for name, given in matched.items() for a in given}
-    found = {id(a): checker.infer(a.value, scope, wanted.get(id(a))) for a in call.arguments}
-    if isinstance(matched, Diagnostic):
-        return checker.add(matched)
+    placed = placed_arguments(checker, call, node, receiver, scope)
+    if placed is None:
+        infer_arguments(checker, call, scope)
+        return ERROR
+    if receiver is not None and not receives_changes(checker, call, node, receiver, scope):
+        infer_arguments(checker, call, scope)
+        return ERROR
+    declared = dict(zip((p.name for p in node.parameters), parameter_types(checker, function), strict=True))
+    found = {p.name: argument_type(checker, argument, receiver, scope, declared[p.name]) for p, argument in placed}
     bound: Bound = {}
     origins: dict[str, tuple[Argument, str]] = {}
     fits = True
-    for parameter, want in zip(node.parameters, declared, strict=True):
-        given = matched.get(parameter.name)
-        if given is None or parameter.annotation is None:
-            continue
-        argument = given[0]
-        reason = Label(parameter.span, f"parameter `{parameter.name}` of `{function.name}`")
-        fits &= check_argument(checker, argument, found[id(argument)], want, scope, reason, function, bound, origins)
+    given = {parameter.name: argument for parameter, argument in placed}
+    for parameter in node.parameters:
+        if parameter.name in given and parameter.annotation is not None:
+            want, argument = declared[parameter.name], given[parameter.name]
+            reason = Label(parameter.span, f"parameter `{parameter.name}` of `{function.name}`")
+            fits &= check_argument(checker, argument, found[parameter.name], want, scope, reason, function, bound, origins)
     if ERROR in found.values() or not fits:
         return substituted(declared_result(checker, function) or ERROR, bound) if node.result is not None else ERROR
-    types = [
-        want if p.annotation is not None else strong(found[id(matched[p.name][0])]) if p.name in matched else UNKNOWN
-        for p, want in zip(node.parameters, declared, strict=True)
-    ]
+    types = [declared[p.name] if p.annotation is not None else strong(found.get(p.name, UNKNOWN)) for p in node.parameters]
     result = generic_result(checker, function)
     if any(p.annotation is None and not is_silent(t) for p, t in zip(node.parameters, types, strict=True)):
         result = _instance(checker, function, types, call)

@@ -6,12 +6,10 @@ from compiler.typed_ast.constants import constant
 from compiler.typed_ast.meaning import Refusal
 from compiler.typed_ast.nodes import (
     DictLiteral,
-    Impl,
     LaterDeclaration,
     LaterExpression,
     LaterStatement,
     Node,
-    Statement,
     Throw,
     Trait,
     Try,
@@ -22,7 +20,6 @@ from compiler.typed_ast.types import ERROR, UNIT, Type
 
 REFUSES: dict[type[Node], Refusal] = {
     Trait: Refusal("`trait`", "use functions: parameters without a type take any value"),
-    Impl: Refusal("`impl`", "use functions that take the value as a parameter"),
     Try: Refusal("`try`", "test values with `if` before they are used"),
     Throw: Refusal("`throw`", '`assert(condition, "text")` stops the program with a message'),
     DictLiteral: Refusal("a map", "use a list of tuples"),
@@ -54,13 +51,6 @@ def unit_number(checker: Checker, node: UnitNumber, scope: Scope, expected: Type
     known = constant(node)
     hint = f"write the plain number: `{known}`" if known is not None else "write a plain number"
     return checker.later(f"a number with the unit `{node.unit}`", node.span, hint)
-
-
-def declare(checker: Checker, node: Statement) -> None:
-    """Makes known what such a declaration would bring, so that its uses are no further errors."""
-    checker.declarations.declare(node)
-    if isinstance(node, LaterDeclaration) and "module" not in node.feature:
-        checker.open_names = checker.resolver.open_names = True
 
 
 @checks(LaterStatement, LaterDeclaration)

@@ -7,7 +7,9 @@ import attrs
 from attrs import Factory
 
 from compiler.source import Span
+from compiler.typed_ast.conversions import promote_scalars
 from compiler.typed_ast.nodes import (
+    Argument,
     Break,
     Call,
     Continue,
@@ -23,6 +25,7 @@ from compiler.typed_ast.nodes import (
     TypeSyntax,
 )
 from compiler.typed_ast.scope import Scope, Variable
+from compiler.typed_ast.type_arguments import Meet
 from compiler.typed_ast.types import Type, TypeVariable
 from runtime.records import define, frozen
 
@@ -88,20 +91,64 @@ def resolve_plainly(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapp
     return found
 
 
+def resolve_signature(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
+    """The same in the head of a function, whose sizes are what each call says."""
+    found: Type = checker.resolver.resolve(written)
+    return found
+
+
+def nothing(checker: Any, *asked: Any) -> Any:
+    return None
+
+
+def always(checker: Any, *asked: Any) -> bool:
+    return True
+
+
+def as_declared(checker: Any, call: Call, callee: Any, found: Type, wanted: Type | None) -> Type:
+    return found
+
+
+@frozen(eq=False)
+class CallRules:
+    """What a language says of calls, each asked with the checker first.
+
+    `find`, of a name and a scope: the function in sight, None where there is none. `call`, of a call, what `find` gave, the receiver, the
+    scope and the wanted type: its type. `outside`: the type of a call of what no program declares, which may be an error; `module`: the
+    same of `m.f()` where `m` is no value, else None; `method`: of a method of the library, else None; `no_method` reports one that isn't
+    there, with a hint that is known or None.
+
+    Of functions whose parameters have types: `may_call` and `may_take` report calls and arguments that the language forbids, `result`
+    gives the type of a call whose callee declares `found`, `meet` is the type that stands for a type parameter of two
+    numbers."""
+
+    find: Callable[[Any, str, Scope], Any] = nothing
+    call: Callable[[Any, Call, Any, Any, Scope, Type | None], Type] = nothing
+    outside: Callable[[Any, Call, Scope], Type] = nothing
+    module: Callable[[Any, Call, Field, Scope], Type | None] = nothing
+    method: Callable[[Any, Call, Field, Type, Scope], Type | None] = nothing
+    no_method: Callable[[Any, Field, Type, Scope, str | None], Type] = nothing
+    may_call: Callable[[Any, Call, Any], bool] = always
+    may_take: Callable[[Any, Any, Type, Type, Argument, Scope], bool] = always
+    result: Callable[[Any, Call, Any, Type, Type | None], Type] = as_declared
+    meet: Meet = promote_scalars
+
+
 @define(eq=False)
 class RuleTable:
-    """Rules by class of node, and of type; files register theirs when they are imported. `resolve` reads a written type, `show` writes one;
-    `implied` gives the type arguments that a struct has where none are written; `undeclared` what the language itself says of a name that
-    nothing declares.
+    """Rules by class of node, and of type; files register theirs when they are imported. `resolve` reads a written type, `signature` one in
+    the head of a function; `show` writes one; `implied` gives the type arguments that a struct has where none are written; `undeclared`
+    what the language itself says of a name that nothing declares.
 
     `ends_turn`: the statements and expressions that may end a turn of a loop before its last statement. `declared` hears of each variable
     that a statement declares; `changed` of each change of a variable or of a part of one: `(checker, target, span, scope)`.
-    `changes_states`: whether a call may change variables that outlive it."""
+    `changes_states`: whether a call may change variables that outlive it; `calls` what a language says of calls."""
 
     values: dict[type[Node], Rule] = Factory(dict)
     statements: dict[type[Node], StatementRule] = Factory(dict)
     kinds: dict[type[Type], TypeRules] = Factory(dict)
     resolve: Resolve = resolve_plainly
+    signature: Resolve = resolve_signature
     show: Callable[[Type], str] = str
     implied: Callable[[Any, Struct], tuple[Type, ...]] = no_arguments
     undeclared: Callable[[Any, str, Span], Type | None] = nothing_more
@@ -109,6 +156,7 @@ class RuleTable:
     declared: Callable[[Any, Variable], None] = no_note
     changed: Callable[[Any, Expression, Span, Scope], None] = no_note
     changes_states: Callable[[Any, Call], bool] = never
+    calls: CallRules = CallRules()
 
     def extended(self, other: "RuleTable | None" = None) -> "RuleTable":
         """These rules in a table of its own, to which `other` adds."""
@@ -158,8 +206,9 @@ class LanguageSettings:
 @frozen(eq=False)
 class Meaning:
     """`refuses`: the nodes that it doesn't execute, which need no rule. `not_yet`: how messages say so. `some` and `none`: how the
-    two cases of an optional are spelled; `elsewhere`: what is written instead of names of other
-    languages. `weak_elements`: whether literals in a tuple still take another type, as that of an operand."""
+    two cases of an optional are spelled; `elsewhere`: what is written instead of names of other languages. `weak_elements`: whether
+    literals in a tuple still take another type, as that of an operand. `function` and `result`: the word before a function, and the sign
+    before its result, in messages."""
 
     rules: RuleTable
     settings: LanguageSettings = LanguageSettings()
@@ -169,3 +218,5 @@ class Meaning:
     none: str = "None"
     elsewhere: Mapping[str, str] = Factory(dict)
     weak_elements: bool = True
+    function: str = "def"
+    result: str = ": "

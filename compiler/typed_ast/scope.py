@@ -63,12 +63,13 @@ class Variable:
 
 @define(eq=False)
 class Findings:
-    """Where what is found goes: types and metadata by the identity of nodes, whether messages count, and the calls that led here.
-    `unset`: the declarations, by identity, of variables that begin without a value.
+    """Where what is found goes: types, metadata and the names of callees by the identity of nodes, whether messages count, and the calls
+    that led here. `unset`: the declarations, by identity, of variables that begin without a value.
     An instance of a generic function has findings of its own, which don't go into the tree."""
 
     types: dict[int, Type] = Factory(dict)
     kernels: dict[int, KernelMetadata] = Factory(dict)
+    callees: dict[int, str] = Factory(dict)
     unset: set[int] = Factory(set)
     muted: int = 0
     calls: tuple[Label, ...] = ()

@@ -1,45 +1,60 @@
-"""What the signature of a function of the program says: types of parameters and result, sizes, and its words in messages."""
+"""What the signature of a function says: types of parameters and result, sizes, and its words in messages."""
 
 from compiler.typed_ast.checker import Checker
-from compiler.typed_ast.nodes import TypeSyntax
-from compiler.typed_ast.scope import UserFunction
+from compiler.typed_ast.declarations import CallableDeclaration
+from compiler.typed_ast.nodes import ConstantTypeSyntax, Function, Parameter, TypeSyntax
+from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import UNKNOWN, ListType, TensorType, TupleType, Type
+from compiler.typed_ast.types import UNIT, UNKNOWN, ListType, TensorType, TupleType, Type
+
+
+def parameter_type(checker: Checker, callee: CallableDeclaration, parameter: Parameter, scope: Scope) -> Type:
+    """The type of a parameter, UNKNOWN where none is written, with variables for the callee's type parameters."""
+    return UNKNOWN if parameter.annotation is None else _resolved(checker, callee, parameter.annotation, scope)
+
+
+def result_type(checker: Checker, callee: CallableDeclaration, scope: Scope) -> Type:
+    return UNIT if callee.result is None else _resolved(checker, callee, callee.result, scope)
+
+
+def _resolved(checker: Checker, callee: CallableDeclaration, written: TypeSyntax, scope: Scope) -> Type:
+    """A type of a declaration. Faults in a program's own are reported where its body is checked."""
+    own = id(callee) not in checker.declarations.foreign
+    inner = Scope(scope)
+    for parameter in callee.parameters:
+        if isinstance(parameter.annotation, ConstantTypeSyntax):
+            inner.add(Variable(parameter.name, UNKNOWN, VariableKind.CONSTANT_PARAMETER))
+    checker.findings.muted += own
+    try:
+        with checker.within(parameters=checker.frame.parameters | {parameter.name for parameter in callee.type_parameters}):
+            return checker.meaning.rules.signature(checker, written, inner, None)
+    finally:
+        checker.findings.muted -= own
+
+
+def signature(checker: Checker, callee: CallableDeclaration, scope: Scope) -> str:
+    """`def f(a: tensor[N, f32], k = ...): f32` as messages show it, and in a language's own words."""
+    shown = []
+    checker.mute()
+    for parameter in callee.parameters:
+        typed = checker.show(parameter_type(checker, callee, parameter, scope))
+        constant = "const " if isinstance(parameter.annotation, ConstantTypeSyntax) else ""
+        name = parameter.name if parameter.annotation is None else f"{parameter.name}: {constant}{typed}"
+        shown.append(name + (" = ..." if parameter.default is not None else ""))
+    meaning = checker.meaning
+    result = "" if callee.result is None else f"{meaning.result}{checker.show(result_type(checker, callee, scope))}"
+    checker.unmute()
+    word = meaning.function if isinstance(callee, Function) else type(callee).__name__.lower()
+    return f"{word} {callee.name}({', '.join(shown)}){result}"
 
 
 def parameter_types(checker: Checker, function: UserFunction) -> list[Type]:
-    """Declared types, UNKNOWN for parameters without one. Faults in them are reported when the body is checked."""
-    checker.mute()
-    try:
-        return [_resolved(checker, p.annotation) for p in function.node.parameters]
-    finally:
-        checker.unmute()
-
-
-def _resolved(checker: Checker, syntax: TypeSyntax | None) -> Type:
-    return UNKNOWN if syntax is None else checker.resolver.resolve(syntax)
-
-
-def signature(checker: Checker, function: UserFunction) -> str:
-    """`def f(a: tensor[N, f32], k = ...): f32` as messages show it."""
-    shown = []
-    for parameter, found in zip(function.node.parameters, parameter_types(checker, function), strict=True):
-        typed = parameter.name if parameter.annotation is None else f"{parameter.name}: {found}"
-        shown.append(typed + (" = ..." if parameter.default is not None else ""))
-    checker.mute()
-    result = "" if function.node.result is None else f": {checker.resolver.resolve(function.node.result)}"
-    checker.unmute()
-    return f"def {function.name}({', '.join(shown)}){result}"
+    """Declared types, UNKNOWN for parameters without one."""
+    return [parameter_type(checker, function.node, parameter, function.scope) for parameter in function.node.parameters]
 
 
 def declared_result(checker: Checker, function: UserFunction) -> Type | None:
-    if function.node.result is None:
-        return None
-    checker.mute()
-    try:
-        return checker.resolver.resolve(function.node.result)
-    finally:
-        checker.unmute()
+    return None if function.node.result is None else result_type(checker, function.node, function.scope)
 
 
 def sizes_in(found: Type) -> list[str]:

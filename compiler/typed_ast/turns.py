@@ -44,7 +44,7 @@ def counted(node: nodes.While, scope: Scope) -> CountedLoop | None:
             variable, last = scope.variable(name), whole_constant(right, scope)
         case _:
             return None
-    changes = [found for found in walk(node.body) if isinstance(found, nodes.Assign) and _named(found.target) == name]
+    changes = [found for found in walk(node.body) if changed(found) == name]
     if variable is None or variable.now is None or last is None or len(changes) != 1 or changes[0] not in node.body.statements:
         return None
     step = _step(changes[0], scope)
@@ -58,11 +58,15 @@ def counted(node: nodes.While, scope: Scope) -> CountedLoop | None:
     return CountedLoop(variable, nodes.Range(low=low, high=high, inclusive=inclusive, step=by, span=span), scope)
 
 
-def _named(target: nodes.Expression) -> str | None:
-    return target.name if isinstance(target, nodes.Name) else None
+def changed(node: nodes.Node) -> str | None:
+    """The variable that is assigned, or that a method may change."""
+    match node:
+        case nodes.Assign(target=nodes.Name(name=name)) | nodes.Call(function=nodes.Field(value=nodes.Name(name=name))):
+            return name
+    return None
 
 
-def _step(change: nodes.Assign, scope: Scope) -> int | None:
+def _step(change: nodes.Node, scope: Scope) -> int | None:
     match change:
         case nodes.Assign(operator="+", value=value):
             return whole_constant(value, scope)

@@ -16,6 +16,11 @@ class Type:
         """Whether one of the two says less than the other and so stands for it, as a size that isn't known yet does for any."""
         return False
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a type beside numbers has values that `<` compares."""
+        return False
+
 
 class DType(Enum):
     """Scalar number types; the value is the name in a program."""

@@ -70,6 +70,8 @@ MEANING = Meaning(
     none="none",
     elsewhere=_ELSEWHERE,
     weak_elements=False,
+    function="fn",
+    result=" -> ",
 )
 
 

@@ -5,6 +5,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import declared_twice
 from compiler.typed_ast.meaning import Refusal
 from compiler.typed_ast.rules.bodies import check_body, declare_parameter
+from compiler.typed_ast.rules.bounds import BOUNDS, bounds_of
 from compiler.typed_ast.rules.declared_types import check_declared
 from compiler.typed_ast.rules.places import require_assigned
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
@@ -16,7 +17,6 @@ from quantdsl.check import library
 from quantdsl.check.annotations import check_annotations
 from quantdsl.check.checker import QuantChecker
 from quantdsl.check.fits import shown
-from quantdsl.check.generic import BOUNDS, bounds_of
 from quantdsl.check.parameters import check_parameter
 from quantdsl.check.resolve import resolve
 from quantdsl.check.rules import check_risk, check_strategy_rules
@@ -89,6 +89,9 @@ def _declaration(checker: QuantChecker, node: nodes.Statement, top: Scope) -> No
                 checker.add(fault)
         case nodes.Function():
             function(checker, node, top, in_strategy=False)
+        case nodes.Impl(members=members):
+            for member in members:
+                _declaration(checker, member, top)
         case quant.Signal():
             _signal(checker, node, top)
         case quant.Strategy():
@@ -190,18 +193,17 @@ def _strategy(checker: QuantChecker, node: quant.Strategy, top: Scope) -> None:
     instrument = check_strategy_rules(checker, node)
     currency = checker.own.world.instruments[instrument].currency.name if instrument in checker.own.world.instruments else None
     market = (instrument, currency)
-    with checker.within(what="strategy", market=market, in_strategy=True):
+    functions = [statement for statement in node.body.statements if isinstance(statement, nodes.Function)]
+    own_functions = checker.declarations.by_name(functions)
+    named = set(map(id, own_functions.values()))
+    for again in functions:
+        if id(again) not in named:
+            checker.add(declared_twice(again, own_functions[again.name]))
+    with checker.within(what="strategy", market=market, in_strategy=True), checker.declarations.hidden_by(own_functions):
         scope = Scope(top)
         scope.add(Variable("position", checker.own.world.struct_of("Position", market)))
         scope.add(Variable("rejects", qt.REJECT_COUNTS))
         own = Scope(scope)
-        functions = [statement for statement in node.body.statements if isinstance(statement, nodes.Function)]
-        own_functions: dict[str, nodes.Function] = {}
-        for f in functions:
-            if own_functions.setdefault(f.name, f) is not f:
-                checker.add(declared_twice(f, own_functions[f.name]))
-        hidden = {name: checker.declarations.functions[name] for name in own_functions if name in checker.declarations.functions}
-        checker.declarations.functions.update(own_functions)
         for statement in node.body.statements:
             match statement:
                 case quant.State():
@@ -223,9 +225,6 @@ def _strategy(checker: QuantChecker, node: quant.Strategy, top: Scope) -> None:
                 function(checker, statement, own, in_strategy=True)
             elif isinstance(statement, quant.Handler):
                 _handler(checker, statement, own)
-        for name in own_functions:
-            del checker.declarations.functions[name]
-        checker.declarations.functions.update(hidden)
 
 
 def _handler(checker: QuantChecker, node: quant.Handler, scope: Scope) -> None:

@@ -3,6 +3,7 @@ refuses them where it is written, as programs with a `main` run them."""
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import place_of
+from compiler.typed_ast.rules.calls import require_changeable
 from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
@@ -19,7 +20,8 @@ TENSORS = frozenset(
 TEXTS = frozenset({"str", "to_string"})
 """Those that make a text of a value."""
 MEASURES = frozenset({"len"})
-_LISTS = ("push", "pop", "len")
+_CHANGING = ("push", "pop")
+_LISTS = (*_CHANGING, "len")
 
 
 def is_function(name: str) -> bool:
@@ -46,8 +48,13 @@ def call(checker: QuantChecker, node: nodes.Call, name: str, scope: Scope) -> Ty
     return I64
 
 
-def method(checker: QuantChecker, node: nodes.Call, subject: Type, name: str, scope: Scope) -> Type:
-    """`xs.push(x)`, `xs.pop()`, `xs.len()`; methods of tensors give what isn't followed here."""
+def method(checker: QuantChecker, node: nodes.Call, target: nodes.Field, subject: Type, scope: Scope) -> Type | None:
+    """`xs.push(x)`, `xs.pop()`, `xs.len()`; methods of tensors give what isn't followed here. None of what isn't on the heap."""
+    if not is_heap(subject):
+        return None
+    name = target.name
+    if name in _CHANGING:
+        require_changeable(checker, name, target.value, scope)
     element = subject.element if isinstance(subject, ListType) else None
     given = [checker.infer(argument.value, scope, element) for argument in node.arguments]
     if isinstance(subject, TensorType):

@@ -119,7 +119,8 @@ def _each(checker: QuantChecker, found: ListType | TensorType, span: Span) -> Ty
     return found.element if isinstance(found, ListType) else F64
 
 
-RULES.resolve, RULES.show, RULES.implied = _resolved, shown, _implied
+RULES.resolve = RULES.signature = _resolved
+RULES.show, RULES.implied = shown, _implied
 RULES.declared, RULES.changed, RULES.changes_states = _declared, note_change, _may_change_states
 RULES.ends_turn = (*RULES.ends_turn, quant.Emit)
 RULES.kinds |= {

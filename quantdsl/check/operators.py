@@ -5,6 +5,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.conversions import fits
 from compiler.typed_ast.literal_numbers import is_literal
+from compiler.typed_ast.rules.bounds import meets
 from compiler.typed_ast.rules.optionals import default
 from compiler.typed_ast.rules.parts import parts_of
 from compiler.typed_ast.rules.requirements import report_optional, require
@@ -31,7 +32,6 @@ from quantdsl import types as qt
 from quantdsl.check import heap
 from quantdsl.check.checker import QuantChecker, infers
 from quantdsl.check.fits import meet, report_float, shown
-from quantdsl.check.generic import meets
 from quantdsl.check.literals import in_range, is_weak, negative, whole
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")

@@ -24,9 +24,8 @@ def check_program(program: nodes.Program, memory: str | None = None) -> CheckedQ
         assert field.annotation is not None
         checker.top.add(Variable(field.name, resolve(checker, field.annotation, checker.top), VariableKind.STATE))
     check_declarations(checker, program)
-    types = checker.findings.types
-    library = {name: rebuild(declaration, types, {}) for name, declaration in world.library.items()}
-    checked = CheckedQuantProgram(rebuild(program, types, {}), world, library, diagnostics, checker.own.changes)
+    library = {name: rebuild(declaration, checker.findings) for name, declaration in world.library.items()}
+    checked = CheckedQuantProgram(rebuild(program, checker.findings), world, library, diagnostics, checker.own.changes)
     if all(found.code == "0109" for found in diagnostics.errors):  # what can't be compiled yet may be what a promise rules out
         diagnostics.extend(prove(checked))
     return checked
@@ -36,5 +35,5 @@ def with_library_of(checked: CheckedQuantProgram, instrument: str) -> CheckedQua
     """The program with the library's types as they are in a strategy on that instrument."""
     checker = quant_checker(checked.world, Diagnostics())
     check_library(checker, instrument, checked.world.instruments[instrument].currency.name)
-    library = {name: rebuild(declaration, checker.findings.types, {}) for name, declaration in checked.world.library.items()}
+    library = {name: rebuild(declaration, checker.findings) for name, declaration in checked.world.library.items()}
     return evolve(checked, library=library)

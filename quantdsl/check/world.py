@@ -7,7 +7,7 @@ from attrs import Factory
 from compiler.diagnostics import Diagnostic, Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.declarations import Declarations, declared_twice
+from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.literal_numbers import decimal
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import StructType
@@ -73,16 +73,13 @@ def market_bounds(struct: nodes.Struct) -> list[str]:
 def world_of(program: nodes.Program, diagnostics: Diagnostics) -> World:
     """The program's declarations; what is wrong with its markets is reported."""
     world = World()
-    for statement in prelude().statements:
-        world.declared.declare(statement, own=False)
+    world.declared.declare_all(prelude().statements, own=False)
     world.library = library.used_by(program.statements)
     for name, declaration in world.library.items():
         world.declared.declare(declaration, own=False)
         world.declared.functions[library.INSIDE + name] = declaration
-    for statement in program.statements:
-        first = world.declared.declare(statement)
-        if first is not None:
-            diagnostics.add(declared_twice(statement, first))
+    for fault in world.declared.declare_all(program.statements):
+        diagnostics.add(fault)
     for statement in program.statements:
         if isinstance(statement, quant.Currency) and (currency := _currency(statement, diagnostics)):
             world.currencies.setdefault(statement.name, currency)

@@ -25,7 +25,6 @@ from compiler.lowering.native.program import Elaboration
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.scope import VariableKind
-from quantdsl import nodes as quant
 from quantdsl.check import library as standard
 from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.check.checker import quant_checker
@@ -75,7 +74,7 @@ def begin(checked: CheckedQuantProgram, exported: bool = False) -> Elaboration:
     """An elaboration of a program without errors, with its constants and nothing written yet. `exported`: its functions can be called from
     outside."""
     world, tree = checked.world, checked.program
-    rebuilt = {s.name: s for s in tree.statements if isinstance(s, nodes.Function | quant.Signal)}
+    rebuilt = world.declared.by_name(tree.statements)
     inside = {standard.INSIDE + name: declaration for name, declaration in checked.library.items()}
     functions = {**world.declared.functions, **checked.library, **inside, **rebuilt}
     checker = quant_checker(world, Diagnostics())
@@ -106,13 +105,13 @@ def elaborate(checked: CheckedQuantProgram, functions: bool = True, tests: bool 
     names: dict[str, str] = {}
     found: list[ElaboratedTest] = []
     for statement in checked.program.statements:
-        match statement:
-            case nodes.Function(name=name) if id(statement) in made.exported:
-                instance = made.instance(statement)
+        for name, function in checked.world.declared.by_name((statement,)).items():
+            if id(function) in made.exported:
+                instance = made.instance(function)
                 if not instance.borrowed:
-                    names[name] = instance.name
-            case nodes.Test() if tests:
-                found.append(write_test(made, statement, len(found)))
+                    names.setdefault(name, instance.name)
+        if isinstance(statement, nodes.Test) and tests:
+            found.append(write_test(made, statement, len(found)))
     return Elaborated(made.program.module, names, tuple(found))
 
 

@@ -13,8 +13,8 @@ from quantdsl.elaborate.rules import elaborates, not_in_place
 def call_in_place(c: FunctionContext, node: nodes.Call, place: Type | None) -> Value:
     """A call that needs no heap."""
     match node.function:
-        case nodes.Name(name=name) if heap.is_function(name) and (name not in c.functions or c.names.find(name) is not None):
+        case nodes.Name(name=name) if heap.is_function(name) and not node.callee:
             raise not_in_place(node.type if heap.is_heap(node.type) else node.arguments[0].value.type, node.span)
-        case nodes.Field(value=subject) if heap.is_heap(subject.type):
+        case nodes.Field(value=subject) if heap.is_heap(subject.type) and not node.callee:
             raise not_in_place(subject.type, node.span)
     return call(c, node, place)

@@ -12,7 +12,6 @@ from compiler.typed_ast.exhaustiveness import Parts
 from compiler.typed_ast.types import Size, Type
 from quantdsl import types as qt
 from quantdsl.check import library
-from quantdsl.check.calls import CHANGING
 from quantdsl.check.checker import MEANING
 from quantdsl.check.fits import meet, shown
 from quantdsl.check.resolve import resolve
@@ -95,7 +94,6 @@ RULES = NativeRules(
         ),
     },
     "use numbers, `[T; N]`, `ring<T, N>` or `table<K, V, N>`",
-    changing=frozenset(CHANGING),
     hints={"print": "record numbers with `log_ring(x)`, or print in the functions of `main`"},
     in_library=library.holds,
     passed_to_c="ints of 32 or 64 bits, floats, prices, quantities, money and times",

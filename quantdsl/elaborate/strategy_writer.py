@@ -104,7 +104,7 @@ class StrategyWriter:
     def _surroundings(self) -> Surroundings:
         """What handlers and the strategy's functions see; what the library's see is the strategy's market."""
         made, frame = self.made, frame_of(self.market, in_strategy=True)
-        own = {s.name: s for s in self.node.body.statements if isinstance(s, nodes.Function)}
+        own = self.checked.world.declared.by_name(s for s in self.node.body.statements if isinstance(s, nodes.Function))
         for declaration in self.checked.library.values():
             made.around[id(declaration)] = Surroundings(NamesInSight(), Scope(), made.functions, frame)
         around = Surroundings(NamesInSight(made.top.names), Scope(made.top.sizes), {**made.functions, **own}, frame)

@@ -6,7 +6,8 @@ from tests.typed_ast.checking import codes, messages
 
 PROGRAMS = {
     "a trait": "trait Area { def area(self): f32 }\ndef f(x: Area) { x.area() }\nprintln(2.0.area())",
-    "an impl": "impl f32 { def twice(self): f32 { self * 2 } }\nprintln(2.0f32.twice() + 1)",
+    "a generic impl": "impl<T> List<T> { def twice(self): i64 { 2 } }\nprintln([1].twice() + 1)",
+    "a type in an impl": "impl f32 { type Twice = f64\n def twice(self): f32 { self * 2 } }\nprintln(2.0f32.twice() + 1)",
     "a generic type": "type Pair<T> = (T, T)\nlet p: Pair<i64> = (1, 2)",
     "a generic function": 'def same<T>(x: T): T { let y: T = x\n y }\nprintln(same(1) + same("a"))',
     "an abstract type": "abstract Money(i64) { value: i64 }\ndef f(m: Money) { m }\nlet m: Money = Money(3)",

@@ -33,12 +33,6 @@ class ZynmlDeclarations(DeclarationActions):
             name=name.text, type_parameters=with_bounds(generics, where), members=present(members), span=self.span(start, end)
         )
 
-    def impl(
-        self, start: int, end: int, generics: Where, target: nodes.TypeSyntax, where: Where, *members: nodes.Declaration | None
-    ) -> nodes.Declaration:
-        self._require_bodies(members)
-        return nodes.Impl(target=target, type_parameters=with_bounds(generics, where), members=present(members), span=self.span(start, end))
-
     def impl_trait(
         self,
         start: int,
@@ -49,15 +43,7 @@ class ZynmlDeclarations(DeclarationActions):
         where: Where,
         *members: nodes.Declaration | None,
     ) -> nodes.Declaration:
-        self._require_bodies(members)
-        return nodes.Impl(
-            trait=trait, target=target, type_parameters=with_bounds(generics, where), members=present(members), span=self.span(start, end)
-        )
-
-    def _require_bodies(self, members: tuple[nodes.Declaration | None, ...]) -> None:
-        for member in members:
-            if member is not None:
-                self.require_body(member)
+        return evolve(self.impl(start, end, generics, target, where, *members), trait=trait)
 
     def associated_type(self, start: int, end: int, name: Token, bounds: tuple[nodes.TypeSyntax, ...] | None) -> nodes.Declaration:
         target = nodes.NamedTypeSyntax(name="_", span=self.token_span(name))
@@ -104,7 +90,7 @@ class ZynmlDeclarations(DeclarationActions):
         return self._later(start, end, "`abstract`", *parts)
 
     def impl_abstract(self, start: int, end: int, name: Token, *parts: object) -> nodes.Declaration:
-        self._require_bodies(tuple(part for part in parts if isinstance(part, nodes.Declaration)))
+        self.require_bodies(tuple(part for part in parts if isinstance(part, nodes.Declaration)))
         return self._later(start, end, "`impl` of an abstract type", *parts)
 
     def _later(self, start: int, end: int, feature: str, *parts: object) -> nodes.Declaration:

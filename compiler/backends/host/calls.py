@@ -4,7 +4,9 @@ type, and of values that turn out to be functions when the program runs."""
 import ast
 from collections.abc import Callable
 
-from compiler.backends.host.emit import is_stable, load
+from attrs import evolve
+
+from compiler.backends.host.emit import is_stable, load, not_supported
 from compiler.backends.host.expressions import Expressions
 from compiler.backends.host.naming import MARK, DeclaredFunction, ImportedModule, LibraryName
 from compiler.backends.host.operators import has_weak
@@ -13,6 +15,7 @@ from compiler.backends.host.values import kind_of_type
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import LibraryFault, LibraryFunction
 from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, Scalar, TupleType, Type
 
@@ -24,6 +27,8 @@ class Calls(Expressions):
 
     def call(self, node: nodes.Call) -> ast.expr:
         function = node.function
+        if node.callee in self.methods:
+            return self._program_method(node, self.methods[node.callee])
         match function:
             case nodes.Name(name=name):
                 match self.scope.find(name):
@@ -53,7 +58,20 @@ class Calls(Expressions):
         self._check_arguments(node, declared)
         self.note_use(declared)
         types = {p.name: self.resolve(p.annotation) for p in declared.node.parameters}
-        return self._plain_call(node, self.at(load(declared.python), node.function.span), types)
+        return self.plain_call(node, self.at(load(declared.python), node.function.span), types)
+
+    def _program_method(self, node: nodes.Call, declared: DeclaredFunction) -> ast.expr:
+        """A method of the program is a function that gets the receiver first."""
+        receiver = node.function.value if isinstance(node.function, nodes.Field) else None
+        if receiver is None:
+            return self._declared_call(node, declared)
+        if not changes_receiver(declared.node):
+            first = nodes.Argument(value=receiver, span=receiver.span)
+            return self._declared_call(evolve(node, arguments=(first, *node.arguments)), declared)
+        return self.changing_call(node, declared, receiver)
+
+    def changing_call(self, node: nodes.Call, declared: DeclaredFunction, receiver: nodes.Expression) -> ast.expr:
+        raise AssertionError("defined by the generator")
 
     def _check_arguments(self, node: nodes.Call, declared: DeclaredFunction) -> None:
         """The checker has said it already, unless this program was not checked."""
@@ -76,9 +94,9 @@ class Calls(Expressions):
         if fault is not None:
             raise ZyntaxError(Diagnostic("0204", fault, node.span, others=[Label(declared.node.name_span, "declared here")]))
 
-    def _plain_call(self, node: nodes.Call, function: ast.expr, types: dict[str, Type]) -> ast.expr:
-        """A Python call with the arguments as written. A literal is made what the parameter declares; the function itself converts
-        the rest."""
+    def plain_call(self, node: nodes.Call, function: ast.expr, types: dict[str, Type], first: tuple[ast.expr, ...] = ()) -> ast.expr:
+        """A Python call with the arguments as written, behind the `first` ones. A literal is made what the parameter declares; the function
+        itself converts the rest."""
         order = list(types)
         makers: list[Maker] = [_ready(function)]
         for position, argument in enumerate(node.arguments):
@@ -87,7 +105,7 @@ class Calls(Expressions):
         function, *values = self.in_order(makers, node.span)
         positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
         named = [ast.keyword(_keyword(a.name), v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
-        return self.made(ast.Call(function, positional, named), node.span, function, *values)
+        return self.made(ast.Call(function, [*first, *positional], named), node.span, function, *values)
 
     def _argument(self, argument: nodes.Argument, to: Type = UNKNOWN) -> Maker:
         """A declared type concerns only literals, which have none of their own yet: the function itself converts the rest."""
@@ -99,7 +117,7 @@ class Calls(Expressions):
         """A callee that is a value: a lambda, a parameter, a module's function."""
         function = self.expression(node.function)
         if isinstance(node.function.type, FunctionType):
-            return self._plain_call(node, function, {str(i): t for i, t in enumerate(node.function.type.parameters)})
+            return self.plain_call(node, function, {str(i): t for i, t in enumerate(node.function.type.parameters)})
         function, *values = self.in_order([_ready(function), *[self._argument(a) for a in node.arguments]], node.span)
         positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
         named = [ast.keyword(_keyword(a.name), v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
@@ -149,7 +167,7 @@ class Calls(Expressions):
         if function is None:
             raise ZyntaxError(Diagnostic("0201", f"there is no runtime function `{name}`", node.function.span))
         self.constants[f"{MARK}extern·{name}"] = function
-        return self._plain_call(node, load(f"{MARK}extern·{name}"), {})
+        return self.plain_call(node, load(f"{MARK}extern·{name}"), {})
 
     def runtime_functions(self) -> dict[str, Callable[..., object]]:
         raise AssertionError("defined by the generator")
@@ -161,10 +179,21 @@ class Calls(Expressions):
             return self._library_call(node, entry, receiver)
         makers: list[Maker] = [lambda: self.expression(receiver), *[self._argument(a) for a in node.arguments]]
         value, *values = self.in_order(makers, node.span)
+        methods = [self._candidate(declared, node) for declared in self.methods.values() if declared.name == name]
         positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
         named = [ast.keyword(a.name, v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
-        call = ast.Call(load(f"{MARK}method"), [value, ast.Constant(name), *positional], named)
+        table = ast.Tuple(methods, ast.Load())
+        call = ast.Call(load(f"{MARK}method"), [value, ast.Constant(name), table, *positional], named)
         return self.made(call, node.span, value, *values)
+
+
+    def _candidate(self, declared: DeclaredFunction, node: nodes.Call) -> ast.expr:
+        """A method of the program that may be meant where only the value says, with the type of its `self`."""
+        if changes_receiver(declared.node):
+            hint = "write the type of what it is called on"
+            raise not_supported(f"`{declared.name}`, which changes its receiver, on a value whose type isn't known", node.span, hint)
+        self.note_use(declared)
+        return ast.Tuple([self.constant(self.resolve(declared.node.parameters[0].annotation)), load(declared.python)], ast.Load())
 
 
 def _ready(value: ast.expr) -> Maker:

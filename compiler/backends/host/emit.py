@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from compiler.backends.host.naming import MARK, Binding, PythonFrame, PythonScope, PythonVariable
+from compiler.backends.host.naming import MARK, Binding, DeclaredFunction, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.positions import Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.declarations import Declarations
+from compiler.typed_ast.declarations import Declarations, is_method
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.resolve_types import TypeResolver, top_numbers
 from compiler.typed_ast.types import UNKNOWN, Type
@@ -40,10 +40,11 @@ class Emitter:
         self.constants: dict[str, Any] = {}
         self._constant_names: dict[int, str] = {}
         declared = Declarations((nodes.Function,))
-        for statement in program.statements:
-            if isinstance(statement, nodes.TypeAlias | nodes.Struct | nodes.EnumDeclaration):
-                declared.declare(statement)
+        kinds = nodes.TypeAlias | nodes.Struct | nodes.EnumDeclaration | nodes.Impl
+        declared.declare_all(s for s in program.statements if isinstance(s, kinds) or is_method(s))
         self._types = TypeResolver(lambda diagnostic: None, declared, numbers=top_numbers(program))
+        self.method_names = {id(function): name for name, function in declared.functions.items() if "::" in name}
+        self.methods: dict[str, DeclaredFunction] = {}
 
     def resolve(self, syntax: nodes.TypeSyntax | None) -> Type:
         """A written type; Unknown for none and for what the checker has objected to."""

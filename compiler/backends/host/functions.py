@@ -11,6 +11,7 @@ from compiler.backends.host.statements import DISCARD, Destination, Statements
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import I64, UNIT, UNKNOWN, Scalar, TensorType, Type
@@ -33,7 +34,11 @@ class Functions(Statements):
             raise not_supported("a named kernel", node.span, "write a `compute` block inside a `def`")
         frame = self.frame
         declared = DeclaredFunction(node.name, frame.python_name(node.name), frame, node, frame.loop, is_global=frame.is_module)
-        self.enter(node.name, declared)
+        method = self.method_names.get(id(node))
+        if method is not None:
+            self.methods[method] = declared
+        if method is None or not (changes_receiver(node) or node.name in self.scope.names):
+            self.enter(node.name, declared)
         return declared
 
     def define(self, declared: DeclaredFunction, node: nodes.Function) -> None:
@@ -43,7 +48,7 @@ class Functions(Statements):
             return
         body = node.body
         result = self.resolve(node.result)
-        if declared.is_global:
+        if declared.is_global and self.scope.find(node.name) is declared:
             self.functions.append(declared)
         self._define(declared.python, node.parameters, result, lambda to: self.block_into(body, to), node.span, declared)
 
@@ -61,6 +66,29 @@ class Functions(Statements):
         python = self.frame.temporary()
         self._define(python, node.parameters, UNKNOWN, lambda to: self.into(node.body, to), node.span)
         return load(python)
+
+    def changing_call(self, node: nodes.Call, declared: DeclaredFunction, receiver: nodes.Expression) -> ast.expr:
+        """The receiver goes in a box, and what is in there when the method has returned is stored where the receiver was read."""
+        parts: list[ast.expr] = []
+        if isinstance(receiver, nodes.Index):
+            makers = [lambda: self.expression(receiver.value), *[self._index_maker(i) for i in receiver.indices]]
+            parts = [self.keep(part, receiver.span) for part in self.in_order(makers, receiver.span)]
+            value = self.help("get", receiver.span, *parts)
+        else:
+            value = self.expression(receiver)
+        box = self.keep(ast.List([value], ast.Load()), node.span)
+        self.note_use(declared)
+        types = {p.name: self.resolve(p.annotation) for p in declared.node.parameters[1:]}
+        function = self.at(load(declared.python), node.function.span)
+        result = self.keep(self.plain_call(node, function, types, (box,)), node.span)
+        left = ast.Subscript(box, ast.Constant(0), ast.Load())
+        if parts:
+            self.write(ast.Expr(self.help("set", receiver.span, *parts, left)), node.span)
+        elif isinstance(receiver, nodes.Name):
+            self.store(self.assigned_variable(receiver.name, receiver.span), left, node.span)
+        else:
+            raise not_supported("an assignment to a field", receiver.span, "make a new tuple")
+        return result
 
     def parameter_types(self, node: nodes.Function) -> Mapping[str, Type]:
         return {p.name: self.resolve(p.annotation) for p in node.parameters}
@@ -82,7 +110,7 @@ class Functions(Statements):
         self.scope = PythonScope(outer_scope)
         try:
             with self.collected() as body:
-                names = self._parameters(parameters, defaults)
+                names = self._parameters(parameters, defaults, declared is not None and changes_receiver(declared.node))
                 self._checks(parameters)
                 write(DISCARD if result == UNIT else Destination(to_caller=True, to=result))
             frame = self.frame
@@ -122,13 +150,15 @@ class Functions(Statements):
         self._define(name, (), self.resolve(parameter.annotation), lambda to: self.into(default, to), default.span)
         return name
 
-    def _parameters(self, parameters: tuple[nodes.Parameter, ...], defaults: list[str | None]) -> list[str]:
-        """Parameters keep their names; what arrives is converted to the declared type."""
+    def _parameters(self, parameters: tuple[nodes.Parameter, ...], defaults: list[str | None], changing: bool) -> list[str]:
+        """Parameters keep their names; what arrives is converted to the declared type. The receiver of a method that is `changing` it comes
+        in a box, in which the caller finds it."""
         names = []
         for parameter, default in zip(parameters, defaults, strict=True):
             type_ = self.resolve(parameter.annotation)
             python = self.frame.parameter_name(parameter.name)
-            self.scope.names[parameter.name] = PythonVariable(parameter.name, python, self.frame, type_, parameter.mutable)
+            boxed = changing and parameter is parameters[0]
+            self.scope.names[parameter.name] = PythonVariable(parameter.name, python, self.frame, type_, parameter.mutable, boxed=boxed)
             names.append(python)
             if default is not None:
                 self._note_default(default)
@@ -149,8 +179,8 @@ class Functions(Statements):
         solved = self.frame.temporary()
         with self.collected() as looking:
             for parameter, type_ in zip(checked, types, strict=True):
-                python = self._variable(parameter)
-                self.assign(python, self.help("convert", parameter.span, load(python), self.constant(type_)), parameter.span)
+                value = self.help("convert", parameter.span, self._value(parameter), self.constant(type_))
+                self.store(self._variable(parameter), value, parameter.span)
             if equations:
                 sizes = self.help("sizes", span, ast.Tuple(equations, ast.Load()), self.constant(names))
                 self.assign(solved, sizes, span)
@@ -168,10 +198,10 @@ class Functions(Statements):
         seen, before = self.constant({}), self.frame.temporary()
 
         def values() -> ast.expr:
-            return ast.Tuple([load(self._variable(p)) for p in parameters], ast.Load())
+            return ast.Tuple([self._value(p) for p in parameters], ast.Load())
 
         with self.collected() as written:
-            like = ast.Tuple([self.help("like", span, load(self._variable(p))) for p in parameters], ast.Load())
+            like = ast.Tuple([self.help("like", span, self._value(p)) for p in parameters], ast.Load())
             self.assign(solved, ast.Call(ast.Attribute(seen, "get", ast.Load()), [like], []), span)
             with self.collected() as first:
                 self.assign(before, values(), span)
@@ -193,13 +223,16 @@ class Functions(Statements):
                 continue
             forms = tuple(None if d is None else (tuple(d.terms), d.constant) for d in dims)
             names |= {n: None for d in dims if d is not None for n, _ in d.terms}
-            equations.append(ast.Tuple([ast.Constant(parameter.name), load(self._variable(parameter)), self.constant(forms)], ast.Load()))
+            equations.append(ast.Tuple([ast.Constant(parameter.name), self._value(parameter), self.constant(forms)], ast.Load()))
         return equations, tuple(n for n in names if n not in self.scope.names)
 
-    def _variable(self, parameter: nodes.Parameter) -> str:
+    def _variable(self, parameter: nodes.Parameter) -> PythonVariable:
         variable = self.scope.names[parameter.name]
         assert isinstance(variable, PythonVariable)
-        return variable.python
+        return variable
+
+    def _value(self, parameter: nodes.Parameter) -> ast.expr:
+        return self.variable(self._variable(parameter), parameter.span)
 
     def _note_default(self, default: str) -> None:
         """The function of a default, made in a loop, is that iteration's too."""

@@ -33,7 +33,6 @@ _LATER = {
     nodes.Struct: ("`struct`", "use tuples"),
     nodes.EnumDeclaration: ("`enum`", "use ints"),
     nodes.Trait: ("`trait`", "use functions"),
-    nodes.Impl: ("`impl`", "use functions"),
 }
 
 
@@ -56,8 +55,8 @@ class Generator(Functions):
     def module(self) -> ast.Module:
         """`_ahead` is the outermost scope: functions, and variables for those who mention them before their place."""
         for statement in self.program.statements:
-            if isinstance(statement, nodes.Function):
-                self.announce(statement)
+            for function in _functions(statement):
+                self.announce(function)
         for name, type_ in _top_level_names(self.program):
             if name not in self._ahead.names:
                 self._ahead.names[name] = self._global(name, type_)
@@ -67,17 +66,18 @@ class Generator(Functions):
             for statement in self.program.statements:
                 with self.collected() as written:
                     self._top_level(statement)
-                (definitions if isinstance(statement, (nodes.Function, nodes.Test)) else statements).extend(written)
+                (definitions if isinstance(statement, (nodes.Function, nodes.Impl, nodes.Test)) else statements).extend(written)
         head: list[ast.stmt] = [ast.Global(sorted(self._globals))] if self._globals else []
         definitions.append(function_definition(TOP, [], [*head, *statements] or [ast.Pass()]))
         return ast.Module(definitions, [])
 
     def _top_level(self, statement: nodes.Statement) -> None:
         match statement:
-            case nodes.Function(name=name):
-                declared = self._ahead.names[name]
-                if isinstance(declared, DeclaredFunction):
-                    self.define(declared, statement)
+            case nodes.Function() | nodes.Impl():
+                for function in _functions(statement):
+                    declared = self.methods.get(self.method_names.get(id(function), "")) or self._ahead.names[function.name]
+                    if isinstance(declared, DeclaredFunction):
+                        self.define(declared, function)
             case nodes.Test(name=name, body=body):
                 python = self.frame.python_name(f"{MARK}test {len(self.tests)}")
                 self.tests.append((name, python))
@@ -232,6 +232,11 @@ class Generator(Functions):
                 self.enter(name, LibraryName(name, entry))
             elif name not in self.library.constants:
                 raise ZyntaxError(Diagnostic("0202", f"module `{'.'.join(node.module)}` has no `{name}`", node.span))
+
+
+def _functions(statement: nodes.Statement) -> list[nodes.Function]:
+    members = statement.members if isinstance(statement, nodes.Impl) else (statement,)
+    return [member for member in members if isinstance(member, nodes.Function)]
 
 
 def _top_level_names(program: nodes.Program) -> Iterator[tuple[str, Type]]:

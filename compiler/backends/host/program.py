@@ -174,7 +174,7 @@ def _wrong_arguments(function: nodes.Function, positional: int, named: tuple[str
     arguments += [nodes.Argument(value=value, name=name, span=NOWHERE) for name in named]
     slots = [ArgumentSlot(p.name, p.default is None) for p in function.parameters]
     call = nodes.Call(function=value, arguments=tuple(arguments), span=NOWHERE)
-    fault = match_arguments(slots, call, Callee(function.name, ""))
+    fault = match_arguments(slots, call, Callee(function.name, str))
     assert isinstance(fault, Diagnostic)
     return Diagnostic("0204", fault.message, name_place(function), "declared here", hint=fault.hint)
 

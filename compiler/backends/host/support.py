@@ -16,13 +16,14 @@ from compiler.backends.host.values import (
     invoke,
     iterate,
     kind_of,
+    kind_of_type,
     make_range,
     truth,
     unpack,
     weak_to,
 )
 from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
-from compiler.typed_ast.types import DType
+from compiler.typed_ast.types import DType, Scalar, Type
 from runtime.tensor import Tensor
 
 Helper = Callable[..., Any]
@@ -53,7 +54,7 @@ def helpers(library: Library) -> dict[str, Any]:
         "cast": lambda value, to: cast(library, value, to),
         "text": lambda value: value if type(value) is str else invoke(library, "to text", value),
         "format": lambda value, spec: invoke(library, "format", value, spec),
-        "method": lambda receiver, name, *values, **named: call_method(library, receiver, name, values, named),
+        "method": lambda receiver, name, own, *values, **named: call_method(library, receiver, name, own, values, named),
         "field": get_field,
         "contains": lambda value, container: contains(library, value, container),
         "negate": lambda value: negate(library, value),
@@ -172,10 +173,19 @@ def get_field(value: Any, name: str) -> Any:
 # ---- calls -------------------------------------------------------------------------------------------------------------
 
 
-def call_method(library: Library, receiver: Any, name: str, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """A method of a receiver whose type only its value tells."""
+def call_method(
+    library: Library, receiver: Any, name: str, own: tuple[tuple[Type, Any], ...], values: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """A method of a receiver whose type only its value tells; `own`: those of the program, with the types of their `self`."""
     kind = kind_of(receiver)
+    fitting = [(type_, method) for type_, method in own if kind_of_type(type_) == kind]
+    dtype = numbers.dtype_of(receiver)
+    exact = [method for type_, method in fitting if not isinstance(type_, Scalar) or type_.dtype is dtype]
+    if exact:
+        return exact[0](receiver, *values, **named)
     function = library.methods.get((kind, name))
+    if function is None and fitting:
+        return fitting[0][1](receiver, *values, **named)
     if function is None:
         raise LibraryFault("0807", f"{describe(receiver)} has no method `{name}`")
     return call_library(function, (receiver, *values), named)

@@ -6,34 +6,38 @@ from typing import Any
 from attrs import evolve
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.native_expressions import Expr
 from compiler.lowering.native.changes import changes
 from compiler.lowering.native.context import FunctionContext
-from compiler.lowering.native.expressions import case, place_of
+from compiler.lowering.native.expressions import NO_INDICES, case, place_of
 from compiler.lowering.native.function_code import invoke
-from compiler.lowering.native.instances import NativeCallee
 from compiler.lowering.native.outside import call_outside
 from compiler.lowering.native.rules import CORE
-from compiler.lowering.native.values import InMemory, Value
+from compiler.lowering.native.statements import indices_of, target_of
+from compiler.lowering.native.values import InMemory, Value, Whole
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.declarations import CallableDeclaration, changes_receiver
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.type_arguments import is_open, substituted, unify_argument
-from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, Scalar, Size, Type, TypeVariable
+from compiler.typed_ast.types import BOOL, ERROR, UNIT, OptionType, ResultType, Scalar, Size, Type, TypeVariable
 from runtime.records import frozen
 
 
 @frozen
 class BoundCall:
     """A call whose arguments are computed: by the names of parameters. `bound`: what the callee's type parameters stand for; `constants`:
-    the values of its `const` parameters; `place`: the type that the result is wanted as; `subject`: what a method is called on."""
+    the values of its `const` parameters; `place`: the type that the result is wanted as; `subject`: what a method is called on, with the
+    `indices` in it where the method changes it."""
 
     node: nodes.Call
-    callee: NativeCallee
+    callee: CallableDeclaration
     values: Mapping[str, Value]
     constants: Mapping[str, int]
     bound: Mapping[str, Type]
     place: Type | None
     subject: nodes.Expression | None = None
+    indices: Mapping[int, Expr] = NO_INDICES
 
     def __getitem__(self, parameter: str) -> Value:
         return self.values[parameter]
@@ -41,16 +45,15 @@ class BoundCall:
 
 @CORE.elaborates(nodes.Call)
 def call(c: FunctionContext, node: nodes.Call, place: Type | None) -> Value:
+    if node.callee:
+        subject = node.function.value if isinstance(node.function, nodes.Field) else None
+        return called(c, c.functions[node.callee], node, subject, place)
     match node.function:
-        case nodes.Name(name=name) if name in (c.elaboration.rules.meaning.some, "Ok", "Err") and name not in c.functions:
+        case nodes.Name(name=name) if name in (c.elaboration.rules.meaning.some, "Ok", "Err"):
             return _wrapped(c, node, name, place)
-        case nodes.Name(name=name) if name in c.functions and c.names.find(name) is None:
-            return called(c, c.functions[name], node, None, place)
         case nodes.Name(name=name) | nodes.Path(segments=(_, name)):
             return _variant(c, node, name)
-        case nodes.Field(value=subject, name=name):
-            return called(c, c.functions[name], node, subject, place)
-    raise AssertionError("what is called is a name")
+    raise AssertionError("what is called is declared")
 
 
 def _wrapped(c: FunctionContext, node: nodes.Call, name: str, place: Type | None) -> Value:
@@ -70,7 +73,9 @@ def _variant(c: FunctionContext, node: nodes.Call, name: str) -> Value:
     return case(c, type, name, values)
 
 
-def called(c: FunctionContext, callee: NativeCallee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None) -> Value:
+def called(
+    c: FunctionContext, callee: CallableDeclaration, node: nodes.Call, subject: nodes.Expression | None, place: Type | None
+) -> Value:
     """A call of a function or signal; `subject` is what a method is called on."""
     if c.elaboration.is_prelude(callee):
         emit = c.tables.prelude.get(callee.name)
@@ -84,7 +89,7 @@ def called(c: FunctionContext, callee: NativeCallee, node: nodes.Call, subject: 
 
 
 def bind_arguments(
-    c: FunctionContext, callee: NativeCallee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None
+    c: FunctionContext, callee: CallableDeclaration, node: nodes.Call, subject: nodes.Expression | None, place: Type | None
 ) -> BoundCall:
     """Computes the arguments in the order written, then the defaults of what isn't given."""
     parameters = {parameter.name: parameter for parameter in callee.parameters}
@@ -94,12 +99,14 @@ def bind_arguments(
         given[free.pop(0)] = subject
     for number, written in enumerate(node.arguments):
         given[written.name or free[number]] = written.value
+    prelude = c.elaboration.is_prelude(callee)
+    copied = subject is not None and changes_receiver(callee) and not prelude
+    indices = indices_of(c, subject) if subject is not None and copied else NO_INDICES
     values: dict[str, Value] = {}
     constants: dict[str, int] = {}
     bound: dict[str, Type] = {}
     open_types: dict[str, Type] = {}
     names = {parameter.name for parameter in callee.type_parameters}
-    prelude = c.elaboration.is_prelude(callee)
     waiting = list(given.values())
     for name in (*given, *(name for name in parameters if name not in given)):
         parameter = parameters[name]
@@ -113,18 +120,21 @@ def bind_arguments(
         wanted = substituted(type, bound, names)
         meets_others = isinstance(type, TypeVariable) and isinstance(wanted, Scalar)
         as_type = None if is_open(wanted, names) or meets_others else wanted
-        value = _argument(c, argument, as_type, is_self=prelude and name == "self")
+        if copied and argument is subject:
+            value = c.read(target_of(c, argument, indices))
+        else:
+            value = _argument(c, argument, as_type, is_self=prelude and name == "self")
         unify_argument(type, strong(value.type), bound, names, c.elaboration.rules.meet)
         wanted = substituted(type, bound, names)
         value = value if is_open(wanted, names) else c.fit(value, _with_sizes(c, wanted, value.type))
-        changing = any(changes(c, later, None) for later in waiting) or (not prelude and c.changes_state(callee.name))
-        values[name] = c.kept(value) if changing and name != "self" else value
+        changing = any(changes(c, later, None) for later in waiting) or (not prelude and c.changes_state(node.callee))
+        values[name] = c.kept(value) if changing and not (prelude and name == "self") else value
         open_types[name] = type
     for name, value in values.items():
         wanted = substituted(open_types[name], bound, names)
         if isinstance(wanted, Scalar) and value.type != wanted:
             values[name] = c.fit(value, wanted)
-    return BoundCall(node, callee, values, constants, bound, place, subject)
+    return BoundCall(node, callee, values, constants, bound, place, subject, indices)
 
 
 def _argument(c: FunctionContext, node: nodes.Expression, wanted: Type | None, is_self: bool) -> Value:
@@ -175,7 +185,13 @@ def call_instance(c: FunctionContext, call: BoundCall) -> Value:
         instance = c.elaboration.instance(call.callee, call.bound, call.constants, given, c.wraps)
     except ZyntaxError as error:
         raise ZyntaxError(*(_told(c, found, call) for found in error.diagnostics)) from None
-    return invoke(c, instance, [call.values[parameter.name] for parameter, _ in instance.parameters])
+    found = invoke(c, instance, [call.values[parameter.name] for parameter, _ in instance.parameters])
+    if instance.receiver is None or call.subject is None:
+        return found
+    left = found if instance.result == UNIT else c.part(found, "1")
+    target = target_of(c, call.subject, call.indices)
+    c.write(target, c.fit(left, target.type))
+    return Whole(UNIT, ()) if instance.result == UNIT else c.part(found, "0")
 
 
 def _told(c: FunctionContext, found: Diagnostic, call: BoundCall) -> Diagnostic:

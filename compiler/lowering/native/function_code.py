@@ -7,7 +7,7 @@ from compiler.lowering.native.instances import Instance, results, signature
 from compiler.lowering.native.names import LentMemory, NameMeaning
 from compiler.lowering.native.program import Elaboration, Surroundings
 from compiler.lowering.native.rules import CORE
-from compiler.lowering.native.values import InMemory, Value
+from compiler.lowering.native.values import InMemory, Value, Whole
 from compiler.typed_ast import nodes
 from compiler.typed_ast.scope import Variable, VariableKind
 from compiler.typed_ast.types import I64, UNIT
@@ -19,7 +19,7 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
     assert isinstance(callee, nodes.Function) and callee.body is not None
     internal = id(callee) not in elaboration.exported
     lent = {str(key): Pointer(type) for key, type in elaboration.lent.items()}
-    parameters, numbers = {**lent, **signature(elaboration.layouts, made)}, results(elaboration.layouts, made.result)
+    parameters, numbers = {**lent, **signature(elaboration.layouts, made)}, results(elaboration.layouts, made.gives)
     elaboration.program.declare(made.name, parameters, numbers, internal=internal)
     span = callee.span if callee.span.path != elaboration.rules.prelude else None
     with elaboration.program.define(made.name, span) as b:
@@ -30,6 +30,8 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
         with c.reaching():
             if made.result == UNIT:
                 c.body(callee.body)
+                if made.receiver is not None and not b.ended:
+                    c.leave(Whole(UNIT, ()))
             else:
                 c.leave(c.value(callee.body, made.result))
         made.borrowed = c.borrowed
@@ -48,9 +50,14 @@ def enter(c: FunctionContext, instance: Instance) -> None:
             c.names.found[parameter.name] = NameMeaning(value)
             c.sizes.add(Variable(parameter.name, type, VariableKind.PARAMETER))
     c.result = instance.result
-    to = InMemory(instance.result, next(given)) if c.layouts.in_memory(instance.result) else None
+    to = InMemory(instance.gives, next(given)) if c.layouts.in_memory(instance.gives) else None
 
     def leave(value: Value) -> None:
+        if instance.receiver is not None:
+            location = c.location("self")
+            assert location is not None
+            left = c.read(location)
+            value = left if instance.result == UNIT else c.make(instance.gives, {"0": value, "1": left})
         if to is not None:
             c.write(to, value)
             c.b.ret()
@@ -61,11 +68,11 @@ def enter(c: FunctionContext, instance: Instance) -> None:
 
 
 def invoke(c: FunctionContext, instance: Instance, arguments: list[Value]) -> Value:
-    """A call with one value a parameter."""
+    """A call with one value a parameter; what it gives, with the receiver that it changes."""
     first = c.elaboration.lent
     passed: list[NativeNumber] = [c.borrow(key, type, shared=True) for key, type in first.items()]
     passed += [number for value in arguments for number in c.numbers(value)]
-    place = c.room(instance.result) if c.layouts.in_memory(instance.result) else None
+    place = c.room(instance.gives) if c.layouts.in_memory(instance.gives) else None
     if place is not None:
         passed.append(place.pointer)
     for lent in instance.borrowed[len(first) :]:
@@ -73,4 +80,4 @@ def invoke(c: FunctionContext, instance: Instance, arguments: list[Value]) -> Va
     if len(passed) < len(c.b.program.module.functions[instance.name].parameters):
         raise c.not_supported(f"`{instance.callee.name}` calls itself and has memory, which", "use a loop")
     found = c.b.call(instance.name, *passed)
-    return place if place is not None else c.of_numbers(instance.result, iter(found))
+    return place if place is not None else c.of_numbers(instance.gives, iter(found))

@@ -1,7 +1,6 @@
 """Functions as they are compiled: one instance for each choice of type and constant parameters, written when it is first called."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from attrs import Factory
 
@@ -9,45 +8,37 @@ from compiler.hir.types import HirType, Pointer
 from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.names import LentMemory
 from compiler.lowering.native.rules import located
-from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import UNIT, Type
+from compiler.typed_ast.declarations import CallableDeclaration
+from compiler.typed_ast.types import UNIT, TupleType, Type
 from runtime.records import define
-
-
-class NativeCallee(Protocol):
-    """A declaration whose instances become functions."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def type_parameters(self) -> tuple[nodes.TypeParameter, ...]: ...
-    @property
-    def parameters(self) -> tuple[nodes.Parameter, ...]: ...
-    @property
-    def result(self) -> nodes.TypeSyntax | None: ...
-    @property
-    def span(self) -> Span: ...
-    @property
-    def name_span(self) -> Span: ...
 
 
 @define(eq=False)
 class Instance:
     """`name` is the function's in HIR; `bound` says what its type parameters stand for, `constants` the values of its constant parameters;
     `wraps`: it is called from a compute block, where ints wrap; `borrowed` is the memory that callers pass behind the arguments; `open`
-    while it is being written, `circular` when it calls itself."""
+    while it is being written, `circular` when it calls itself. `receiver`: the type of a `self` that it changes, and gives behind its
+    result."""
 
     name: str
-    callee: NativeCallee
+    callee: CallableDeclaration
     bound: Mapping[str, Type]
     constants: Mapping[str, int]
     wraps: bool = False
     parameters: tuple[tuple[nodes.Parameter, Type], ...] = ()
     result: Type = UNIT
+    receiver: Type | None = None
     borrowed: list[LentMemory] = Factory(list)
     open: bool = True
     circular: bool = False
+
+    @property
+    def gives(self) -> Type:
+        """What its function gives: the result, and the receiver behind it."""
+        if self.receiver is None:
+            return self.result
+        return self.receiver if self.result == UNIT else TupleType((self.result, self.receiver))
 
 
 def signature(layouts: Layouts, instance: Instance) -> dict[str, HirType]:
@@ -56,11 +47,11 @@ def signature(layouts: Layouts, instance: Instance) -> dict[str, HirType]:
     for parameter, type in instance.parameters:
         with located(parameter.span):
             found.update(layouts.leaves(type, parameter.name))
-    if layouts.in_memory(instance.result):
+    if layouts.in_memory(instance.gives):
         name = "result"
         while name in found:
             name += "_"
-        found[name] = Pointer(layouts.memory(instance.result))
+        found[name] = Pointer(layouts.memory(instance.gives))
     return found
 
 

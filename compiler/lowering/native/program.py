@@ -9,7 +9,7 @@ from attrs import Factory, field
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.native_build import ModuleBuilder
 from compiler.hir.types import HirType
-from compiler.lowering.native.instances import Instance, NativeCallee
+from compiler.lowering.native.instances import Instance
 from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.names import ConstantExpression, NameMeaning, NamesInSight
 from compiler.lowering.native.rules import NativeRules
@@ -17,6 +17,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CheckerOf
 from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.declarations import CallableDeclaration, changes_receiver
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import UNIT, Type
@@ -32,7 +33,7 @@ class Surroundings:
 
     names: NamesInSight
     sizes: Scope
-    functions: Mapping[str, NativeCallee]
+    functions: Mapping[str, CallableDeclaration]
     frame: Mapping[str, object] = Factory(dict)
 
 
@@ -46,7 +47,7 @@ class Elaboration:
     checker: CheckerOf[Any, Any]
     program: ModuleBuilder
     layouts: Layouts
-    functions: Mapping[str, NativeCallee]
+    functions: Mapping[str, CallableDeclaration]
     frame: Mapping[str, object] = Factory(dict)
     exported: frozenset[int] = frozenset()
     hir_names: Mapping[str, str] = Factory(dict)
@@ -65,21 +66,21 @@ class Elaboration:
 
     # ---- declarations ----
 
-    def is_prelude(self, callee: NativeCallee) -> bool:
-        return callee.span.path == self.rules.prelude and getattr(callee, "body", None) is None
+    def is_prelude(self, callee: CallableDeclaration) -> bool:
+        return callee.span.path == self.rules.prelude and callee.body is None
 
     def resolve(self, written: nodes.TypeSyntax, sizes: Scope, bound: Mapping[str, Type] | None = None) -> Type:
         """A type as written."""
         return self.rules.resolve(self.checker, written, sizes, bound)
 
-    def surroundings(self, callee: NativeCallee) -> Surroundings:
+    def surroundings(self, callee: CallableDeclaration) -> Surroundings:
         return self.around.get(id(callee), self.top)
 
     def typed(self, node: nodes.Expression, place: Type | None) -> nodes.Expression:
         """An expression with its types found: defaults of parameters and fields, which are checked where they are used."""
         self.checker.infer(node, self.top.sizes, place)
         self.checker.diagnostics.raise_errors()
-        return rebuild(node, self.checker.findings.types, {})
+        return rebuild(node, self.checker.findings)
 
     def declare_constant(
         self,
@@ -104,7 +105,7 @@ class Elaboration:
 
     def instance(
         self,
-        callee: NativeCallee,
+        callee: CallableDeclaration,
         bound: Mapping[str, Type] | None = None,
         constants: Mapping[str, int] | None = None,
         given: Mapping[str, Type] | None = None,
@@ -123,7 +124,8 @@ class Elaboration:
                 found.circular |= found.open
                 return found
             name = self.fresh(self.hir_names.get(callee.name, f"fn.{callee.name}"))
-            made = Instance(name, callee, bound, constants, wraps, parameters, result)
+            receiver = parameters[0][1] if changes_receiver(callee) else None
+            made = Instance(name, callee, bound, constants, wraps, parameters, result, receiver)
             self.instances[key] = made
             if sum(instance.open for instance in self.instances.values()) > DEEPEST:
                 message = f"`{callee.name}` calls itself with other types or constants over and over, and each makes a function of its own"
@@ -139,7 +141,7 @@ class Elaboration:
 
     def _types(
         self,
-        callee: NativeCallee,
+        callee: CallableDeclaration,
         around: Surroundings,
         bound: Mapping[str, Type],
         constants: Mapping[str, int],

@@ -138,8 +138,8 @@ class NativeRules:
     checker's own is for parts of structs and enums, too; `meet`: the type in which two numbers are computed; `types`: by the classes of
     added types; `instead`: the types to use instead of those that need a heap; `prelude`: the path of what the language itself
     declares, of which no message speaks, and `hints` what to write instead of those of its functions that native code lacks; `in_library`:
-    whether a place is of the library, so that what goes wrong there is told of the program's call; `changing`: the methods that change what
-    they are called on; `passed_to_c`: what functions of C take, in words."""
+    whether a place is of the library, so that what goes wrong there is told of the program's call; `passed_to_c`: what functions of C
+    take, in words."""
 
     meaning: Meaning
     resolve: Resolve
@@ -148,7 +148,6 @@ class NativeRules:
     types: Mapping[type[Type], TypeLowering] = Factory(dict)
     instead: str = "use numbers or `[T; N]`"
     prelude: str = "<prelude>"
-    changing: frozenset[str] = frozenset()
     hints: Mapping[str, str] = Factory(dict)
     in_library: Callable[[Span], bool] = _never
     passed_to_c: str = "ints of 32 or 64 bits and floats"

@@ -180,12 +180,14 @@ class OperatorValue(Expression):
 
 @frozen(kw_only=True)
 class Call(Expression):
-    """`f(a, k=b)`; a method call has a `Field` as `function`. `x |> f(a)` is built as `f(x, a)`, with `piped` set."""
+    """`f(a, k=b)`; a method call has a `Field` as `function`. `x |> f(a)` is built as `f(x, a)`, with `piped` set.
+    `callee`: the name under which the program declares what is called; that of a method has its type, as in `Point::norm`."""
 
     function: Expression
     arguments: tuple[Argument, ...] = children
     type_arguments: tuple[TypeSyntax, ...] = children
     piped: bool = False
+    callee: str = ""
 
 
 @frozen(kw_only=True)

@@ -6,6 +6,7 @@ from compiler.typed_ast.rules import (  # noqa: F401  They register their rules.
     arrays,
     assignment,
     branches,
+    calls,
     control,
     declared_types,
     indexing,

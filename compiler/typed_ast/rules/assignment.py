@@ -116,7 +116,7 @@ _FIXED = {
 
 
 def _report_fixed(checker: Checker, entry: Variable, span: Span, what: str) -> None:
-    words, hint = _FIXED[entry.kind]
+    words, hint = _FIXED[entry.kind] if entry.name != "self" else ("a parameter", "write `mut self`, if the method is to change it")
     others: tuple[Label, ...] = (Label(entry.span, "declared here"),)
     if entry.span == NOWHERE:
         words, hint, others = "the language's", "assign to a variable of your own", ()

@@ -21,7 +21,8 @@ def declare_parameter(checker: Checker, node: nodes.Parameter, found: Type, scop
     if first and node.default is not None:
         reason = Label(node.annotation.span, "the type of the parameter") if node.annotation is not None else None
         placed(checker, node.default, scope, found, f"the parameter `{node.name}`", reason)
-    kind = VariableKind.MUTABLE if node.mutable or settings.parameters_change else VariableKind.PARAMETER
+    changes = node.mutable or (settings.parameters_change and node.name != "self")
+    kind = VariableKind.MUTABLE if changes else VariableKind.PARAMETER
     if isinstance(node.annotation, nodes.ConstantTypeSyntax):
         kind = VariableKind.CONSTANT_PARAMETER
     variable = Variable(node.name, found, kind, node.span, declared=node.annotation is not None, frame=checker.frame)

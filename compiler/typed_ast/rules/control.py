@@ -5,7 +5,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import fits, is_silent
-from compiler.typed_ast.declarations import declared_twice
+from compiler.typed_ast.declarations import changes_receiver, declared_twice
 from compiler.typed_ast.endless_loops import is_endless
 from compiler.typed_ast.rules import narrowing
 from compiler.typed_ast.rules.branches import joined
@@ -68,16 +68,21 @@ def statements(
 def _hoist(checker: Checker, body: tuple[nodes.Statement, ...], scope: Scope) -> list[UserFunction]:
     """Declares the functions of a block before its statements run, so that they can call each other."""
     found: list[UserFunction] = []
+    of_types = {id(function): key for key, function in checker.declarations.functions.items() if "::" in key}
     for statement in body:
-        if not isinstance(statement, nodes.Function):
-            continue
-        before = scope.entries.get(statement.name)
-        if isinstance(before, UserFunction):
-            checker.add(declared_twice(statement, before.node))
-            continue
-        function = UserFunction(statement, scope.for_functions or scope, checker.findings_here())
-        scope.entries[statement.name] = function
-        found.append(function)
+        for function in statement.members if isinstance(statement, nodes.Impl) else (statement,):
+            if not isinstance(function, nodes.Function) or (function is not statement and id(function) not in of_types):
+                continue
+            before = scope.entries.get(function.name)
+            made = UserFunction(function, scope.for_functions or scope, checker.findings_here())
+            if id(function) in of_types:
+                checker.methods[of_types[id(function)]] = made
+            elif isinstance(before, UserFunction):
+                checker.add(declared_twice(function, before.node))
+                continue
+            if function is statement and not (id(function) in of_types and changes_receiver(function)):
+                scope.entries.setdefault(function.name, made)
+            found.append(made)
     return found
 
 

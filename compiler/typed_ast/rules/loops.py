@@ -56,7 +56,8 @@ def loop_body(checker: Checker, body: nodes.Block, scope: Scope, around: tuple[t
     """Checks a body with the types of the first round, then, when a round changes some, once more silently to record those that
     hold in all rounds."""
     for node in walk(body):  # what a loop assigns to isn't known in its body, whatever it was before
-        if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name) and (variable := scope.variable(node.target.name)):
+        name = turns.changed(node)
+        if name is not None and (variable := scope.variable(name)) is not None:
             variable.now = None
     with checker.within(sometimes=True, loops=checker.frame.loops + 1, turns=around):
         before = _types_that_widen(checker, scope)

@@ -60,7 +60,7 @@ def before(checker: Checker, statement: nodes.Statement) -> None:
     if not checker.present:
         return
     loops = [found for found in walk(statement) if isinstance(found, nodes.While | nodes.For)]
-    changed = {name for loop in loops for name in _assigned_in(loop)}
+    changed = {name for loop in loops for name in _assigned_in(checker, loop)}
     changes_states = checker.meaning.rules.changes_states
     calls = any(isinstance(found, nodes.Call) and changes_states(checker, found) for found in walk(statement))
     for variable in tuple(checker.present):
@@ -72,7 +72,7 @@ def behind(checker: Checker, statement: nodes.Statement) -> None:
     """What a branch of a statement assigned isn't known behind it."""
     if checker.present:
         inside = statement.value if isinstance(statement, nodes.Assign) else statement
-        changed = set(_assigned_in(inside))
+        changed = set(_assigned_in(checker, inside))
         for variable in tuple(checker.present):
             if variable.name in changed:
                 forget(checker, variable)
@@ -85,12 +85,19 @@ def leave(checker: Checker, known: tuple[Variable, ...]) -> None:
             forget(checker, variable)
 
 
-def _assigned_in(node: nodes.Node) -> Iterator[str]:
+def _assigned_in(checker: Checker, node: nodes.Node) -> Iterator[str]:
     for found in walk(node):
-        if isinstance(found, nodes.Assign):
-            targets = found.target.elements if isinstance(found.target, nodes.TupleLiteral) else (found.target,)
-            for target in targets:
-                while isinstance(target, nodes.Field | nodes.Index):
-                    target = target.value
-                if isinstance(target, nodes.Name):
-                    yield target.name
+        match found:
+            case nodes.Assign(target=nodes.TupleLiteral(elements=targets)):
+                pass
+            case nodes.Assign(target=target):
+                targets = (target,)
+            case nodes.Call(function=nodes.Field(value=target, name=name)) if checker.declarations.may_change(name):
+                targets = (target,)
+            case _:
+                targets = ()
+        for target in targets:
+            while isinstance(target, nodes.Field | nodes.Index):
+                target = target.value
+            if isinstance(target, nodes.Name):
+                yield target.name

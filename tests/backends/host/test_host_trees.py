@@ -44,7 +44,6 @@ def test_spans_of_a_program_without_text_are_kept() -> None:
         (nodes.Throw(value=nodes.IntLiteral(value=1), span=HERE), "0109", "`throw` is valid, but not supported yet"),
         (nodes.LaterStatement(feature="`stream`", span=HERE), "0109", "`stream` is valid, but not supported yet"),
         (nodes.LaterDeclaration(feature="`effect`", span=HERE), "0109", "`effect` is valid, but not supported yet"),
-        (nodes.Impl(target=nodes.NamedTypeSyntax(name="T"), span=HERE), "0109", "`impl` is valid, but not supported yet"),
         (nodes.ExpressionStatement(value=nodes.Name(name="nowhere", span=HERE)), "0201", "there is no `nowhere` here"),
         (nodes.ExpressionStatement(value=nodes.IntLiteral(value=300, suffix="u8", span=HERE)), "0207", "300 as u8 does not fit in u8"),
         (nodes.Assign(target=nodes.Name(name="x", span=HERE), value=nodes.IntLiteral(value=1)), "0201", "there is no `x` here"),

@@ -1,28 +1,19 @@
-"""Type parameters: what is asked of them, what they stand for in a call or a literal."""
+"""Bounds of type parameters: what is asked of the types that they stand for."""
 
 from collections.abc import Mapping, Sequence
 
 from compiler.source import Span
-from compiler.typed_ast import nodes
+from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.nodes import NamedTypeSyntax, TypeParameter
 from compiler.typed_ast.rules.requirements import report_optional
-from compiler.typed_ast.types import (
-    ERROR,
-    DType,
-    OptionType,
-    Scalar,
-    Type,
-    TypeVariable,
-)
-from quantdsl import types as qt
-from quantdsl.check.checker import QuantChecker
-from quantdsl.check.fits import shown
+from compiler.typed_ast.types import ERROR, DType, OptionType, Scalar, Type, TypeVariable
 
 BOUNDS = ("Ordered", "Number")
 
 
-def bounds_of(parameters: Sequence[nodes.TypeParameter]) -> dict[str, str]:
+def bounds_of(parameters: Sequence[TypeParameter]) -> dict[str, str]:
     """`Ordered` of those whose values compare with `<`, `Number` of those that stand for ints or floats."""
-    return {p.name: b.name for p in parameters for b in p.bounds if isinstance(b, nodes.NamedTypeSyntax) and b.name in BOUNDS}
+    return {p.name: b.name for p in parameters for b in p.bounds if isinstance(b, NamedTypeSyntax) and b.name in BOUNDS}
 
 
 def meets(found: Type, bound: str) -> bool:
@@ -32,12 +23,10 @@ def meets(found: Type, bound: str) -> bool:
             return dtype is not DType.BOOL
         case TypeVariable(bound=own):
             return own == "Number" or own == bound
-        case qt.Exact():
-            return bound == "Ordered"
-    return found == ERROR or (bound == "Ordered" and found in (qt.DURATION, qt.TIMESTAMP, qt.RATIO))
+    return found == ERROR or (bound == "Ordered" and found.is_ordered)
 
 
-def require_bounds(checker: QuantChecker, name: str, bounds: Mapping[str, str], bound: Mapping[str, Type], span: Span) -> bool:
+def require_bounds(checker: Checker, name: str, bounds: Mapping[str, str], bound: Mapping[str, Type], span: Span) -> bool:
     """Reports a type parameter of `name` that stands for a type without what is asked of it."""
     for parameter, found in bound.items():
         asked = bounds.get(parameter)
@@ -47,6 +36,6 @@ def require_bounds(checker: QuantChecker, name: str, bounds: Mapping[str, str], 
             report_optional(checker, found, span)
             return False
         uses, is_none = ("compares", "is not ordered") if asked == "Ordered" else ("calculates with", "is no int or float")
-        checker.report("0203", f"`{name}` {uses} its values, and a `{shown(found)}` {is_none}", span)
+        checker.report("0203", f"`{name}` {uses} its values, and a `{checker.show(found)}` {is_none}", span)
         return False
     return True
