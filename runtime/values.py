@@ -1,96 +1,177 @@
 """Values of structs, enums, optionals and results of programs, as Python holds them: immutable tuples of a class for each struct and each
-case. To change a part makes a new value, so that no two variables share one."""
+case. To change a part makes a new value, so that no two variables share one. The one part of a value that changes in place is a fixed array
+`[T; N]`, an array of NumPy's or an `ElementArray`; `copied` gives a value with arrays of its own."""
 
 from collections.abc import Sequence
+from functools import cache
+from operator import itemgetter
 from typing import Any, ClassVar
+
+from runtime.lazy_numpy import np
+from runtime.records import frozen
+
+
+@frozen
+class RecordShape:
+    """What makes classes of records one: how the program names the value, the names of its parts, and for a case its enum with the names of
+    all cases and their parts. Parts named "0", "1" have no names of their own."""
+
+    name: str
+    parts: tuple[str, ...]
+    enum: str = ""
+    cases: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def is_numbered(self) -> bool:
+        return self.parts[:1] == ("0",)
 
 
 class RecordValue(tuple[Any, ...]):
-    """A value with named parts, in the order of their declaration. `shown_name` is how the program names it; parts called "0", "1" have no
-    names of their own, and are shown in parentheses."""
+    """A value with named parts, in the order of their declaration. `__record__` is its shape, one class for each; `__tag__` the number of a
+    case, in the order of their declaration. All other attributes are the program's parts."""
 
     __slots__ = ()
-    shown_name: ClassVar[str] = ""
-    fields: ClassVar[tuple[str, ...]] = ()
-
-    def replaced(self, index: int, value: Any) -> "RecordValue":
-        """The same value with another part at `index`."""
-        return tuple.__new__(type(self), (*self[:index], value, *self[index + 1 :]))
+    __record__: ClassVar[RecordShape] = RecordShape("", ())
+    __tag__: ClassVar[int] = 0
 
     def __eq__(self, other: object) -> bool:
-        same = type(self) is type(other) or (isinstance(other, RecordValue) and self._kind == other._kind)
-        return same and tuple.__eq__(self, other)
+        return type(self) is type(other) and _same_parts(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((self._kind, tuple(self)))
-
-    @property
-    def _kind(self) -> tuple[object, ...]:
-        """What makes two classes the same: those of a program that is compiled twice, or of a value that was pickled."""
-        return self.shown_name, self.fields, getattr(self, "enum", None)
+        return hash((self.__record__, tuple(self)))
 
     def __repr__(self) -> str:
-        if not self.fields:
-            return self.shown_name
-        if self.fields[0] == "0":
-            return f"{self.shown_name}({', '.join(map(repr, self))})"
-        parts = (f"{name}: {value!r}" for name, value in zip(self.fields, self, strict=True))
-        return f"{self.shown_name} {{ {', '.join(parts)} }}"
+        shape = self.__record__
+        if not shape.parts:
+            return shape.name
+        if shape.is_numbered:
+            return f"{shape.name}({', '.join(map(repr, self))})"
+        parts = (f"{name}: {value!r}" for name, value in zip(shape.parts, self, strict=True))
+        return f"{shape.name} {{ {', '.join(parts)} }}".lstrip()
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[self.fields.index(name)]
-        except ValueError:
-            raise AttributeError(f"a `{self.shown_name}` has no field `{name}`") from None
+        shown = self.__record__.name
+        raise AttributeError(f"a `{shown}` has no field `{name}`")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        case = (self.enum, self.tag) if isinstance(self, CaseValue) else None
-        return _again, (self.shown_name, self.fields, case, tuple(self))
+        return _again, (self.__record__, tuple(self))
 
 
 class StructValue(RecordValue):
-    """A value of a struct."""
+    """A value of a struct; of a Python dictionary that was given for one, where its shape has no name."""
 
     __slots__ = ()
 
 
 class CaseValue(RecordValue):
-    """A value of an enum: one of its cases. `tag`: the number of the case, in the order of their declaration."""
+    """A value of an enum: one of its cases."""
 
     __slots__ = ()
-    enum: ClassVar[str] = ""
-    tag: ClassVar[int] = 0
+
+
+class ElementArray(list[Any]):
+    """An array `[T; N]` whose elements are neither numbers nor bools."""
+
+    __slots__ = ()
 
 
 def struct_class(name: str, fields: Sequence[str]) -> type[StructValue]:
-    """The class of a struct's values, made from the values of its fields: `cls((x, y))`."""
-    return type(name, (StructValue,), {"__slots__": (), "shown_name": name, "fields": tuple(fields)})
+    """The class of a struct's values, made from the values of its fields: `cls((x, y))`. The same for the same names."""
+    return _struct_class(RecordShape(name, tuple(fields)))
 
 
 def case_classes(enum: str, cases: Sequence[tuple[str, Sequence[str]]]) -> tuple[type[CaseValue], ...]:
-    """The classes of an enum's cases, each with its parts, in the order of their declaration."""
-    return tuple(
-        type(name, (CaseValue,), {"__slots__": (), "shown_name": name, "fields": tuple(fields), "enum": enum, "tag": tag})
-        for tag, (name, fields) in enumerate(cases)
-    )
+    """The classes of an enum's cases, each with its parts, in the order of their declaration. The same for the same names."""
+    return _case_classes(enum, tuple((name, tuple(parts)) for name, parts in cases))
+
+
+@cache
+def _struct_class(shape: RecordShape) -> type[StructValue]:
+    return type(shape.name or "record", (StructValue,), _attributes(shape))
+
+
+@cache
+def _case_classes(enum: str, cases: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[type[CaseValue], ...]:
+    shapes = [RecordShape(name, parts, enum, cases) for name, parts in cases]
+    return tuple(type(shape.name, (CaseValue,), _attributes(shape) | {"__tag__": tag}) for tag, shape in enumerate(shapes))
+
+
+def _attributes(shape: RecordShape) -> dict[str, Any]:
+    """Parts are properties of the class, also those that are named as a method of tuples is."""
+    parts = {name: property(itemgetter(place)) for place, name in enumerate(shape.parts)}
+    return {"__slots__": (), "__record__": shape, **parts}
 
 
 Nothing, Some = case_classes("Option", (("None", ()), ("Some", ("0",))))
 Err, Ok = case_classes("Result", (("Err", ("0",)), ("Ok", ("0",))))
+"""The tag of the case that holds what is wanted is 1, that of the other 0."""
 NONE = Nothing()
 """The optional value that is none."""
 
 
-def _again(name: str, fields: tuple[str, ...], case: tuple[str, int] | None, parts: tuple[Any, ...]) -> RecordValue:
-    """A value that was pickled; its class is made anew, except for those of optionals and results."""
-    if case is None:
-        return struct_class(name, fields)(parts)
-    enum, tag = case
-    for known in (Nothing, Some, Err, Ok):
-        if (known.enum, known.shown_name) == (enum, name):
-            return known(parts)
-    cls: type[CaseValue] = type(name, (CaseValue,), {"__slots__": (), "shown_name": name, "fields": fields, "enum": enum, "tag": tag})
-    return cls(parts)
+def make_some(value: Any) -> CaseValue:
+    """`Some(value)`, as Python gives it to a program where None wouldn't say enough."""
+    return Some((value,))
+
+
+def make_ok(value: Any) -> CaseValue:
+    """`Ok(value)`: a result for a program."""
+    return Ok((value,))
+
+
+def make_err(error: Any) -> CaseValue:
+    """`Err(error)`: a result for a program that is an error."""
+    return Err((error,))
+
+
+def replaced(value: tuple[Any, ...], index: int, part: Any) -> tuple[Any, ...]:
+    """A record or tuple with another part at `index`."""
+    return tuple.__new__(type(value), (*value[:index], part, *value[index + 1 :]))
+
+
+def copied(value: Any) -> Any:
+    """The value with arrays of its own; the same where it holds none. What is shared (lists, maps, tensors) stays so."""
+    match value:
+        case ElementArray():
+            return ElementArray(map(copied, value))
+        case tuple():
+            parts = [copied(part) for part in value]
+            return value if all(new is old for new, old in zip(parts, value, strict=True)) else tuple.__new__(type(value), parts)
+    return value.copy() if is_number_array(value) else value
+
+
+def is_array(value: object) -> bool:
+    """Whether it is an array `[T; N]`."""
+    return isinstance(value, ElementArray) or is_number_array(value)
+
+
+def elements_of(values: Any) -> list[Any]:
+    """The elements of an array as they are now; i64, f64 and bools as Python's own."""
+    if type(values) is ElementArray:
+        return [*values]
+    found: list[Any] = values.tolist() if values.dtype in (np.int64, np.float64, np.bool_) else [*values]
+    return found
+
+
+def is_number_array(value: object) -> bool:
+    """Whether it is an array `[T; N]` of numbers or bools. Asked by name, so that NumPy isn't imported for it."""
+    return type(value).__name__ == "ndarray"
+
+
+def _same_parts(left: Any, right: Any) -> bool:
+    if isinstance(left, tuple | list) and type(left) is type(right):
+        return len(left) == len(right) and all(map(_same_parts, left, right))
+    return bool(np.array_equal(left, right)) if is_number_array(left) else bool(left == right)
+
+
+def _again(shape: RecordShape, parts: tuple[Any, ...]) -> RecordValue:
+    """A value that was pickled."""
+    if shape == Nothing.__record__:
+        return NONE
+    if not shape.enum:
+        return _struct_class(shape)(parts)
+    classes = _case_classes(shape.enum, shape.cases)
+    return next(cls for cls in classes if cls.__record__ == shape)(parts)

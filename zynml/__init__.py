@@ -8,10 +8,13 @@ from zyntax_lang import require_own_packages
 
 if TYPE_CHECKING:
     from runtime.tensor import Tensor
+    from runtime.values import make_err as Err
+    from runtime.values import make_ok as Ok
+    from runtime.values import make_some as Some
     from zynml.compiled import CompiledProgram, ZynMLError, compile
     from zynml.pending import Future
 
-__all__ = ["CompiledProgram", "Future", "Tensor", "ZynMLError", "compile"]
+__all__ = ["CompiledProgram", "Err", "Future", "Ok", "Some", "Tensor", "ZynMLError", "compile"]
 
 require_own_packages("zynml")
 
@@ -19,10 +22,11 @@ require_own_packages("zynml")
 def __getattr__(name: str) -> Any:
     # The command imports parts of this package; NumPy and the compiler are only needed by those who call these.
     if name in __all__:
-        from runtime import tensor
+        from runtime import tensor, values
         from zynml import compiled, pending
 
-        return getattr({"Tensor": tensor, "Future": pending}.get(name, compiled), name)
+        made = {"Some": values.make_some, "Ok": values.make_ok, "Err": values.make_err}
+        return made.get(name) or getattr({"Tensor": tensor, "Future": pending}.get(name, compiled), name)
     raise AttributeError(f"module `zynml` has no `{name}`", name=name, obj=sys.modules[__name__])
 
 

@@ -293,10 +293,12 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
             return value
         with Crossing(errors) as crossing:
             into = crossing.into
+            crossing.takes_records = True
             given = [into(value) for value in values]
             if crossing.on_device and not looked:
                 repeats, looked = opened.repeats(name, target, OFFSETS), True
             others = {key: into(value) for key, value in named.items()} if named else named
+            crossing.takes_records = False
             try:
                 if not crossing.on_device and not named:
                     if came_before and not looked_for_native:

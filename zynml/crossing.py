@@ -21,6 +21,7 @@ from runtime.element_types import NAMES
 from runtime.futures import PendingValue, before_device_write
 from runtime.host_arrays import import_host_array
 from runtime.tensor import Tensor
+from runtime.values import ElementArray, Nothing, RecordValue, Some, is_number_array
 from zynml import pending
 from zynml.functions import ProgramFunction, PythonFunction
 
@@ -50,11 +51,13 @@ class Borrowed(NamedTuple):
 class Crossing:
     """One call of a function: `into` for what it is given, `out` for what it gives, in a `with`. What goes wrong leaves by `errors`."""
 
-    __slots__ = ("borrowed", "errors", "on_device")
+    __slots__ = ("borrowed", "errors", "on_device", "takes_records")
 
     def __init__(self, errors: AbstractContextManager[None]) -> None:
         self.errors = errors
         self.on_device = False
+        self.takes_records = False
+        """Whether a dictionary may come, which stands for a struct."""
         self.borrowed: list[Borrowed] = []
 
     def __enter__(self) -> "Crossing":
@@ -112,8 +115,12 @@ class Crossing:
                 return value
             case list():
                 return [self.into(element) for element in value]
+            case RecordValue():
+                return type(value)(map(self.into, value))
             case tuple():
                 return tuple(self.into(element) for element in value)
+            case dict() if self.takes_records:
+                return {name: self.into(part) for name, part in value.items()}
             case bool() | str() | float() | None:
                 return value
             case array() | memoryview():
@@ -196,8 +203,15 @@ class Crossing:
                 remote.claim()
             return value
         match value:
+            case ElementArray():
+                elements = [self.out(element) for element in value]
+                return np.array(elements) if all(map(is_number_array, elements)) else elements
             case list():
                 return [self.out(element) for element in value]
+            case RecordValue():
+                return self.out_of_record(value)
+            case np.ndarray():
+                return value
             case tuple():
                 return tuple(self.out(element) for element in value)
             case PendingValue():
@@ -205,6 +219,16 @@ class Crossing:
             case PythonFunction():
                 return value.function
         return ProgramFunction(value, self) if callable(value) else value
+
+
+    def out_of_record(self, value: RecordValue) -> Any:
+        """A record with Python's values as its parts; an optional as None or its value, which stays in `Some` where it would be None."""
+        if type(value) is Nothing:
+            return None
+        parts = [self.out(part) for part in value]
+        if type(value) is not Some or value[0] is None or type(value[0]) in (Some, Nothing):
+            return type(value)(parts)
+        return parts[0]
 
 
 @cache

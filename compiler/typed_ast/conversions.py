@@ -196,6 +196,12 @@ def join(a: Type, b: Type) -> Type:
             return ListType(join(x, y))
         case FutureType(value=x), FutureType(value=y):
             return FutureType(join(x, y))
+        case OptionType(), NoneType():
+            return a
+        case NoneType(), OptionType():
+            return b
+        case OptionType(value=x), OptionType(value=y):
+            return OptionType(strong(join(x, y)))
         case TupleType(elements=x), TupleType(elements=y) if len(x) == len(y):
             return TupleType(tuple(join(p, q) for p, q in zip(x, y, strict=True)))
     return UNKNOWN

@@ -19,9 +19,12 @@ from compiler.typed_ast.types import (
     BOOL,
     ERROR,
     UNKNOWN,
+    ArrayType,
     FutureType,
     ListType,
+    OptionType,
     RangeType,
+    ResultType,
     Scalar,
     ShapeExpr,
     StringType,
@@ -229,6 +232,12 @@ def kind_of(value: Type) -> str | None:
             return "range"
         case TupleType():
             return "tuple"
+        case OptionType():
+            return "Option"
+        case ResultType():
+            return "Result"
+        case ArrayType():
+            return "array"
     return None
 
 

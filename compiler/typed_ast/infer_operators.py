@@ -14,11 +14,16 @@ from compiler.typed_ast.types import (
     ERROR,
     STRING,
     UNKNOWN,
+    ArrayType,
     CharType,
+    DeclaredType,
     DType,
     FunctionType,
     FutureType,
     ListType,
+    NoneType,
+    OptionType,
+    ResultType,
     Scalar,
     StringType,
     TensorType,
@@ -28,6 +33,7 @@ from compiler.typed_ast.types import (
 )
 from compiler.typed_ast.weak_ints import DIVIDES_BY_ZERO, lost_remainder, remainder_fault, weak_int
 
+_OF_PARTS = (DeclaredType, OptionType, ResultType, ArrayType)
 _ARITHMETIC = ("+", "-", "*", "/", "%", "**")
 _COMPARISON = ("==", "!=", "<", "<=", ">", ">=")
 MAX_CHAIN = 2000
@@ -138,6 +144,8 @@ def _compare(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
         case (ListType(), ListType()) | (TupleType(), TupleType()) if not clash(left, right):
             return BOOL
     if equality and type(left) is type(right) and not isinstance(left, (Scalar, ListType, TupleType, FutureType)):
+        return BOOL if not isinstance(left, _OF_PARTS) or not clash(left, right) else _undefined(checker, node, left, right)
+    if equality and {type(left), type(right)} == {OptionType, NoneType}:
         return BOOL
     return _undefined(checker, node, left, right)
 

@@ -3,7 +3,7 @@
 from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker, Frame, infers
-from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
+from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, place_of, strong
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.nodes import (
     BoolLiteral,
@@ -21,6 +21,7 @@ from compiler.typed_ast.nodes import (
     Slice,
     StringLiteral,
 )
+from compiler.typed_ast.rules.arrays import array_literal
 from compiler.typed_ast.rules.bodies import declare_parameter
 from compiler.typed_ast.rules.loops import bind_loop_names
 from compiler.typed_ast.rules.placing import condition
@@ -33,6 +34,7 @@ from compiler.typed_ast.types import (
     RANGE,
     STRING,
     UNKNOWN,
+    ArrayType,
     FunctionType,
     FutureType,
     ListType,
@@ -85,6 +87,9 @@ def f_string(checker: Checker, node: FString, scope: Scope, expected: Type | Non
 
 @infers(ListLiteral)
 def list_literal(checker: Checker, node: ListLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+    place = place_of(expected)
+    if isinstance(place, ArrayType):
+        return array_literal(checker, node, place, scope)
     inner = expected.element if isinstance(expected, ListType) else None
     element: Type = UNKNOWN
     for i, item in enumerate(node.elements):

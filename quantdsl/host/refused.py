@@ -23,8 +23,6 @@ _INSTEAD: dict[type[nodes.Node], tuple[str, str]] = {
     ),
     quant.Signal: ("a signal", "signals belong to strategies: loop over the values here"),
     quant.State: ("`state`", "use a `var`"),
-    nodes.LetCondition: ("`if let`", "nothing is optional here: compare with `==`, or with `isnan`"),
-    nodes.OptionTypeSyntax: ("a type that may be none", "return `nan` where there is no number"),
     nodes.ArrayTypeSyntax: ("an array type", "write `list<f64>` or `tensor`"),
     nodes.ConstantTypeSyntax: ("a `const` parameter", "declare it without `const`"),
 }
@@ -79,8 +77,6 @@ def _inside(statement: nodes.Statement) -> Iterator[Diagnostic]:
             case nodes.NamedTypeSyntax(name=name) if name in _TYPES:
                 hint = "strategies have exact numbers and containers in place: use `f64`, `list` and `tensor` here"
                 yield _later(f"`{name}`", node, hint)
-            case nodes.Name(name="none" | "some" as name):
-                yield _later(f"`{name}`", node, "return `nan` where there is no number")
             case nodes.Function(is_extern=True):
                 yield _later("an `extern` function", node, "declare it with a body")
             case nodes.Function(annotations=(annotation, *_)):

@@ -17,6 +17,9 @@ from runtime.records import frozen
 
 N = TypeVar("N", bound=nodes.Node)
 
+OPTIONALS = {"some": "Some", "none": "None"}
+"""The two cases of an optional, as the host spells them."""
+
 
 def is_run(program: nodes.Program) -> bool:
     """Whether the program has a `main` and no strategy: then it is run on the host, and not replayed."""
@@ -76,6 +79,13 @@ class _Change:
         ratio = RATIOS.get(node.unit)
         return node if ratio is None else nodes.FloatLiteral(value=float(Fraction(node.text) * ratio), span=node.span)
 
+    def name(self, node: nodes.Name) -> nodes.Name:
+        return attrs.evolve(node, name=OPTIONALS[node.name]) if node.name in OPTIONALS else node
+
+    def case_pattern(self, node: nodes.VariantPattern) -> nodes.VariantPattern:
+        case = OPTIONALS.get(node.path[-1])
+        return node if case is None else attrs.evolve(node, path=(*node.path[:-1], case))
+
     def repeat(self, node: nodes.Repeat) -> nodes.Expression:
         """`[e; n]` as `[e].repeat(n)`."""
         method = nodes.Field(value=nodes.ListLiteral(elements=(node.element,), span=node.span), name="repeat", span=node.span)
@@ -121,7 +131,9 @@ def _call(function: nodes.Expression, place: nodes.Node, *values: nodes.Expressi
 _RULES: dict[type[nodes.Node], Callable[[_Change, Any], nodes.Node]] = {
     nodes.Constant: _Change.constant,
     nodes.UnitNumber: _Change.unit_number,
+    nodes.Name: _Change.name,
     nodes.Repeat: _Change.repeat,
+    nodes.VariantPattern: _Change.case_pattern,
     nodes.Call: _Change.call,
     nodes.Block: _Change.block,
 }

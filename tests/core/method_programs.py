@@ -32,7 +32,7 @@ SCALAR_METHODS = tuple(
     )
 )  # fmt: skip
 RECORD_METHODS = tuple(
-    Program(name, text, calls, refused="ZH")
+    Program(name, text, calls)
     for name, text, calls in (
         ("an impl of a struct", _COUNTED + "fn f(n: int) -> int { var c = Counted::start()\n c.note(n)\n c.note(8)\n let d = c\n c.note(3)\n c.mean() * 100 + d.mean() * 10 + d.times }", [((4,), 562)]),
         ("a field that changes", _COUNTED + _NEXT + "fn f(n: int) -> int { var c = Counted { sum: n, times: 1 }\n let t = (c.sum, c.sum.next(), c.sum)\n t.0 * 100 + t.1 * 10 + t.2 }", [((4,), 445)]),

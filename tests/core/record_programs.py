@@ -1,4 +1,4 @@
-"""Functions over structs, enums, `match` and optionals, whose text both languages read. ZynML has none of them so far."""
+"""Functions over structs, enums, `match` and optionals, whose text both languages read."""
 
 from tests.core.dialects import Stopped
 from tests.core.program import Program
@@ -16,7 +16,7 @@ def _power(n: int) -> int:
 
 
 RECORD_PROGRAMS = tuple(
-    Program(name, text, calls, refused="ZH")
+    Program(name, text, calls)
     for name, text, calls in (
         ("fields of a struct", _POINT + "fn f(n: int) -> int { let p = Point { x: n, y: 2 }\n p.x * 10 + p.y }", [((4,), 42)]),
         ("a struct is copied", _POINT + "fn f(n: int) -> int { var p = Point { x: n, y: 2 }\n var q = p\n q.x = 9\n p.x * 10 + q.x }", [((4,), 49)]),

@@ -34,6 +34,7 @@ FAMILIES = (
     "later",
     "collections",
     "lists",
+    "optionals",
     "strings",
     "files",
     "render",

@@ -20,6 +20,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from runtime.tensor import Tensor
+from runtime.values import RecordValue, is_array
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.printing import to_text
@@ -71,12 +72,12 @@ def len_(value: Any) -> int:
         if value.shape == ():
             raise LibraryFault("0301", "a tensor of rank 0 has no length")
         return len(value)
-    if not isinstance(value, list | str | tuple | range | dict | set):
+    if not (is_array(value) or isinstance(value, list | str | tuple | range | dict | set)) or isinstance(value, RecordValue):
         raise LibraryFault("0203", f"{type_name(value)} has no length")
     return len(value)
 
 
-@family.method("List String range tuple tensor", "len", result=_len_rule)
+@family.method("List String range tuple tensor array", "len", result=_len_rule)
 def len_method(self: Any) -> int:
     """How many elements, characters or rows."""
     return len_(self)

@@ -10,6 +10,7 @@ from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, ListType, RangeType, Scalar, StringType, TensorType, Type
 from runtime.lazy_numpy import np
 from runtime.tensor import Array, Tensor, dtype_name, numpy_dtype
+from runtime.values import RecordValue, is_array
 
 ALIASES = {
     "int": "i64",
@@ -217,6 +218,10 @@ def type_name(value: Any) -> str:
         case Tensor():
             inside = ", ".join(map(str, value.shape))
             return f"tensor[{inside + ', ' if inside else ''}{value.dtype_name}]"
+        case RecordValue():
+            return value.__record__.enum or value.__record__.name
+        case _ if is_array(value):
+            return "array"
         case list():
             return f"List<{type_name(value[0])}>" if value and not isinstance(value[0], list) else "List"
         case tuple():

@@ -27,6 +27,7 @@ from compiler.typed_ast.types import (
     UnitType,
 )
 from runtime.tensor import Array, Tensor
+from runtime.values import RecordValue, is_number_array
 from zynml.stdlib import integers
 from zynml.stdlib.dtypes import (
     combine_types,
@@ -328,6 +329,10 @@ def comparison(symbol: str, test: Callable[[Any, Any], Any], ufunc: Any) -> Call
             ):
                 raise undefined(symbol, left, right)
             return compare_numbers(left, right, test)
+        if equality and isinstance(left, RecordValue) and isinstance(right, RecordValue):
+            if kind is not type(right) and not (left.__record__.enum and left.__record__.enum == right.__record__.enum):
+                raise undefined(symbol, left, right)
+            return equal(left, right) == (symbol == "==")
         if equality and (kind is type(right) or (callable(left) and callable(right))):
             return equal(left, right) == (symbol == "==")
         raise undefined(symbol, left, right)
@@ -361,6 +366,8 @@ def equal(left: Any, right: Any, depth: int = 0) -> bool:
         raise LibraryFault("0108", "values nested more than 200 deep can't be compared")
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         return left is right or (left.shape == right.shape and bool(np.array_equal(left.contents, right.contents)))
+    if is_number_array(left) and is_number_array(right):
+        return bool(np.array_equal(left, right))
     if isinstance(left, list | tuple) and type(left) is type(right):
         return len(left) == len(right) and all(equal(a, b, depth + 1) for a, b in zip(left, right, strict=True))
     if is_number(left) and is_number(right):

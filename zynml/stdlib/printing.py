@@ -10,6 +10,7 @@ from compiler.typed_ast.types import STRING, UNIT
 from runtime.futures import PendingValue
 from runtime.lazy_numpy import np
 from runtime.tensor import Array, Tensor, dtype_name
+from runtime.values import RecordValue, elements_of, is_array
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.settings import StdlibSettings
@@ -50,6 +51,10 @@ def literal_text(value: Any, depth: int) -> str:
             return tensor_text(value)
         case PendingValue():
             raise LibraryFault("0807", "a future can't be shown: its value may not be there yet", "`await` gives the value of a future")
+        case RecordValue():
+            return _record_text(value, depth)
+        case _ if is_array(value):
+            return f"[{', '.join(literal_text(v, depth + 1) for v in elements_of(value))}]"
         case list():
             return f"[{', '.join(literal_text(v, depth + 1) for v in value)}]"
         case tuple():
@@ -70,6 +75,17 @@ def literal_text(value: Any, depth: int) -> str:
     if callable(value):
         return f"<function {getattr(value, '__name__', 'def')}>"
     return str(value)
+
+
+def _record_text(value: RecordValue, depth: int) -> str:
+    """As a program would write it: `Point { x: 1.0 }`, `Circle(2.0)`, `Empty`."""
+    shape = value.__record__
+    parts = [literal_text(part, depth + 1) for part in value]
+    if not parts:
+        return shape.name if shape.enum else f"{shape.name} {{ }}"
+    if shape.is_numbered:
+        return f"{shape.name}({', '.join(parts)})"
+    return f"{shape.name} {{ {', '.join(f'{n}: {p}' for n, p in zip(shape.parts, parts, strict=True))} }}"
 
 
 def integer_text(value: int) -> str:
@@ -169,7 +185,7 @@ def format_text(value: Any, spec: str) -> str:
     return format_value(value, spec)
 
 
-@family.method("tensor List String int float bool range tuple", "to_string", result=STRING)
+@family.method("tensor List String int float bool range tuple Option Result array", "to_string", result=STRING)
 def method_to_string(self: Any) -> str:
     """The value as `print` shows it."""
     return to_text(self)

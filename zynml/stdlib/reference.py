@@ -27,6 +27,7 @@ TITLES = {
     "devices": "Devices",
     "collections": "Iterating",
     "lists": "Lists",
+    "optionals": "Optionals and results",
     "strings": "Text",
     "files": "Files",
     "render": "Pictures",

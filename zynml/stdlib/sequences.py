@@ -10,6 +10,7 @@ from compiler.typed_ast.types import (
     I64,
     STRING,
     UNKNOWN,
+    ArrayType,
     FunctionType,
     ListType,
     RangeType,
@@ -20,6 +21,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from runtime.tensor import Array, Tensor
+from runtime.values import RecordValue, elements_of, is_array
 from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import dtype_of, type_name
 from zynml.stdlib.indexing import get_tensor, tensor_part
@@ -29,7 +31,9 @@ from zynml.stdlib.shapes import MAX_EXTENT, available_memory, bytes_text, is_int
 
 def items(value: Any) -> Iterable[Any]:
     """The values that `for x in value` goes through."""
-    if isinstance(value, list | range | str | tuple):
+    if is_array(value):
+        return elements_of(value)
+    if isinstance(value, list | range | str | tuple) and not isinstance(value, RecordValue):
         return value
     if isinstance(value, Tensor):
         if value.shape == ():
@@ -43,7 +47,7 @@ def items(value: Any) -> Iterable[Any]:
 def item_type(kind: Type) -> Type:
     """The type of one value of what iterates."""
     match kind:
-        case ListType(element=element):
+        case ListType(element=element) | ArrayType(element=element):
             return element
         case RangeType():
             return I64

@@ -6,11 +6,14 @@ from typing import Any
 
 from attrs import evolve
 
+from compiler.backends.host.layouts import Layouts
 from compiler.backends.host.numbers import dtype_of, loses_nothing, scalar_class
+from compiler.backends.host.record_arguments import RecordArguments, restored
+from compiler.backends.host.record_values import RECORD_TYPES
 from compiler.backends.host.values import weak_to
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import DType, ListType, Scalar, TensorType, TupleType, Type
+from compiler.typed_ast.types import DType, ListType, Scalar, TensorType, TupleType, Type, UnknownType
 from runtime.lazy_numpy import np
 from runtime.tensor import Tensor, is_foreign, numpy_dtype
 
@@ -23,19 +26,45 @@ ORDINARY = 1 << 8
 """Python's ints up to here fit every type that programs commonly use, and aren't looked at."""
 
 
-def taken_as(parameter: nodes.Parameter, to: Type, function: str) -> Taken | None:
-    """What makes a call's value the parameter's; None where values are taken as they are. It raises ZyntaxError (0807)."""
+def taken_as(parameter: nodes.Parameter, to: Type, function: str, layouts: Layouts, convert: Callable[[Any, Type], Any]) -> Taken:
+    """What makes a call's value the parameter's. It raises ZyntaxError (0807). `convert` checks the parts of records, by LibraryFault."""
     refuse = _Refusal(parameter, to, function)
+
+    def inside(value: Any, type_: Type) -> Any:
+        return _contained(value, type_, refuse)
+
+    if _holds_records(to):
+        arguments = RecordArguments(parameter, function, layouts, inside, convert)
+        return lambda value: arguments.taken(value, to)
     match to:
         case Scalar(dtype):
             return _number(dtype, refuse)
         case TensorType(Scalar(dtype)):
             return _tensor(dtype, refuse)
         case TensorType():
-            return lambda value: list(value) if value.__class__ in (tuple, range) else value
+            return lambda value: list(value) if value.__class__ in (tuple, range) else _known(value)
         case ListType() | TupleType():
-            return lambda value: _contained(value, to, refuse)
-    return None
+            return lambda value: inside(value, to)
+    if isinstance(to, UnknownType):
+        return lambda value: restored(_known(value), layouts, inside, parameter, function)
+    return _known
+
+
+def _holds_records(to: Type) -> bool:
+    match to:
+        case ListType(element=element):
+            return _holds_records(element)
+        case TupleType(elements=elements):
+            return any(map(_holds_records, elements))
+    return isinstance(to, RECORD_TYPES)
+
+
+def _known(value: Any) -> Any:
+    """The value. Raises ZyntaxError (0807) for a dictionary, which stands for a struct, where none is wanted."""
+    if value.__class__ is dict:
+        hint = "programs know numbers, text, arrays, lists, tuples, ranges and functions"
+        raise ZyntaxError(Diagnostic("0807", "a Python dict has no counterpart", hint=hint))
+    return value
 
 
 class _Refusal:
@@ -70,7 +99,7 @@ def _number(to: DType, refuse: _Refusal) -> Taken:
             return value if to is DType.I64 else weak_to(value, to)
         have = dtype_of(value) if isinstance(value, bool | np.generic) else None
         if have is None or have is to:
-            return value
+            return _known(value)
         if not loses_nothing(have, to):
             given = "a bool" if have is DType.BOOL else f"{_article(str(value.dtype))} {value.dtype}"
             raise refuse.of(given, to.value, f"`{'float' if takes_floats else 'int'}({name})` converts it")
@@ -104,7 +133,7 @@ def _tensor(to: DType, refuse: _Refusal) -> Taken:
             kind = list
         if kind is list and to.is_float and (numbers := _ints(value)) is not None:
             require_exact(numbers)
-        return value
+        return _known(value)
 
     def require_exact(array: Any) -> None:
         number = _first_inexact(array, to)
@@ -159,7 +188,7 @@ def _contained(value: Any, to: Type, refuse: _Refusal) -> Any:
             elif isinstance(value, Tensor) and value.shape:
                 value = value.contents.tolist()
             if not isinstance(value, list):
-                return value
+                return _known(value)
             elements_ = [_contained(type_, element, refuse) for type_ in value]
             return value if all(new is old for new, old in zip(elements_, value, strict=True)) else elements_
         case TupleType(elements=elements) if value.__class__ is tuple and len(value) == len(elements):
@@ -171,7 +200,7 @@ def _contained(value: Any, to: Type, refuse: _Refusal) -> Any:
                 return weak_to(value, dtype)
             if value.__class__ is float and dtype.is_float and dtype is not DType.F64:
                 return weak_to(value, dtype)
-    return value
+    return _known(value)
 
 
 def _article(word: str) -> str:

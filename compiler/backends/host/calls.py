@@ -10,6 +10,7 @@ from compiler.backends.host.emit import is_stable, load, not_supported
 from compiler.backends.host.expressions import Expressions
 from compiler.backends.host.naming import MARK, DeclaredFunction, ImportedModule, LibraryName
 from compiler.backends.host.operators import has_weak
+from compiler.backends.host.record_values import RECORD_TYPES
 from compiler.backends.host.support import bind_arguments, count_text
 from compiler.backends.host.values import kind_of_type
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
@@ -17,7 +18,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import LibraryFault, LibraryFunction
-from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, Scalar, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, OptionType, ResultType, Scalar, TupleType, Type
 
 Maker = Callable[[], ast.expr]
 
@@ -38,12 +39,18 @@ class Calls(Expressions):
                         return self._library_call(node, entry)
                     case None if name in self.library.functions:
                         return self._library_call(node, self.library.functions[name])
+                    case None if self.is_wrapper(name):
+                        return self.wrapper(node, name, node.type)
+                    case None if self.is_case(name):
+                        return self.called_case(node, name)
             case nodes.Path(segments=segments) if self.module_member(segments) is None:
                 library_function = self.library.functions.get("::".join(segments)) if len(segments) > 1 else None
                 if library_function is not None:
                     return self._library_call(node, library_function)
                 if segments[0] == "extern":
                     return self._extern_call(node, segments[-1])
+                if len(segments) == 2 and segments[0] in self.declared.enums:
+                    return self.called_case(node, segments[1], segments[0])
             case nodes.Field(value=receiver, name=name) if not name.isdecimal():
                 in_library = self.library_member(receiver, name)
                 if in_library is not None:
@@ -110,8 +117,11 @@ class Calls(Expressions):
     def _argument(self, argument: nodes.Argument, to: Type = UNKNOWN) -> Maker:
         """A declared type concerns only literals, which have none of their own yet: the function itself converts the rest."""
         value = argument.value
+        if self.layouts.holds_arrays(value.type) and self.is_lent(value, to):
+            return lambda: self.expression(value)
         literal = isinstance(value, (nodes.ListLiteral, nodes.TupleLiteral)) or self.is_weak(value) or has_weak(value.type)
-        return self.maker(value, to if literal and isinstance(to, (Scalar, ListType, TupleType)) else UNKNOWN)
+        wanted = isinstance(to, RECORD_TYPES) or (literal and isinstance(to, (Scalar, ListType, TupleType)))
+        return self.maker(value, to if wanted else UNKNOWN)
 
     def _value_call(self, node: nodes.Call) -> ast.expr:
         """A callee that is a value: a lambda, a parameter, a module's function."""
@@ -126,10 +136,12 @@ class Calls(Expressions):
 
     # ---- the library --------------------------------------------------------------------------------------------------
 
-    def _library_call(self, node: nodes.Call, entry: LibraryFunction, receiver: nodes.Expression | None = None) -> ast.expr:
-        """Arguments are evaluated as written and passed in the order of the entry's parameters."""
+    def _library_call(
+        self, node: nodes.Call, entry: LibraryFunction, receiver: nodes.Expression | None = None, to: Type = UNKNOWN
+    ) -> ast.expr:
+        """Arguments are evaluated as written, literals as `to` has them, and passed in the order of the entry's parameters."""
         makers: list[Maker] = [] if receiver is None else [lambda: self.expression(receiver)]
-        makers += [self._argument(a) for a in node.arguments]
+        makers += [self._argument(a, to) for a in node.arguments]
         values = self.in_order(makers, node.span)
         offset = 0 if receiver is None else 1
         positional = values[:offset] + [v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is None]
@@ -176,7 +188,7 @@ class Calls(Expressions):
         kind = kind_of_type(receiver.type)
         entry = self.library.methods.get((kind, name)) if kind is not None else None
         if entry is not None:
-            return self._library_call(node, entry, receiver)
+            return self._library_call(node, entry, receiver, _argument_type(receiver.type, name))
         makers: list[Maker] = [lambda: self.expression(receiver), *[self._argument(a) for a in node.arguments]]
         value, *values = self.in_order(makers, node.span)
         methods = [self._candidate(declared, node) for declared in self.methods.values() if declared.name == name]
@@ -186,7 +198,6 @@ class Calls(Expressions):
         call = ast.Call(load(f"{MARK}method"), [value, ast.Constant(name), table, *positional], named)
         return self.made(call, node.span, value, *values)
 
-
     def _candidate(self, declared: DeclaredFunction, node: nodes.Call) -> ast.expr:
         """A method of the program that may be meant where only the value says, with the type of its `self`."""
         if changes_receiver(declared.node):
@@ -194,6 +205,11 @@ class Calls(Expressions):
             raise not_supported(f"`{declared.name}`, which changes its receiver, on a value whose type isn't known", node.span, hint)
         self.note_use(declared)
         return ast.Tuple([self.constant(self.resolve(declared.node.parameters[0].annotation)), load(declared.python)], ast.Load())
+
+
+def _argument_type(receiver: Type, method: str) -> Type:
+    """What a method's argument becomes that stands for a part of its receiver."""
+    return receiver.value if method == "unwrap_or" and isinstance(receiver, OptionType | ResultType) else UNKNOWN
 
 
 def _ready(value: ast.expr) -> Maker:

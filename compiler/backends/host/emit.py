@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from compiler.backends.host.layouts import Layouts
 from compiler.backends.host.naming import MARK, Binding, DeclaredFunction, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.positions import Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -39,11 +40,12 @@ class Emitter:
         self.scope = PythonScope()
         self.constants: dict[str, Any] = {}
         self._constant_names: dict[int, str] = {}
-        declared = Declarations((nodes.Function,))
+        self.declared = Declarations((nodes.Function,))
         kinds = nodes.TypeAlias | nodes.Struct | nodes.EnumDeclaration | nodes.Impl
-        declared.declare_all(s for s in program.statements if isinstance(s, kinds) or is_method(s))
-        self._types = TypeResolver(lambda diagnostic: None, declared, numbers=top_numbers(program))
-        self.method_names = {id(function): name for name, function in declared.functions.items() if "::" in name}
+        self.declared.declare_all(s for s in program.statements if isinstance(s, kinds) or is_method(s))
+        self._types = TypeResolver(lambda diagnostic: None, self.declared, numbers=top_numbers(program))
+        self.layouts = Layouts(self.declared, self._types)
+        self.method_names = {id(function): name for name, function in self.declared.functions.items() if "::" in name}
         self.methods: dict[str, DeclaredFunction] = {}
 
     def resolve(self, syntax: nodes.TypeSyntax | None) -> Type:
@@ -99,7 +101,7 @@ class Emitter:
         """A value known while code is made: written down if Python can, else by a name in the program's globals."""
         if isinstance(value, PLAIN_CONSTANTS) and type(value) in PLAIN_CONSTANTS:
             return ast.Constant(value)
-        if isinstance(value, tuple) and not value:
+        if type(value) is tuple and not value:
             return ast.Tuple([], ast.Load())
         name = self._constant_names.get(id(value))
         if name is None:

@@ -5,7 +5,6 @@ import ast
 from collections.abc import Callable
 from typing import NoReturn
 
-from compiler.backends.host.awaiting import Awaiting
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import (
     MARK,
@@ -17,31 +16,24 @@ from compiler.backends.host.naming import (
     PythonVariable,
 )
 from compiler.backends.host.operators import inferred
+from compiler.backends.host.records import Records
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.library import LibraryFunction
-from compiler.typed_ast.types import I64, STRING, UNKNOWN, DType, ListType, RangeType, Scalar, TupleType, Type
+from compiler.typed_ast.types import I64, STRING, UNKNOWN, ArrayType, DType, ListType, RangeType, Scalar, StructType, TupleType, Type
 
 _LATER = {
     nodes.DictLiteral: ("a dict literal", "use a list of tuples"),
-    nodes.RecordLiteral: ("a record or struct literal", "use a tuple"),
     nodes.UnitNumber: ("a number with a unit", "write the plain number"),
-    nodes.Match: ("`match`", "use `if` and `elif`"),
     nodes.Try: ("`try`", "check values before they are used"),
-    nodes.Propagate: ("`?` after an expression", "use `if`"),
-    nodes.Repeat: ("an element repeated", "write a comprehension: `[e for i in 0..n]`"),
-    nodes.LetCondition: ("`if let`", "use `if`"),
     nodes.OperatorValue: ("an operator as a value", "write a lambda: `def(a, b): a + b`"),
 }
 
 
-class Expressions(Awaiting):
+class Expressions(Records):
     """One method a kind of node that needs more than a line."""
-
-    def value_of_block(self, node: nodes.Expression) -> ast.expr:
-        raise AssertionError("defined by the generator")
 
     def lambda_(self, node: nodes.Lambda) -> ast.expr:
         raise AssertionError("defined by the generator")
@@ -64,9 +56,17 @@ class Expressions(Awaiting):
             case nodes.FString():
                 return self.f_string(node)
             case nodes.Name(name=name):
-                return self.name(name, node.span)
+                return self.bare_case(node) or self.name(name, node.span)
             case nodes.Path():
                 return self.path(node)
+            case nodes.RecordLiteral():
+                return self.record(node)
+            case nodes.Repeat():
+                return self.repeat(node)
+            case nodes.Propagate():
+                return self.propagate(node)
+            case nodes.LetCondition():
+                raise ZyntaxError(Diagnostic("0901", "`let` as a condition stands outside of an `if`", node.span))
             case nodes.Binary():
                 return self.binary(node)
             case nodes.Unary():
@@ -99,7 +99,7 @@ class Expressions(Awaiting):
                 return self.comprehension(node)
             case nodes.Compute():
                 return self.compute(node)
-            case nodes.If() | nodes.Block():
+            case nodes.If() | nodes.Block() | nodes.Match():
                 return self.value_of_block(node)
             case nodes.LaterExpression(feature=feature):
                 raise not_supported(feature, node.span, "see the list of what this version runs")
@@ -168,6 +168,9 @@ class Expressions(Awaiting):
             return self.constant(self.library.constants[full][1])
         if len(node.segments) == 1:
             return self.name(node.segments[0], node.span)
+        case = self.case_of_path(node)
+        if case is not None:
+            return case
         raise ZyntaxError(Diagnostic("0201", f"there is no `{'::'.join(node.segments)}`", node.span))
 
     def module_member(self, segments: tuple[str, ...]) -> ModuleMember | None:
@@ -203,13 +206,28 @@ class Expressions(Awaiting):
         entry = self.library_member(node.value, node.name)
         if entry is not None:
             return self.library_value(entry)
-        value = self.expression(node.value)
-        if isinstance(node.value.type, TupleType) and node.name.isdecimal():
-            return self.made(ast.Subscript(value, ast.Constant(int(node.name)), ast.Load()), node.span, value)
+        return self.field_of(node, self.expression(node.value))
+
+    def field_of(self, node: nodes.Field, value: ast.expr) -> ast.expr:
+        """`value.name`."""
+        of = node.value.type
+        if isinstance(of, ArrayType) and node.name == "len":
+            return self.made(ast.Call(load(f"{MARK}len!"), [value], []), node.span, value)
+        if isinstance(of, StructType) or (isinstance(of, TupleType) and node.name.isdecimal()):
+            return self.made(ast.Subscript(value, ast.Constant(self.place_of_field(node)), ast.Load()), node.span, value)
         return self.help("field", node.span, value, ast.Constant(node.name))
+
+    def place_of_field(self, node: nodes.Field) -> int:
+        """Where a field lies in its struct or tuple."""
+        if not isinstance(node.value.type, StructType):
+            return int(node.name)
+        return [name for name, _ in self.layouts.fields(node.value.type)].index(node.name)
 
     def index(self, node: nodes.Index) -> ast.expr:
         parts = [lambda: self.expression(node.value), *[self._index_maker(i) for i in node.indices]]
+        if isinstance(node.value.type, ArrayType) and len(node.indices) == 1:
+            value, index = self.in_order(parts, node.span)
+            return self.element(node.value.type, value, index, node.span)
         return self.help("get", node.span, *self.in_order(parts, node.span))
 
     def _index_maker(self, node: nodes.Expression) -> Callable[[], ast.expr]:
@@ -312,23 +330,33 @@ class Expressions(Awaiting):
         value = self.expression(source)
         if isinstance(source.type, (ListType, RangeType)) or isinstance(source, nodes.Range):
             return value
+        if isinstance(source.type, ArrayType):
+            own = self.layouts.holds_arrays(source.type.element)
+            return self.help("elements", source.span, self.help("copied", source.span, value) if own else value)
         return self.help("iterate", source.span, value)
 
     def loop_target(self, names: tuple[str, ...], source: nodes.Expression, span: Span) -> ast.expr:
         """Declares a loop's variables; several take the element apart at the start of the body."""
         element = _element_type(source.type)
         if len(names) == 1:
-            return self._loop_variable(names[0], element)
+            target = self._loop_variable(names[0], element)
+            if isinstance(source.type, ListType) and self.layouts.holds_arrays(element):
+                # The list may change while the loop has its element.
+                self.assign(target.id, self.help("copied", span, load(target.id)), span)
+            return target
         types = element.elements if isinstance(element, TupleType) and len(element.elements) == len(names) else None
         targets = [self._loop_variable(n, types[i] if types else UNKNOWN) for i, n in enumerate(names)]
         if types:
+            for made, type_ in zip(targets, types, strict=True):
+                if self.layouts.holds_arrays(type_):
+                    self.assign(made.id, self.help("copied", span, load(made.id)), span)
             return ast.Tuple(list(targets), ast.Store())
         whole = self.frame.temporary()
         parts = self.help("unpack", span, load(whole), ast.Constant(len(names)))
         self.write(ast.Assign([ast.Tuple(list(targets), ast.Store())], parts), span)
         return ast.Name(whole, ast.Store())
 
-    def _loop_variable(self, name: str, type_: Type) -> ast.expr:
+    def _loop_variable(self, name: str, type_: Type) -> ast.Name:
         if name == "_":
             return ast.Name(self.frame.temporary(), ast.Store())
         return ast.Name(self.declare(name, type_).python, ast.Store())
@@ -336,7 +364,7 @@ class Expressions(Awaiting):
 
 def _element_type(source: Type) -> Type:
     match source:
-        case ListType(element=element):
+        case ListType(element=element) | ArrayType(element=element):
             return element
         case RangeType():
             return I64

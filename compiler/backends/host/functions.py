@@ -3,11 +3,12 @@
 import ast
 from collections.abc import Callable, Mapping
 
+from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.operators import needs_no_check
 from compiler.backends.host.positions import Positions
-from compiler.backends.host.statements import DISCARD, Destination, Statements
+from compiler.backends.host.statements import Statements
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -25,6 +26,8 @@ class Functions(Statements):
         super().__init__(program, library, positions)
         self.functions: list[DeclaredFunction] = []
         self.closure_names = _closure_names(program)
+        self.kept_names = self.closure_names | _changed_names(program)
+        """A parameter of such a name may change in its parts, or be kept: arrays in it are copied when the function begins."""
 
     def announce(self, node: nodes.Function) -> DeclaredFunction:
         """The function's name, from here on."""
@@ -69,25 +72,18 @@ class Functions(Statements):
 
     def changing_call(self, node: nodes.Call, declared: DeclaredFunction, receiver: nodes.Expression) -> ast.expr:
         """The receiver goes in a box, and what is in there when the method has returned is stored where the receiver was read."""
-        parts: list[ast.expr] = []
-        if isinstance(receiver, nodes.Index):
-            makers = [lambda: self.expression(receiver.value), *[self._index_maker(i) for i in receiver.indices]]
-            parts = [self.keep(part, receiver.span) for part in self.in_order(makers, receiver.span)]
-            value = self.help("get", receiver.span, *parts)
-        else:
-            value = self.expression(receiver)
+        place = self.place(receiver) if isinstance(receiver, nodes.Field | nodes.Index) else None
+        value = self.read_part(place) if place is not None else self.expression(receiver)
         box = self.keep(ast.List([value], ast.Load()), node.span)
         self.note_use(declared)
         types = {p.name: self.resolve(p.annotation) for p in declared.node.parameters[1:]}
         function = self.at(load(declared.python), node.function.span)
         result = self.keep(self.plain_call(node, function, types, (box,)), node.span)
         left = ast.Subscript(box, ast.Constant(0), ast.Load())
-        if parts:
-            self.write(ast.Expr(self.help("set", receiver.span, *parts, left)), node.span)
+        if place is not None:
+            self.store_part(place, left)
         elif isinstance(receiver, nodes.Name):
             self.store(self.assigned_variable(receiver.name, receiver.span), left, node.span)
-        else:
-            raise not_supported("an assignment to a field", receiver.span, "make a new tuple")
         return result
 
     def parameter_types(self, node: nodes.Function) -> Mapping[str, Type]:
@@ -187,6 +183,9 @@ class Functions(Statements):
         if all(map(_is_told_by_layout, types)) and any(isinstance(type_, TensorType) for type_ in types):
             looking = self._unless_seen(checked, looking, solved, bool(equations), span)
         self.body.extend(looking)
+        for parameter, type_ in zip(checked, types, strict=True):
+            if self.layouts.holds_arrays(type_) and parameter.name in self.kept_names:
+                self.store(self._variable(parameter), self.help("copied", parameter.span, self._value(parameter)), parameter.span)
         if names:
             targets: list[ast.expr] = [ast.Name(self.declare(name, I64).python, ast.Store()) for name in names]
             self.write(ast.Assign([ast.Tuple(targets, ast.Store())], load(solved)), span)
@@ -268,6 +267,20 @@ def _closure_names(program: nodes.Program) -> frozenset[str]:
             if isinstance(node, (nodes.Lambda, nodes.Function)):
                 names.update(_mentioned(node))
     return frozenset(names)
+
+
+def _changed_names(program: nodes.Program) -> set[str]:
+    """Names of variables that get other parts."""
+    names: set[str] = set()
+    for node in walk(program):
+        if isinstance(node, nodes.Assign):
+            targets = node.target.elements if isinstance(node.target, nodes.TupleLiteral) else (node.target,)
+            for target in targets:
+                while isinstance(target, nodes.Field | nodes.Index):
+                    target = target.value
+                if isinstance(target, nodes.Name):
+                    names.add(target.name)
+    return names
 
 
 def _mentioned(closure: nodes.Node) -> set[str]:

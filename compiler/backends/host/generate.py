@@ -4,6 +4,7 @@ imports and the other declarations."""
 import ast
 from collections.abc import Callable, Iterator
 
+from compiler.backends.host.destination import DISCARD
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.functions import Functions, function_definition
 from compiler.backends.host.naming import (
@@ -19,7 +20,6 @@ from compiler.backends.host.naming import (
 )
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
-from compiler.backends.host.statements import DISCARD
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
@@ -29,12 +29,6 @@ from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import UNKNOWN, Type
 
 TOP = f"{MARK}top"
-_LATER = {
-    nodes.Struct: ("`struct`", "use tuples"),
-    nodes.EnumDeclaration: ("`enum`", "use ints"),
-    nodes.Trait: ("`trait`", "use functions"),
-}
-
 
 class Generator(Functions):
     """Makes the module of one program."""
@@ -166,15 +160,16 @@ class Generator(Functions):
                 self.write(ast.Expr(self.made(call, node.span, *values)), node.span)
             case nodes.Import():
                 self._import(node)
-            case nodes.TypeAlias():
+            case nodes.TypeAlias() | nodes.Struct() | nodes.EnumDeclaration():
                 pass
             case nodes.Test():
                 raise ZyntaxError(Diagnostic("0402", "`test` stands at the top level only", node.span))
             case nodes.LaterDeclaration(feature=feature):
                 raise not_supported(feature, node.span, "leave it out")
+            case nodes.Trait():
+                raise not_supported("`trait`", node.span, "use functions")
             case _:
-                construct, instead = _LATER[type(node)]
-                raise not_supported(construct, node.span, instead)
+                raise AssertionError(f"a declaration of class {type(node).__name__}")
 
     def _program_parameter(self, node: nodes.ProgramParameter) -> None:
         declared = self.resolve(node.annotation)

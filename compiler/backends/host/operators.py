@@ -5,9 +5,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from compiler.backends.host.emit import Emitter, is_stable, load, not_supported
+from compiler.backends.host.emit import Emitter, is_stable, load
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import I64_MAX, I64_MIN, cast_scalar
+from compiler.backends.host.record_values import RECORD_TYPES
 from compiler.backends.host.support import ARITHMETIC, COMPARISONS
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
@@ -44,6 +45,9 @@ class Operators(Emitter):
     """Literals, unary and binary operators."""
 
     def expression(self, node: nodes.Expression) -> ast.expr:
+        raise AssertionError("defined by the generator")
+
+    def otherwise(self, node: nodes.Binary) -> ast.expr:
         raise AssertionError("defined by the generator")
 
     # ---- literals --------------------------------------------------------------------------------------------------
@@ -169,7 +173,7 @@ class Operators(Emitter):
             case "and" | "or":
                 return self.logical(node)
             case "??":
-                raise not_supported("`??`", node.span, "use `if`")
+                return self.otherwise(node)
         spine: list[nodes.Binary] = []
         left: nodes.Expression = node
         while isinstance(left, nodes.Binary) and left.operator not in ("and", "or", "??"):
@@ -302,7 +306,7 @@ def needs_no_check(to: Type) -> bool:
             return isinstance(element, UnknownType)
         case TensorType(element=element, shape=shape):
             return isinstance(element, UnknownType) and shape.rank is None and to.device is None
-    return not isinstance(to, (Scalar, StringType, TupleType, UnitType, FutureType))
+    return not isinstance(to, (Scalar, StringType, TupleType, UnitType, FutureType, *RECORD_TYPES))
 
 
 def names_a_device(to: Type) -> bool:
@@ -340,7 +344,7 @@ def inferred(type_: Type) -> Type:
         case TupleType(elements=elements):
             parts = tuple(map(inferred, elements))
             return UNKNOWN if all(isinstance(p, UnknownType) for p in parts) else TupleType(parts)
-    return UNKNOWN
+    return type_ if isinstance(type_, RECORD_TYPES) else UNKNOWN
 
 
 def _dtype(type_: Type) -> DType | None:

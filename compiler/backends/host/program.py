@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field
 
-from compiler.backends.host.arguments import taken_as
+from compiler.backends.host.arguments import Taken, taken_as
 from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
 from compiler.backends.host.generate import Generator
@@ -78,7 +78,7 @@ def compile_program(
     place_all(module)
     code = _compiled(module, program, positions)
     namespace: dict[str, Any] = {"__builtins__": {}, "__name__": program.path, POSITIONS: positions}
-    namespace |= helpers(library) | generator.constants
+    namespace |= helpers(library, generator.layouts) | generator.constants
     host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code, settle=runtime.settle)
     namespace[f"{MARK}compute"] = runtime.compute
     namespace[f"{MARK}compute_later"] = runtime.compute_later
@@ -88,15 +88,19 @@ def compile_program(
     namespace[f"{MARK}parameter"] = runtime.parameter
     namespace[f"{MARK}configure"] = runtime.configure
     exec(code, namespace)
+    convert = namespace[f"{MARK}convert"]
     for function in generator.functions:
         if function.name == "main":
             host.main = function.node
         parameters = generator.parameter_types(function.node)
         host.types[function.name] = FunctionType(tuple(parameters.values()), generator.resolve(function.node.result))
-        host.functions[function.name] = _entry(host, function.python, parameters, function.node)
+        taken = {
+            p.name: taken_as(p, parameters[p.name], function.name, generator.layouts, convert) for p in function.node.parameters
+        }
+        host.functions[function.name] = _entry(host, function.python, parameters, taken, function.node)
         host.declarations[function.name] = function.node
     for name, python in generator.tests:
-        host.tests[name] = _entry(host, python, {})
+        host.tests[name] = _entry(host, python, {}, {})
     return host
 
 
@@ -121,15 +125,16 @@ def _require_no_parameters(main: nodes.Function) -> None:
         raise ZyntaxError(Diagnostic("0204", text, needed.span, hint=f"declare `param {needed.name}` at the top level instead"))
 
 
-def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: nodes.Function | None = None) -> Callable[..., Any]:
-    """A function of the program for callers in Python, whose numbers count as unsuffixed literals."""
+def _entry(
+    host: HostProgram, python: str, types: Mapping[str, Type], by_name: Mapping[str, Taken], function: nodes.Function | None = None
+) -> Callable[..., Any]:
+    """A function of the program for callers in Python, whose numbers count as unsuffixed literals. `by_name`: what makes values those of
+    its parameters."""
     order = list(types)
     names = {p.name for p in function.parameters} if function is not None else set()
     required = {p.name for p in function.parameters if p.default is None} if function is not None else set()
     kinds = tuple(types.values())
-    parameters = function.parameters if function is not None else ()
-    by_name = {p.name: taken for p in parameters if (taken := taken_as(p, types[p.name], function.name if function else "")) is not None}
-    weak = tuple((position, by_name[name]) for position, name in enumerate(order) if name in by_name)
+    weak = tuple((position, by_name[name]) for position, name in enumerate(order))
     program = host.namespace
 
     def run(values: tuple[Any, ...], named: Mapping[str, Any]) -> Any:

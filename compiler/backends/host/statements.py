@@ -3,35 +3,20 @@
 import ast
 from collections.abc import Callable
 
-from compiler.backends.host.calls import Calls
+from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
-from compiler.backends.host.naming import MARK, PythonVariable
+from compiler.backends.host.naming import MARK
 from compiler.backends.host.operators import inferred
+from compiler.backends.host.places import Places
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
-from compiler.typed_ast.types import UNKNOWN, DType, ListType, Scalar, TupleType, Type
-from runtime.records import frozen
+from compiler.typed_ast.types import UNKNOWN, Scalar, TupleType, Type
 
 
-@frozen
-class Destination:
-    """Where the value of a block goes: nowhere, to the caller, or to a temporary."""
-
-    store: str | None = None
-    to_caller: bool = False
-    to: Type = UNKNOWN
-
-
-DISCARD = Destination()
-
-
-class Statements(Calls):
+class Statements(Places):
     """One method a kind of statement."""
-
-    closure_names: frozenset[str] = frozenset()
-    """Names that some lambda or inner function mentions."""
 
     def declaration(self, node: nodes.Declaration) -> None:
         raise AssertionError("defined by the generator")
@@ -43,6 +28,8 @@ class Statements(Calls):
                 self.block_into(node, destination)
             case nodes.If():
                 self.if_into(node, destination)
+            case nodes.Match():
+                self.match_into(node, destination)
             case _:
                 self.deliver(self.converted(node, destination.to), node.span, destination)
 
@@ -54,9 +41,9 @@ class Statements(Calls):
         elif not isinstance(value, (ast.Constant, ast.Name)):
             self.write(ast.Expr(value), span)
 
-    def value_of_block(self, node: nodes.Expression) -> ast.expr:
+    def value_of_block(self, node: nodes.Expression, to: Type | None = None) -> ast.expr:
         name = self.frame.temporary()
-        self.into(node, Destination(store=name, to=inferred(node.type)))
+        self.into(node, Destination(store=name, to=inferred(node.type) if to is None else to))
         return load(name)
 
     def block_into(self, node: nodes.Block, destination: Destination) -> None:
@@ -79,9 +66,13 @@ class Statements(Calls):
         current: nodes.If | None = node
         outer_bodies: list[list[ast.stmt]] = []
         while current is not None:
-            test = self.condition(current.condition)
-            with self.collected() as then:
-                self.block_into(current.then, destination if current.otherwise is not None else DISCARD)
+            inside = destination if current.otherwise is not None else DISCARD
+            if isinstance(current.condition, nodes.LetCondition):
+                test, then = self.let_condition(current.condition, current.then, inside)
+            else:
+                test = self.condition(current.condition)
+                with self.collected() as then:
+                    self.block_into(current.then, inside)
             rest: list[ast.stmt] = []
             self.write(ast.If(test, then or [self.at(ast.Pass(), current.then.span)], rest), current.span)
             otherwise = current.otherwise
@@ -198,108 +189,6 @@ class Statements(Calls):
         variable = self.declare(name, type_, mutable, boxed)
         self.assign(variable.python, ast.List([value], ast.Load()) if boxed else value, span)
 
-    # ---- assignment ---------------------------------------------------------------------------------------------------
-
-    def assignment(self, node: nodes.Assign) -> None:
-        match node.target:
-            case nodes.Name(name="_") if node.operator is None:
-                self.write(ast.Expr(self.expression(node.value)), node.span)
-            case nodes.Name(name=name):
-                variable = self.assigned_variable(name, node.target.span)
-                if node.operator is None:
-                    self.store(variable, self.converted(node.value, variable.type), node.span)
-                else:
-                    self.store(variable, self._updated(node, variable), node.span)
-            case nodes.Index() as target:
-                self.index_assignment(node, target)
-            case nodes.TupleLiteral(elements=elements):
-                if node.operator is not None:
-                    raise ZyntaxError(Diagnostic("0203", "a tuple of targets takes `=` only", node.span))
-                whole = self.expression(node.value)
-                parts = self.help("unpack", node.value.span, whole, ast.Constant(len(elements)))
-                names = [self.frame.temporary() for _ in elements]
-                self.write(ast.Assign([ast.Tuple([ast.Name(n, ast.Store()) for n in names], ast.Store())], parts), node.span)
-                types = node.value.type.elements if isinstance(node.value.type, TupleType) else (UNKNOWN,) * len(elements)
-                for element, name, type_ in zip(elements, names, types, strict=True):
-                    self._assign_made(element, load(name), type_, node.span)
-            case nodes.Field():
-                raise not_supported("an assignment to a field", node.target.span, "make a new tuple")
-            case _:
-                raise ZyntaxError(Diagnostic("0205", "this can't be assigned to", node.target.span))
-
-    def _assign_made(self, target: nodes.Expression, value: ast.expr, have: Type, span: Span) -> None:
-        match target:
-            case nodes.Name(name="_"):
-                pass
-            case nodes.Name(name=name):
-                variable = self.assigned_variable(name, target.span)
-                self.store(variable, self.convert(value, have, variable.type, span), span)
-            case nodes.Index():
-                makers: list[Callable[[], ast.expr]] = [lambda: self.expression(target.value)]
-                makers += [self._index_maker(i) for i in target.indices]
-                base, *indices = self.in_order(makers, target.span)
-                stored = self.convert(value, have, _stored_type(target), span)
-                self.write(ast.Expr(self.help("set", target.span, base, *indices, stored)), span)
-            case _:
-                raise ZyntaxError(Diagnostic("0205", "this can't be assigned to", target.span))
-
-    def assigned_variable(self, name: str, span: Span) -> PythonVariable:
-        variable = self.scope.find(name)
-        if not isinstance(variable, PythonVariable):
-            problem = f"there is no `{name}` here" if variable is None else f"`{name}` is no variable"
-            raise ZyntaxError(Diagnostic("0201" if variable is None else "0205", problem, span))
-        return variable
-
-    def store(self, variable: PythonVariable, value: ast.expr, span: Span) -> None:
-        if variable.boxed:
-            self.note_use(variable)
-            target: ast.expr = ast.Subscript(load(variable.python), ast.Constant(0), ast.Store())
-            self.write(ast.Assign([target], value), span)
-            return
-        if variable.frame is not self.frame:
-            self.note_use(variable)
-        if variable.is_global:
-            self.frame.globals.add(variable.python)
-        elif variable.frame is not self.frame:
-            self.frame.nonlocals.add(variable.python)
-        self.assign(variable.python, value, span)
-
-    def _updated(self, node: nodes.Assign, variable: PythonVariable) -> ast.expr:
-        """`x += e` as `x + e`, in the variable's type."""
-        assert node.operator is not None
-        type_ = variable.type if isinstance(variable.type, Scalar) else node.target.type
-        left = nodes.Name(name=variable.name, type=type_, span=node.target.span)
-        whole = nodes.Binary(operator=node.operator, left=left, right=node.value, span=node.span)
-        result = self.binary(whole)
-        if isinstance(variable.type, Scalar) and not self._keeps_type(variable.type, node):
-            return self.help("convert", node.span, result, self.constant(variable.type))
-        return result
-
-    def _keeps_type(self, to: Scalar, node: nodes.Assign) -> bool:
-        """Whether `x op e` surely has x's type."""
-        have = node.value.type
-        if not isinstance(have, Scalar):
-            return False
-        return have.dtype is to.dtype or (have.weak and (to.dtype.is_float or have.dtype.is_int)) or (
-            to.dtype is DType.F64 and have.dtype is DType.I64
-        )
-
-    def index_assignment(self, node: nodes.Assign, target: nodes.Index) -> None:
-        """Base, indices, value: each evaluated once, as written."""
-        makers: list[Callable[[], ast.expr]] = [lambda: self.expression(target.value), *[self._index_maker(i) for i in target.indices]]
-        if node.operator is None:
-            parts = self.in_order([*makers, lambda: self.converted(node.value, _stored_type(target))], node.span)
-            self.write(ast.Expr(self.help("set", target.span, *parts)), node.span)
-            return
-        base, *indices = [self.keep(v, target.span) for v in self.in_order(makers, target.span)]
-        old = self.keep(self.help("get", target.span, base, *indices), target.span)
-        [value] = self.in_order([lambda: self.expression(node.value)], node.span)
-        weak = self.is_weak(node.value)
-        result = self.operate(node.operator, old, value, target.type, node.value.type, False, weak, node.span)
-        if isinstance(target.type, Scalar):
-            result = self.help("convert", node.span, result, self.constant(target.type))
-        self.write(ast.Expr(self.help("set", target.span, base, *indices, result)), node.span)
-
     # ---- loops --------------------------------------------------------------------------------------------------------
 
     def while_(self, node: nodes.While) -> None:
@@ -342,7 +231,3 @@ class Statements(Calls):
         arguments = [value, ast.Constant(node.form), entries, self.constant(node.span)]
         self.write(ast.Expr(self.made(ast.Call(load(f"{MARK}render"), arguments, []), node.span, value, *options)), node.span)
 
-
-def _stored_type(target: nodes.Index) -> Type:
-    """What an element must be; a slice of a tensor takes numbers and tensors alike."""
-    return target.type if isinstance(target.type, Scalar) or isinstance(target.value.type, ListType) else UNKNOWN

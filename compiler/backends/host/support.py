@@ -6,8 +6,23 @@ from typing import Any
 
 from compiler.backends.host import numbers
 from compiler.backends.host.futures import AWAITING, LATE
+from compiler.backends.host.layouts import Layouts
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import shown
+from compiler.backends.host.record_values import (
+    array_of,
+    element_at,
+    filled,
+    has_value,
+    is_one_of,
+    is_tuple_of,
+    part_index,
+    plain_element,
+    store_element,
+    unmatched,
+    with_element,
+    with_part,
+)
 from compiler.backends.host.values import (
     Bounds,
     cast,
@@ -25,6 +40,7 @@ from compiler.backends.host.values import (
 from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
 from compiler.typed_ast.types import DType, Scalar, Type
 from runtime.tensor import Tensor
+from runtime.values import RecordValue, copied, elements_of, is_array, replaced
 
 Helper = Callable[..., Any]
 
@@ -43,14 +59,14 @@ class Missing:
 MISSING = Missing()
 
 
-def helpers(library: Library) -> dict[str, Any]:
-    """All helpers by generated name."""
+def helpers(library: Library, layouts: Layouts) -> dict[str, Any]:
+    """All helpers by generated name. `layouts`: those of the program's structs and enums."""
     table: dict[str, Helper] = {
         "get": lambda value, *indices: get_item(library, value, indices),
         "set": lambda value, *rest: invoke(library, "index set", value, rest[:-1], rest[-1]),
         "iterate": lambda value: iterate(library, value),
-        "convert": lambda value, to: convert(library, value, to),
-        "convert·weak": lambda value, to: convert(library, value, to, weak=True),
+        "convert": lambda value, to: convert(library, value, to, False, layouts),
+        "convert·weak": lambda value, to: convert(library, value, to, True, layouts),
         "cast": lambda value, to: cast(library, value, to),
         "text": lambda value: value if type(value) is str else invoke(library, "to text", value),
         "format": lambda value, spec: invoke(library, "format", value, spec),
@@ -74,6 +90,7 @@ def helpers(library: Library) -> dict[str, Any]:
         "pow·f64": numbers.power_floats,
         "overflow": raise_overflow,
         **AWAITING,
+        **_of_records(library, layouts),
     }
     for symbol, name in ARITHMETIC.items():
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
@@ -82,7 +99,57 @@ def helpers(library: Library) -> dict[str, Any]:
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
     named: dict[str, Any] = {MARK + name: helper for name, helper in table.items()}
-    return {**named, MARK + "missing": MISSING, MARK + "late": LATE, MARK + "range!": range, MARK + "slice!": slice, MARK + "float!": float}
+    plain = {"missing": MISSING, "late": LATE, "range!": range, "slice!": slice, "float!": float, "len!": len}
+    return named | {MARK + name: value for name, value in plain.items()}
+
+
+def _of_records(library: Library, layouts: Layouts) -> dict[str, Helper]:
+    """Those of structs, enums, optionals, results and arrays."""
+
+    def converted(value: Any, to: Type) -> Any:
+        return convert(library, value, to, False, layouts)
+
+    def matches(value: Any, literal: Any) -> bool:
+        return kind_of(value) == kind_of(literal) and truth(same(value, literal))
+
+    def lies_in(value: Any, low: Any, high: Any, inclusive: bool) -> bool:
+        return kind_of(value) in ("int", "float") and bool(below(low, value)) and bool((below if inclusive else less)(value, high))
+
+    def put(value: Any, steps: tuple[Any, ...], new: Any) -> Any:
+        """What stands in a variable when the part at `steps` (names of fields, tuples of indices) is `new`: another record, tuple or
+        array, the same list or tensor."""
+        step, rest = steps[0], steps[1:]
+        if isinstance(value, tuple) and isinstance(step, str):
+            place = part_index(value, step, describe)
+            return with_part(value, place, put(value[place], rest, new) if rest else new, layouts, converted)
+        if isinstance(step, str):
+            raise LibraryFault("0807", f"{describe(value)} has no field `{step}`")
+        part = put(get_item(library, value, step), rest, new) if rest else new
+        if is_array(value) and len(step) == 1:
+            return with_element(value, step[0], part, converted)
+        invoke(library, "index set", value, step, part)
+        return value
+
+    same = _comparison(library, "==", "eq", False, False)
+    below = _comparison(library, "<=", "le", False, False)
+    less = _comparison(library, "<", "lt", False, False)
+    return {
+        "array": array_of,
+        "filled": lambda value, count, element: filled(value, count, element, copied),
+        "copied": copied,
+        "elements": elements_of,
+        "element": element_at,
+        "plain element": plain_element,
+        "store": store_element,
+        "replaced": replaced,
+        "put": put,
+        "is one of": is_one_of,
+        "is tuple": is_tuple_of,
+        "matches": matches,
+        "lies in": lies_in,
+        "has value": lambda value, word: has_value(value, word, describe),
+        "unmatched": lambda value: unmatched(invoke(library, "to text", value)),
+    }
 
 
 # ---- operators -------------------------------------------------------------------------------------------------------
@@ -158,15 +225,17 @@ def get_item(library: Library, value: Any, indices: tuple[Any, ...]) -> Any:
         index = indices[0]
         if type(index) is int and -len(value) <= index < len(value):
             return value[index]
+    if is_array(value) and len(indices) == 1:
+        return element_at(value, indices[0])
     return invoke(library, "index get", value, indices)
 
 
 def get_field(value: Any, name: str) -> Any:
-    """`t.0` of a tuple."""
-    if isinstance(value, tuple) and name.isdecimal():
-        if int(name) < len(value):
-            return value[int(name)]
-        raise LibraryFault("0801", f"there is no element {name} in a tuple of {len(value)}")
+    """`p.x` of a struct, `t.0` of a tuple, `a.len` of an array."""
+    if isinstance(value, RecordValue) or (isinstance(value, tuple) and name.isdecimal()):
+        return value[part_index(value, name, describe)]
+    if name == "len" and is_array(value):
+        return len(value)
     raise LibraryFault("0807", f"{describe(value)} has no field `{name}`")
 
 

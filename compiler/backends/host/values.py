@@ -4,14 +4,19 @@ whatever is nothing else here; everything about them goes through the library's 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from compiler.backends.host.layouts import NO_LAYOUTS, Layouts
 from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
+from compiler.backends.host.record_values import RECORD_TYPES, as_declared, enum_of
 from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.types import (
+    ArrayType,
     CharType,
     DType,
     FutureType,
     ListType,
+    OptionType,
     RangeType,
+    ResultType,
     Scalar,
     StringType,
     TensorType,
@@ -21,6 +26,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.futures import PendingValue
 from runtime.records import frozen
+from runtime.values import RecordValue, copied, elements_of, is_array
 
 
 @frozen
@@ -42,6 +48,10 @@ def kind_of(value: object) -> str:
             return "future"
         case str():
             return "String"
+        case RecordValue():
+            return enum_of(value) or value.__record__.name or "record"
+        case _ if is_array(value):
+            return "array"
         case list():
             return "List"
         case tuple():
@@ -67,6 +77,12 @@ def kind_of_type(type_: Type) -> str | None:
             return "tuple"
         case RangeType():
             return "range"
+        case OptionType():
+            return "Option"
+        case ResultType():
+            return "Result"
+        case ArrayType():
+            return "array"
     return None
 
 
@@ -93,7 +109,7 @@ def invoke(library: Library, name: str, *arguments: Any) -> Any:
 # ---- conversion ------------------------------------------------------------------------------------------------------
 
 
-def convert(library: Library, value: Any, to: Type, weak: bool = False) -> Any:
+def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts: Layouts = NO_LAYOUTS) -> Any:
     """The value as the declared type has it, where nothing is lost; a fault where it doesn't fit. `weak`: its numbers come from
     unsuffixed literals and take the type that is asked for."""
     match to:
@@ -116,25 +132,27 @@ def convert(library: Library, value: Any, to: Type, weak: bool = False) -> Any:
         case ListType(element=element):
             if isinstance(value, range):
                 value = list(value)
-            if not isinstance(value, list):
+            if not isinstance(value, list) or is_array(value):
                 raise misfit("a list", value)
-            return _all_converted(library, value, element, weak)
+            return _all_converted(library, value, element, weak, layouts)
         case TupleType(elements=elements):
-            if not isinstance(value, tuple) or len(value) != len(elements):
+            if not isinstance(value, tuple) or len(value) != len(elements) or isinstance(value, RecordValue):
                 raise misfit(f"a tuple {to}", value)
-            return tuple(convert(library, v, t, weak) for v, t in zip(value, elements, strict=True))
+            return tuple(convert(library, v, t, weak, layouts) for v, t in zip(value, elements, strict=True))
         case TensorType():
             return as_tensor(library, value, to)
         case FutureType(value=inner):
             if not isinstance(value, PendingValue):
                 raise misfit("a future", value)
-            return value.then(lambda found: convert(library, found, inner, weak))
+            return value.then(lambda found: convert(library, found, inner, weak, layouts))
+    if isinstance(to, RECORD_TYPES):
+        return as_declared(value, to, layouts, lambda part, type_: convert(library, part, type_, weak, layouts), describe)
     return value
 
 
-def _all_converted(library: Library, value: list[Any], element: Type, weak: bool) -> list[Any]:
+def _all_converted(library: Library, value: list[Any], element: Type, weak: bool, layouts: Layouts) -> list[Any]:
     """The same list when no element changes: lists are shared."""
-    converted = [convert(library, v, element, weak) for v in value]
+    converted = [convert(library, v, element, weak, layouts) for v in value]
     return value if all(a is b for a, b in zip(converted, value, strict=True)) else converted
 
 
@@ -217,8 +235,10 @@ def _element_type(library: Library, value: Any, to: TensorType) -> Any:
 
 def iterate(library: Library, value: Any) -> Iterable[Any]:
     """What `for x in value` runs over: a tensor's first axis, a text's characters, a container's elements."""
+    if is_array(value):
+        return elements_of(copied(value))
     match value:
-        case list() | tuple() | range() | str():
+        case list() | tuple() | range() | str() if not isinstance(value, RecordValue):
             return value
     if hasattr(value, "__next__"):
         running: Iterable[Any] = value
@@ -230,7 +250,7 @@ def iterate(library: Library, value: Any) -> Iterable[Any]:
 
 def unpack(value: Any, count: int) -> Sequence[Any]:
     """The parts of a tuple (or list) that several names take apart."""
-    if not isinstance(value, (tuple, list)):
+    if not isinstance(value, (tuple, list)) or isinstance(value, RecordValue):
         raise misfit(f"a tuple of {count}", value)
     if len(value) != count:
         raise LibraryFault("0807", f"expected a tuple of {count}, found one of {len(value)}")

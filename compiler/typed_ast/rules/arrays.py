@@ -8,6 +8,13 @@ from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
 from compiler.typed_ast.types import ArrayType, Size, Type, TypeVariable
 
 
+def array_literal(checker: Checker, node: nodes.ListLiteral, place: ArrayType, scope: Scope) -> Type:
+    """`[1, 2, 3]` where an array is wanted; how many it wants is compared where its type is required."""
+    for element in node.elements:
+        checker.value(element, scope, place.element)
+    return ArrayType(place.element, Size(len(node.elements)))
+
+
 @CORE.infers(nodes.Repeat)
 def repeat(checker: Checker, node: nodes.Repeat, scope: Scope, expected: Type | None, used: bool) -> Type:
     wanted = expected.element if isinstance(expected, ArrayType) else None

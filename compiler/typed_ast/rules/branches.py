@@ -53,7 +53,7 @@ def _differ(checker: Checker, a: Type, b: Type, node: nodes.Node) -> Type:
 def let_condition(checker: Checker, node: nodes.LetCondition, scope: Scope, expected: Type | None, used: bool) -> Type:
     found = checker.infer(node.value, scope)
     plain = isinstance(node.pattern, nodes.BindingPattern | nodes.WildcardPattern | nodes.TuplePattern)
-    if plain and found != ERROR and not isinstance(found, OptionType):
+    if plain and found not in (ERROR, UNKNOWN) and not isinstance(found, OptionType):
         message = f"`if let` takes out a value that may be none, and this `{checker.show(found)}` may not"
         found = checker.report("0203", message, node.value.span, hint="a plain `let` is enough, or write a case: `if let Ok(v) = ...`")
     bind(checker, node.pattern, found.value if plain and isinstance(found, OptionType) else found, scope)
@@ -72,7 +72,7 @@ def match_(checker: Checker, node: nodes.Match, scope: Scope, expected: Type | N
             result = found
         else:
             result = joined(checker, result, found, arm.body, expected) if used else NEVER if result == found == NEVER else UNIT
-    missing = uncovered(partial(cases_of, checker), rows, (subject,)) if subject != ERROR else None
+    missing = uncovered(partial(cases_of, checker), rows, (subject,)) if subject not in (ERROR, UNKNOWN) else None
     if missing is not None:
         message = "this `match` doesn't cover " + ("all values" if missing[0] == "_" else f"`{missing[0]}`")
         checker.report("0206", message, node.subject.span, hint=f"add an arm `{missing[0]} => ...`")

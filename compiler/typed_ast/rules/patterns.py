@@ -87,6 +87,12 @@ def _tuple(
     )
 
 
+def _is_named(checker: Checker, path: tuple[str, ...]) -> bool:
+    """Whether something has the name that a pattern gives for a case."""
+    wrappers = (checker.meaning.some, checker.meaning.none, "Ok", "Err")
+    return path[-1] in wrappers or path[-1] in checker.declarations.cases or path[-1] in checker.declarations.structs
+
+
 def _case(
     checker: Checker,
     pattern: nodes.Pattern,
@@ -97,6 +103,10 @@ def _case(
     kind: VariableKind,
     whole: bool,
 ) -> PatternShape:
+    if subject == UNKNOWN and (parts or _is_named(checker, path)):
+        for _, inner in parts:
+            bind(checker, inner, UNKNOWN, scope, kind)
+        return PatternShape(exact=True)
     cases = cases_of(checker, subject)
     name = path[-1]
     if isinstance(subject, StructType) and name == subject.name:

@@ -132,9 +132,6 @@ def test_a_step_of_zero_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("program", "what"),
     [
-        ("struct P { x: f32 }", "`struct`"),
-        ("enum E { A, B }", "`enum`"),
-        ("let x = match 3 { case _ { 1 } }", "`match`"),
         ('let d = {"a": 1}', "a dict literal"),
         ("trait T { def f(x) { x } }", "`trait`"),
     ],

@@ -1,0 +1,107 @@
+"""How values of a program's structs and enums lie in Python: the class of each, and the types of its parts."""
+
+from collections.abc import Mapping
+
+from compiler.typed_ast.declarations import Declarations
+from compiler.typed_ast.nodes import Function, Variant
+from compiler.typed_ast.resolve_types import TypeResolver
+from compiler.typed_ast.types import UNKNOWN, ArrayType, EnumType, OptionType, ResultType, StructType, TupleType, Type
+from runtime.records import frozen
+from runtime.values import Err, Nothing, Ok, RecordValue, Some, StructValue, case_classes, struct_class
+
+Fields = tuple[tuple[str, Type], ...]
+
+
+@frozen
+class CaseLayout:
+    """A case, or a struct as the only one: the class of its values, and its parts by name with their types."""
+
+    values: type[RecordValue]
+    parts: Fields
+
+
+class Layouts:
+    """The layouts of one program. `declared` are its types, which `types` reads."""
+
+    def __init__(self, declared: Declarations[Function], types: TypeResolver) -> None:
+        self.declared = declared
+        self._types = types
+        self._known: dict[Type, dict[str, CaseLayout] | None] = {}
+        self._holds: dict[Type, bool] = {}
+        self._values: dict[type, RecordValue] = {}
+
+    def struct(self, name: str) -> type[StructValue]:
+        return struct_class(name, [field.name for field in self.declared.structs[name].fields])
+
+    def fields(self, struct: StructType) -> Fields:
+        """A struct's fields; their types are unknown where its type arguments are."""
+        node = self.declared.structs[struct.name]
+        names = [parameter.name for parameter in node.type_parameters]
+        arguments = struct.arguments if len(struct.arguments) == len(names) else (UNKNOWN,) * len(names)
+        types = self._types.within(dict(zip(names, arguments, strict=True)))
+        return tuple((f.name, UNKNOWN if f.annotation is None else types.resolve(f.annotation)) for f in node.fields)
+
+    def cases(self, of: Type) -> Mapping[str, CaseLayout] | None:
+        """The cases of a type by name, that of a struct by the struct's; None of a type that has none."""
+        if of not in self._known:
+            self._known[of] = self._cases(of)
+        return self._known[of]
+
+    def _cases(self, of: Type) -> dict[str, CaseLayout] | None:
+        match of:
+            case StructType(name=name) if name in self.declared.structs:
+                return {name: CaseLayout(self.struct(name), self.fields(of))}
+            case EnumType(name=name) if name in self.declared.enums:
+                variants = self.declared.enums[name].variants
+                parts = [self._variant(variant) for variant in variants]
+                classes = case_classes(name, [(v.name, [n for n, _ in own]) for v, own in zip(variants, parts, strict=True)])
+                return {v.name: CaseLayout(cls, own) for v, cls, own in zip(variants, classes, parts, strict=True)}
+            case OptionType(value=value):
+                return {"Some": CaseLayout(Some, (("0", value),)), "None": CaseLayout(Nothing, ())}
+            case ResultType(value=value, error=error):
+                return {"Ok": CaseLayout(Ok, (("0", value),)), "Err": CaseLayout(Err, (("0", error),))}
+        return None
+
+    def _variant(self, variant: Variant) -> Fields:
+        numbered = tuple((str(number), self._types.resolve(element)) for number, element in enumerate(variant.elements))
+        return numbered or tuple((f.name, self._types.resolve(f.annotation)) for f in variant.fields if f.annotation is not None)
+
+    def named(self, name: str, enum: str | None = None) -> tuple[CaseLayout, ...]:
+        """All that a name may stand for in a pattern where the type isn't known: a struct, cases of enums (of `enum` only, if it is given),
+        those of optionals and results."""
+        wrappers = (OptionType(UNKNOWN), ResultType(UNKNOWN, UNKNOWN))
+        found = [case for of in wrappers for known, case in (self.cases(of) or {}).items() if known == name]
+        if name in self.declared.structs:
+            found += (self.cases(StructType(name)) or {}).values()
+        for declaration, _ in self.declared.cases.get(name, ()):
+            if enum in (None, declaration.name):
+                found.append((self.cases(EnumType(declaration.name)) or {})[name])
+        return tuple(found)
+
+    def value(self, case: CaseLayout) -> RecordValue:
+        """The one value of a case without parts."""
+        return self._values.setdefault(case.values, case.values())
+
+    def parts(self, value: RecordValue) -> Fields | None:
+        """The parts of a value whose class tells their types; None of one of another program, of an optional or a result."""
+        shape = value.__record__
+        of = EnumType(shape.enum) if shape.enum else StructType(shape.name)
+        case = (self.cases(of) or {}).get(shape.name)
+        return None if case is None or case.values is not type(value) else case.parts
+
+    def holds_arrays(self, of: Type) -> bool:
+        """Whether a value of the type is, or has as a part, an array `[T; N]`, so that a copy of it is more than the value itself."""
+        if of not in self._holds:
+            self._holds[of] = False  # A type that holds itself, which the checker reports, ends here.
+            self._holds[of] = self._has_array(of)
+        return self._holds[of]
+
+    def _has_array(self, of: Type) -> bool:
+        if isinstance(of, ArrayType):
+            return True
+        inner = of.elements if isinstance(of, TupleType) else [t for case in (self.cases(of) or {}).values() for _, t in case.parts]
+        return any(map(self.holds_arrays, inner))
+
+
+NO_LAYOUTS = Layouts(Declarations((Function,)), TypeResolver(lambda diagnostic: None, Declarations((Function,))))
+"""Of a program without structs and enums."""

@@ -1,0 +1,146 @@
+"""What Python gives for a parameter that is, or holds, a struct, an enum, an optional, a result or an array `[T; N]`. A struct may be given
+as a record of that struct, a dictionary or a tuple of its fields; an optional as None or its value; an array as one of NumPy's or a
+list."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from compiler.backends.host.layouts import CaseLayout, Layouts
+from compiler.backends.host.numbers import dtype_of, loses_nothing
+from compiler.backends.host.record_values import array_of, enum_of
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.typed_ast import nodes
+from compiler.typed_ast.library import LibraryFault
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import ArrayType, EnumType, ListType, OptionType, ResultType, Scalar, Size, StructType, TupleType, Type
+from runtime.records import frozen
+from runtime.tensor import Tensor, numpy_dtype
+from runtime.values import NONE, CaseValue, Nothing, Ok, RecordValue, Some, StructValue, is_number_array
+
+Inside = Callable[[Any, Type], Any]
+"""What makes a value of Python's that holds no record the value of a type."""
+Convert = Callable[[Any, Type], Any]
+"""Checks a value against a type. Raises LibraryFault."""
+
+RESULT_HINT = "`zynml.Ok(value)` and `zynml.Err(error)` make one"
+
+
+@frozen(eq=False)
+class RecordArguments:
+    """Makes values for one parameter of a function. `where`: the part of it that is being looked at. Raises ZyntaxError (0807)."""
+
+    parameter: nodes.Parameter
+    function: str
+    layouts: Layouts
+    inside: Inside
+    convert: Convert
+    where: str = ""
+
+    def taken(self, value: Any, to: Type) -> Any:
+        match to:
+            case OptionType(value=inner):
+                if enum_of(value) == "Option":
+                    return NONE if type(value) is Nothing else Some((self.taken(value[0], inner),))
+                return NONE if value is None else Some((self.taken(value, inner),))
+            case ResultType(value=good, error=error):
+                if enum_of(value) != "Result":
+                    raise self._refused(value, to, RESULT_HINT)
+                return type(value)((self.taken(value[0], good if type(value) is Ok else error),))
+            case StructType(name=name):
+                return self._struct(value, to, (self.layouts.cases(to) or {})[name])
+            case EnumType():
+                case = (self.layouts.cases(to) or {}).get(value.__record__.name) if isinstance(value, CaseValue) else None
+                if case is None or type(value) is not case.values:
+                    raise self._refused(value, to, None)
+                return case.values(self._at(name).taken(part, type_) for part, (name, type_) in zip(value, case.parts, strict=True))
+            case ArrayType():
+                return self._array(value, to)
+            case TupleType(elements=elements) if value.__class__ is tuple and len(value) == len(elements):
+                return tuple(self._at(str(n)).taken(part, type_) for n, (part, type_) in enumerate(zip(value, elements, strict=True)))
+            case ListType(element=element) if value.__class__ in (list, tuple, range):
+                return [self._at(f"[{place}]").taken(part, element) for place, part in enumerate(value)]
+        try:
+            return self.convert(self.inside(value, to), to)
+        except LibraryFault as fault:
+            name = f"`{self.parameter.name}{self.where}`"
+            raise self._error(f"{name} of `{self.function}`: {fault.message}", fault.hint) from None
+
+    def _at(self, part: str) -> "RecordArguments":
+        where = self.where + (part if part.startswith("[") else f".{part}")
+        return RecordArguments(self.parameter, self.function, self.layouts, self.inside, self.convert, where)
+
+    def _error(self, message: str, hint: str | None) -> ZyntaxError:
+        return ZyntaxError(Diagnostic("0807", message, self.parameter.span, "declared here", hint=hint))
+
+    def _refused(self, value: Any, to: Type, hint: str | None) -> ZyntaxError:
+        message = f"`{self.parameter.name}{self.where}` is {_described(value)}, and `{self.function}` takes {to}"
+        return self._error(message, hint)
+
+    def _struct(self, value: Any, to: StructType, case: CaseLayout) -> Any:
+        names = [name for name, _ in case.parts]
+        match value:
+            case StructValue():
+                given: Mapping[str, Any] = dict(zip(value.__record__.parts, value, strict=True))
+                if value.__record__.name != to.name:
+                    raise self._refused(value, to, None)
+            case dict():
+                given = value
+            case tuple() if not isinstance(value, RecordValue):
+                if len(value) != len(names):
+                    message = f"`{self.parameter.name}{self.where}` has {len(value)} parts, and {to} has {len(names)}"
+                    raise self._error(message, f"its fields are {_listed(names)}")
+                given = dict(zip(names, value, strict=True))
+            case _:
+                raise self._refused(value, to, f"a dictionary or a tuple of its fields becomes one: {_listed(names)}")
+        strange = next((name for name in given if name not in names), None)
+        if strange is not None:
+            hint = did_you_mean(str(strange), names) or f"its fields are {_listed(names)}"
+            raise self._error(f"`{self.parameter.name}{self.where}` has `{strange}`, and {to} has no such field", hint)
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise self._error(f"`{self.parameter.name}{self.where}` has no {_listed(missing)}, and {to} needs it", None)
+        return case.values(self._at(name).taken(given[name], type_) for name, type_ in case.parts)
+
+    def _array(self, value: Any, to: ArrayType) -> Any:
+        array = value.contents if isinstance(value, Tensor) else value if is_number_array(value) else None
+        if array is None and not isinstance(value, list | tuple | range):
+            raise self._refused(value, to, "an array of NumPy's, a list or a tuple becomes one")
+        if array is not None and array.ndim == 0:
+            raise self._refused(value, to, None)
+        count = to.size.value if isinstance(to.size, Size) else None
+        if count is not None and len(value) != count:
+            message = f"`{self.parameter.name}{self.where}` has {len(value)} elements, and `{self.function}` takes {to}"
+            raise self._error(message, None)
+        if array is None:
+            return array_of([self._at(f"[{place}]").taken(part, to.element) for place, part in enumerate(value)], to.element)
+        if not isinstance(to.element, Scalar):
+            return array_of([self._at(f"[{place}]").taken(row, to.element) for place, row in enumerate(array)], to.element)
+        have = dtype_of(array.dtype.type())
+        if array.ndim != 1 or have is None or not loses_nothing(have, to.element.dtype):
+            hint = f"`{self.parameter.name}.astype(np.{numpy_dtype(to.element.dtype.value)})` converts it" if array.ndim == 1 else None
+            raise self._refused(value, to, hint)
+        return array.astype(numpy_dtype(to.element.dtype.value))
+
+
+def restored(value: Any, layouts: Layouts, inside: Inside, parameter: nodes.Parameter, function: str) -> Any:
+    """A record that is given where the type isn't known: its own class tells the types of its parts."""
+    if not isinstance(value, RecordValue) or (parts := layouts.parts(value)) is None:
+        return value
+    arguments = RecordArguments(parameter, function, layouts, inside, inside)
+    return type(value)(arguments.taken(part, type_) for part, (_, type_) in zip(value, parts, strict=True))
+
+
+def _described(value: Any) -> str:
+    match value:
+        case RecordValue():
+            return f"a `{value.__record__.enum or value.__record__.name}`"
+        case None:
+            return "None"
+        case Tensor():
+            return f"an array of {value.dtype} of shape {tuple(value.shape)}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
