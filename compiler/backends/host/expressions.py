@@ -56,7 +56,7 @@ class Expressions(Records):
             case nodes.FString():
                 return self.f_string(node)
             case nodes.Name(name=name):
-                return self.bare_case(node) or self.name(name, node.span)
+                return self.bare_case(node) or self.narrowed(node, self.name(name, node.span))
             case nodes.Path():
                 return self.path(node)
             case nodes.RecordLiteral():

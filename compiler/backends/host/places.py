@@ -33,6 +33,8 @@ class Places(Patterns):
 
     def assignment(self, node: nodes.Assign) -> None:
         match node.target:
+            case nodes.Name(name="_") if node.operator is None:
+                self.write(ast.Expr(self.expression(node.value)), node.span)
             case nodes.Name(name=name):
                 variable = self.assigned_variable(name, node.target.span)
                 if node.operator is None:

@@ -1,6 +1,5 @@
 """What Python gives for a parameter that is, or holds, a struct, an enum, an optional, a result or an array `[T; N]`. A struct may be given
-as a record of that struct, a dictionary or a tuple of its fields; an optional as None or its value; an array as one of NumPy's or a
-list."""
+as a record, a dictionary or a tuple of its fields, an optional as None or its value, an array as one of NumPy's or a list."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -87,7 +86,8 @@ class RecordArguments:
                 given = value
             case tuple() if not isinstance(value, RecordValue):
                 if len(value) != len(names):
-                    message = f"`{self.parameter.name}{self.where}` has {len(value)} parts, and {to} has {len(names)}"
+                    parts = "1 part" if len(value) == 1 else f"{len(value)} parts"
+                    message = f"`{self.parameter.name}{self.where}` has {parts}, and {to} has {len(names)}"
                     raise self._error(message, f"its fields are {_listed(names)}")
                 given = dict(zip(names, value, strict=True))
             case _:
@@ -109,7 +109,7 @@ class RecordArguments:
             raise self._refused(value, to, None)
         count = to.size.value if isinstance(to.size, Size) else None
         if count is not None and len(value) != count:
-            message = f"`{self.parameter.name}{self.where}` has {len(value)} elements, and `{self.function}` takes {to}"
+            message = f"`{self.parameter.name}{self.where}` has {_counted(len(value))}, and `{self.function}` takes {to}"
             raise self._error(message, None)
         if array is None:
             return array_of([self._at(f"[{place}]").taken(part, to.element) for place, part in enumerate(value)], to.element)
@@ -140,6 +140,10 @@ def _described(value: Any) -> str:
             return f"an array of {value.dtype} of shape {tuple(value.shape)}"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _counted(elements: int) -> str:
+    return "1 element" if elements == 1 else f"{elements} elements"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -164,6 +164,12 @@ class Records(Awaiting):
             return None
         return self._without_values(self._case(node.name, node.type), node.span)
 
+    def narrowed(self, node: nodes.Name, value: ast.expr) -> ast.expr:
+        """An optional variable that is known to have a value stands for that value where one is wanted."""
+        variable = self.scope.find(node.name)
+        optional = isinstance(variable, PythonVariable) and isinstance(variable.type, OptionType)
+        return ast.Subscript(value, ast.Constant(0), ast.Load()) if optional and self._is_there(node) else value
+
     def case_of_path(self, node: nodes.Path) -> ast.expr | None:
         """`Shape::Empty`; None for other paths."""
         if len(node.segments) != 2 or node.segments[0] not in self.declared.enums:

@@ -8,6 +8,7 @@ from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.operators import inferred
 from compiler.backends.host.places import Places
+from compiler.backends.host.record_values import RECORD_TYPES
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -143,8 +144,10 @@ class Statements(Places):
         if isinstance(node.pattern, nodes.TuplePattern):
             self.bind(node.pattern, self.keep(value, node.value.span), type_of_name, node.mutable)
             return
-        # What a mutable variable of no declared type holds may change in shape and element type; a number's type stays.
-        type_ = type_of_name if declared != UNKNOWN or isinstance(type_of_name, Scalar) or not node.mutable else UNKNOWN
+        # What a mutable variable of no declared type holds may change in shape and element type; the type of a number, and of
+        # what is a value of its own, stays.
+        stays = declared != UNKNOWN or not node.mutable or isinstance(type_of_name, (Scalar, *RECORD_TYPES))
+        type_ = type_of_name if stays else UNKNOWN
         match node.pattern:
             case nodes.BindingPattern(name=name):
                 self.bind_name(name, value, type_, node.mutable, node.span)

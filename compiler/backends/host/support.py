@@ -107,7 +107,8 @@ def _of_records(library: Library, layouts: Layouts) -> dict[str, Helper]:
     """Those of structs, enums, optionals, results and arrays."""
 
     def converted(value: Any, to: Type) -> Any:
-        return convert(library, value, to, False, layouts)
+        """A number that only its value tells may be a literal, as where a tensor's element is assigned."""
+        return convert(library, value, to, True, layouts)
 
     def matches(value: Any, literal: Any) -> bool:
         return kind_of(value) == kind_of(literal) and truth(same(value, literal))
