@@ -44,7 +44,7 @@ CODES = (
     code(
         "0206",
         "match not exhaustive",
-        """The arms of a `match` leave some value uncovered; the message names one. In ZynML `match` is not supported yet (ZYN0109).""",
+        """The arms of a `match` leave some value uncovered; the message names one.""",
         "fn sign(s: Side) -> int {\n  match s { Buy => 1 }\n}\n",
         "fn sign(s: Side) -> int {\n  match s { Buy => 1, Sell => -1 }\n}\n",
         language="quantdsl",

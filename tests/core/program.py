@@ -9,9 +9,8 @@ from tests.core.dialects import Outcome
 
 @frozen
 class Program:
-    """A text with a function `f`, and what calls of it give. `refused`: the dialects that answer ZYN0109 so far."""
+    """A text with a function `f`, and what calls of it give."""
 
     name: str
     text: str
     calls: Sequence[tuple[tuple[Any, ...], Outcome]]
-    refused: str = ""
