@@ -84,7 +84,7 @@ def test_messages_name_keywords_and_not_flags() -> None:
     assert str(raised.value) == "error[ZYN0201]: fastt: the program has no `param fastt`\nhint: did you mean `fast`?"
     with pytest.raises(quantdsl.QuantError) as raised:
         quantdsl.compile(CROSS, fast="x")
-    assert str(raised.value) == "error[ZYN0201]: undefined name `x`\n --> fast:1:1\n  |\n1 | x\n  | ^"
+    assert str(raised.value) == "error[ZYN0201]: `x` is not defined\n --> fast:1:1\n  |\n1 | x\n  | ^ not found"
     with pytest.raises(ValueError, match=r"^level=9: levels are 0, 1, 2, 3, s, latency$"):
         quantdsl.compile(CROSS, level=9)
 
