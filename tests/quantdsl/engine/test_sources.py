@@ -25,7 +25,7 @@ CALLS = {
 def test_programs_know_nothing_of_it(name: str) -> None:
     engine_module()
     found = check_program(parse_source(Source("a.qdsl", f"fn f() {{\n    {CALLS[name]}\n}}\n"))).diagnostics.errors
-    assert [(one.code, one.message) for one in found] == [("0201", f"undefined name `{name}`")]
+    assert [(one.code, one.message) for one in found] == [("0201", f"`{name}` is not defined")]
 
 
 def test_programs_know_nothing_of_its_memory() -> None:
