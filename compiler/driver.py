@@ -209,7 +209,7 @@ class Session:
             self._module_program(file)
         check_parameters(typed, self.options.parameters)
         runtime = ProgramRuntime(self)
-        program = compile_program(typed, self.language.library, runtime, self.source, self.others)
+        program = compile_program(typed, self.language.library, runtime, self.source, self.others, self.options.native)
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
             from compiler.devices.placement import require_devices

@@ -12,6 +12,7 @@ from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
+from compiler.backends.host.native_functions import NativeFunctions, native_functions
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
 from compiler.backends.host.support import helpers
@@ -45,6 +46,7 @@ class HostProgram:
     main: nodes.Function | None = None
     code: Any = field(default=None, repr=False)
     settle: Callable[[bool], None] = field(default=lambda program_ends: None, repr=False)
+    native: NativeFunctions | None = None
     _started: bool = False
 
     def run(self) -> None:
@@ -68,10 +70,15 @@ class HostProgram:
 
 
 def compile_program(
-    program: nodes.Program, library: Library, runtime: HostRuntime, source: Source | None = None, others: tuple[Source, ...] = ()
+    program: nodes.Program,
+    library: Library,
+    runtime: HostRuntime,
+    source: Source | None = None,
+    others: tuple[Source, ...] = (),
+    native: bool = True,
 ) -> HostProgram:
-    """Generates and loads the code of a program; `others` are files of which it took declarations. Raises ZyntaxError for what tier 0
-    does not run."""
+    """Generates and loads the code of a program; `others` are files of which it took declarations; `native`: static functions are called
+    natively where that pays. Raises ZyntaxError for what tier 0 does not run."""
     positions = Positions(program.path, source, others)
     generator = Generator(program, library, positions, runtime)
     module = generator.module()
@@ -88,6 +95,11 @@ def compile_program(
     namespace[f"{MARK}parameter"] = runtime.parameter
     namespace[f"{MARK}configure"] = runtime.configure
     exec(code, namespace)
+    if native:
+        declared = [(function.name, function.python) for function in generator.functions]
+        host.native = native_functions(program, library, source, namespace, declared)
+        if host.native is not None:
+            host.native.install()
     convert = namespace[f"{MARK}convert"]
     for function in generator.functions:
         if function.name == "main":
