@@ -209,7 +209,8 @@ class Session:
             self._module_program(file)
         check_parameters(typed, self.options.parameters)
         runtime = ProgramRuntime(self)
-        program = compile_program(typed, self.language.library, runtime, self.source, self.others, self.options.native)
+        native, meaning = self.options.native, self.language.meaning
+        program = compile_program(typed, self.language.library, runtime, self.source, self.others, native, meaning)
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
             from compiler.devices.placement import require_devices

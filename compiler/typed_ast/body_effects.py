@@ -336,8 +336,11 @@ class BodyEffects:
 
     def binary(self, node: nodes.Binary, used: bool) -> None:
         self.own.fails = self.own.fails or (isinstance(node.type, Scalar) and node.type.dtype.is_int)
-        if node.operator in ("in", "@"):
+        ordered = node.operator in ("<", "<=", ">", ">=") and not isinstance(node.left.type, Scalar)
+        if node.operator in ("in", "@") or ordered:
             self.because(DYNAMIC, f"it uses `{node.operator}`", node.span)
+        if node.operator in ("<<", ">>") and strong(node.left.type) != strong(node.right.type) and not _weak(node.right.type):
+            self.because(DYNAMIC, "it shifts by an int of another type", node.span)
         self.inside(node)
 
     def repeat(self, node: nodes.Repeat, used: bool) -> None:
@@ -367,6 +370,10 @@ _RULES: Mapping[type[nodes.Node], Callable[[BodyEffects, Any, bool], None]] = {
     nodes.Binary: BodyEffects.binary,
     nodes.Repeat: BodyEffects.repeat,
 }
+
+
+def _weak(found: Type) -> bool:
+    return isinstance(found, Scalar) and found.weak
 
 
 def inferred_result(function: nodes.Function) -> Type:

@@ -28,7 +28,9 @@ def has_native_code(call: nodes.Call, name: str) -> bool:
         case "isnan":
             return len(kinds) == 1 and kinds[0].is_float
         case "min" | "max":
-            return not method and len(kinds) > 1 and isinstance(call.type, Scalar)
+            strong = {found.dtype for found in types if found is not None and not found.weak}
+            takes = len(strong) == 1 and isinstance(call.type, Scalar) and call.type.dtype in strong
+            return not method and len(kinds) > 1 and takes
     return name in KEEPING and len(kinds) == 1
 
 

@@ -4,7 +4,7 @@ Until then a name of the program stands for what compiles them; a program that c
 
 import resource
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,10 @@ from compiler.backends.host.support import MISSING
 from compiler.backends.host.values import convert
 from compiler.source import Source
 from compiler.typed_ast import nodes
-from compiler.typed_ast.check import checker_of
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.effects import effects
 from compiler.typed_ast.function_effects import FunctionEffects, ProgramEffects
-from compiler.typed_ast.library import Library, LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.native_calls import has_native_code
 from compiler.typed_ast.rules.parts import cases_of, parts_of
 from compiler.typed_ast.types import ArrayType, Type
@@ -40,7 +39,6 @@ class NativeFunctions:
 
     checker: Checker
     found: ProgramEffects
-    library: Library
     source: Source | None
     namespace: dict[str, Any]
     python: Mapping[str, str]
@@ -129,7 +127,7 @@ class NativeFunctions:
                         if default is None:
                             return self.originals[name](*given)
                         value = default()
-                    values.append(convert(self.library, value, type))
+                    values.append(convert(self.checker.library, value, type))
             except LibraryFault:
                 return self.originals[name](*given)
             if all(new is old for new, old in zip(values, given, strict=True)):
@@ -151,25 +149,28 @@ def stack_bytes() -> int:
 
 
 def native_functions(
-    program: nodes.Program,
-    library: Library,
-    source: Source | None,
-    namespace: dict[str, Any],
-    declared: Sequence[tuple[str, str]],
+    checker: Checker, program: nodes.Program, source: Source | None, namespace: dict[str, Any], declared: Mapping[str, str], all: bool
 ) -> NativeFunctions | None:
-    """Those of a program; None where it has none that Python should call. `declared`: its functions, by their own names and those in the
-    namespace."""
-    if not any(isinstance(statement, nodes.Function) for statement in program.statements):
+    """Those of a program, in its namespace; None where it has none that Python should call. `declared`: its functions, by their own names
+    those in the namespace; `all`: also those where a call costs more than it spares."""
+    if not declared:
         return None
-    checker = checker_of(program, library)
     found = effects(checker, program, has_native_code)
-    python = {name: python for name, python in declared if name in found.functions and _pays(checker, found.functions[name])}
-    return NativeFunctions(checker, found, library, source, namespace, python) if python else None
+    python = {
+        name: python
+        for name, python in declared.items()
+        if (own := found.functions[name]).is_static and (all or own.loops) and _passes(checker, own)
+    }
+    if not python:
+        return None
+    made = NativeFunctions(checker, found, source, namespace, python)
+    made.install()
+    return made
 
 
-def _pays(checker: Checker, own: FunctionEffects) -> bool:
-    """Whether Python calls a function natively: a call costs more than a few operations on Python do."""
-    return own.is_static and own.loops and all(_crosses(checker, found) for found in (*own.parameters, own.result))
+def _passes(checker: Checker, own: FunctionEffects) -> bool:
+    """Whether Python can call it: arguments and result go between Python and native functions."""
+    return all(_crosses(checker, found) for found in (*own.parameters, own.result))
 
 
 def _crosses(checker: Checker, found: Type) -> bool:

@@ -21,7 +21,9 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
+from compiler.typed_ast.check import ZYNML, checker_of
 from compiler.typed_ast.library import Library
+from compiler.typed_ast.meaning import Meaning
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import FunctionType, Type
 from runtime.lazy_numpy import np
@@ -75,10 +77,12 @@ def compile_program(
     runtime: HostRuntime,
     source: Source | None = None,
     others: tuple[Source, ...] = (),
-    native: bool = True,
+    native: str = "paying",
+    meaning: Meaning = ZYNML,
 ) -> HostProgram:
-    """Generates and loads the code of a program; `others` are files of which it took declarations; `native`: static functions are called
-    natively where that pays. Raises ZyntaxError for what tier 0 does not run."""
+    """Generates and loads the code of a program of a language that means `meaning`; `others` are files of which it took declarations;
+    `native` says which static functions Python calls natively: those where that is "paying", "all", or "none". Raises ZyntaxError for what
+    tier 0 does not run."""
     positions = Positions(program.path, source, others)
     generator = Generator(program, library, positions, runtime)
     module = generator.module()
@@ -95,11 +99,9 @@ def compile_program(
     namespace[f"{MARK}parameter"] = runtime.parameter
     namespace[f"{MARK}configure"] = runtime.configure
     exec(code, namespace)
-    if native:
-        declared = [(function.name, function.python) for function in generator.functions]
-        host.native = native_functions(program, library, source, namespace, declared)
-        if host.native is not None:
-            host.native.install()
+    if native != "none":
+        declared = {function.name: function.python for function in generator.functions}
+        host.native = native_functions(checker_of(program, library, meaning=meaning), program, source, namespace, declared, native == "all")
     convert = namespace[f"{MARK}convert"]
     for function in generator.functions:
         if function.name == "main":

@@ -317,7 +317,8 @@ def _call(frame: NativeFrame, op: Call) -> None:
     arguments = [frame.pointers[v.name] if isinstance(v.type, Pointer) else frame.scalar(v.name) for v in op.arguments]
     dtypes = _result_dtypes(target)
     if target.linkage is Linkage.EXTERNAL:
-        call = f"@{entry_name(target)}({', '.join(map(str, arguments))})"
+        notes = " nobuiltin" if "nobuiltin" in target.attributes else ""
+        call = f"@{entry_name(target)}({', '.join(map(str, arguments))}){notes}"
         if dtypes:
             type = register_type(dtypes[0])
             frame.define(op, scalar_bundle(dtypes[0], w.value(type, f"call {type} {call}")))

@@ -21,7 +21,8 @@ from compiler.lowering.native import (  # noqa: F401  They register their rules.
     records,
     statements,
 )
-from compiler.lowering.native.host_library import TABLES
+from compiler.lowering.native.host_arithmetic import arithmetic
+from compiler.lowering.native.host_library import TABLES, power
 from compiler.lowering.native.instances import Instance, NativeCallee
 from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.program import Elaboration
@@ -60,6 +61,8 @@ def rules_of(checker: Checker, results: Mapping[str, Type]) -> NativeRules:
         TABLES,
         result=result,
         parameters_change=True,
+        arithmetic=arithmetic,
+        power=power,
     )
 
 

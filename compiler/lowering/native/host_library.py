@@ -4,6 +4,8 @@ each library likes aren't among them."""
 from collections.abc import Callable, Mapping
 
 from compiler.hir.native_expressions import Expr, select
+from compiler.hir.native_types import F64
+from compiler.hir.numbers import limits
 from compiler.hir.types import is_float, is_signed
 from compiler.lowering.native.calls import call as call_declared
 from compiler.lowering.native.context import FunctionContext
@@ -20,7 +22,14 @@ Unary = Callable[[FunctionContext, Expr], Expr]
 
 
 def _absolute(c: FunctionContext, x: Expr) -> Expr:
-    return abs(x) if not is_float(x.dtype) and is_signed(x.dtype) else c.b.op("abs", x) if is_float(x.dtype) else x
+    if is_float(x.dtype):
+        return c.b.op("abs", x)
+    if not is_signed(x.dtype):
+        return x
+    low, high = limits(x.dtype)
+    message = f"integer overflow in `abs`: a result does not fit {x.dtype} ({low} to {high})"
+    c.b.require(x != low, code="0806", message=message, hint="convert to a wider type with `as`")
+    return select(x < 0, x.wrapping_neg(), x)
 
 
 def _rounding(name: str) -> Unary:
@@ -73,10 +82,18 @@ def library_call(c: FunctionContext, node: nodes.Call, name: str, given: list[no
 
 
 def _extreme(c: FunctionContext, name: str, left: Expr, right: Expr) -> Expr:
-    """Of floats: NaN where one side is."""
-    if is_float(left.dtype):
-        return c.b.op(name, left, right)
-    return select(left <= right if name == "min" else left >= right, left, right)
+    """Of floats: NaN where one side is; of two zeros the second, as NumPy has it."""
+    less = left < right if name == "min" else left > right
+    return select(less | _is_nan(c, left) if is_float(left.dtype) else less, left, right)
+
+
+def power(c: FunctionContext, x: Expr, y: Expr) -> Expr:
+    """`x ** y` of doubles by the function of C, which is what Python calls."""
+    program = c.elaboration.program
+    if not program.has("pow"):
+        program.external("pow", {"x": F64, "y": F64}, [F64], "none", attributes=["nobuiltin"])
+    (found,) = c.b.call("pow", x, y)
+    return found
 
 
 def _assertion(c: FunctionContext, node: nodes.Call) -> Value:
