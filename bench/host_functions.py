@@ -58,11 +58,12 @@ def c_library(folder: Path) -> ctypes.CDLL:
 def called(linked: Linked, symbol: str) -> Callable[..., int]:
     """A function of ours as a plain one, which must not fail."""
     function = linked[symbol]
-    call, used = native_entry(function.entry, function.address), room(CALLERS_BYTES, function.entry.size)
+    call = native_entry(function.entry, function.address)
+    recorded, given, _, results = room(CALLERS_BYTES, function.entry)
 
     def run(*arguments: int) -> int:
-        assert call(used.record_address, *arguments, used.results_address) == 0
-        return int.from_bytes(used.results.raw[:8], "little", signed=True)
+        assert call(recorded, *arguments, given) == 0
+        return int(results.value)
 
     return run
 

@@ -6,6 +6,7 @@ An argument whose class isn't just what the type has on Python goes to `otherwis
 import ast
 import ctypes
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -14,6 +15,7 @@ from attrs import Factory
 
 from compiler.backends.host.numbers import I64_MAX, I64_MIN, scalar_class
 from compiler.backends.native.facts import NativeEntry
+from compiler.backends.native.stopping import under_way
 from compiler.typed_ast.exhaustiveness import CasesOf
 from compiler.typed_ast.types import (
     UNIT,
@@ -32,23 +34,21 @@ from runtime.values import NONE, Err, Ok, Some, case_classes, struct_class
 C_TYPES: Mapping[str, Any] = {"f64": ctypes.c_double, "f32": ctypes.c_float, "ptr": ctypes.c_void_p}
 """Of what entries take; ints of all widths are i64 there."""
 _FORMATS = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f32": "f", "f64": "d"}
+_SINGLE: Mapping[str, Any] = {"i64": ctypes.c_int64, "u64": ctypes.c_uint64, "f64": ctypes.c_double, "i1": ctypes.c_bool}
+"""What reads a result that stands alone."""
 _PLAIN = (DType.I64, DType.F64, DType.BOOL)
 
 
-@define(eq=False)
-class NativeRoom:
-    """What one call needs besides its arguments: the record of failures, and where results go. Calls that run at the same time have
-    rooms of their own."""
-
-    record: Any
-    results: Any
-    record_address: int
-    results_address: int
+NativeRoom = tuple[int, int, Any, Any]
+"""What one call needs besides its arguments: the addresses of the record of failures and of where results go, and both. Calls that run at
+the same time have rooms of their own."""
 
 
-def room(record_bytes: int, results: int) -> NativeRoom:
-    record, held = (ctypes.c_char * record_bytes)(), (ctypes.c_char * max(8, results))()
-    return NativeRoom(record, held, ctypes.addressof(record), ctypes.addressof(held))
+def room(record_bytes: int, entry: NativeEntry) -> NativeRoom:
+    """Where one number is given, results are that number."""
+    only = _SINGLE.get(entry.results[0][0]) if len(entry.results) == 1 else None
+    record, held = (ctypes.c_char * record_bytes)(), only() if only is not None else (ctypes.c_char * max(8, entry.size))()
+    return ctypes.addressof(record), ctypes.addressof(held), record, held
 
 
 def native_entry(entry: NativeEntry, address: int) -> Any:
@@ -217,25 +217,32 @@ def python_function(
     rooms: tuple[Callable[[], NativeRoom], list[NativeRoom]],
     missing: object,
     optional: int,
+    long: bool,
 ) -> Callable[..., Any]:
     """The function that Python calls. `names` of the parameters, as callers may write them, of which the last `optional` may be left out,
     and are `missing` then; `otherwise(*arguments)` is called where an
-    argument isn't what its type has, `failed(room, *arguments)` where the function stopped; `rooms`: makes one, and those that are free."""
+    argument isn't what its type has, `failed(room, *arguments)` where the function stopped; `rooms`: makes one, and those that are
+    free; `long`: it may run for long, and is stopped by a Ctrl-C."""
     w = _Writer(cases_of)
     given = [f"a{number}" for number in range(len(names))]
     miss = f"return {w.value(otherwise)}({', '.join(given)})"
     leaves = [leaf for name, type in zip(given, parameters, strict=True) for leaf in w.take(type, name, 1, miss)]
     make, free = rooms
-    w.line(1, f"try: room = {w.value(free)}.pop()")
+    w.line(1, f"try: room = {w.value(free.pop)}()")
     w.line(1, f"except {w.value(IndexError)}: room = {w.value(make)}()")
-    passed = ", ".join(["room.record_address", *leaves, "room.results_address"])
+    w.line(1, "recorded, given, record, results = room")
+    if long:
+        w.line(1, f"{w.value(under_way)}[{w.value(threading.get_ident)}()] = record")
+    passed = ", ".join(["recorded", *leaves, "given"])
     again = ", ".join(["room", *given])
     w.line(1, f"if {w.value(call)}({passed}): return {w.value(failed)}({again})")
     numbers = [f"r{number}" for number in range(len(entry.results))]
-    if numbers:
+    if len(numbers) == 1 and entry.results[0][0] in _SINGLE:
+        w.line(1, "r0 = results.value")
+    elif numbers:
         held = struct.Struct("<" + _format(entry.results))
-        w.line(1, f"{', '.join(numbers)}, = {w.value(held.unpack_from)}(room.results)")
-    w.line(1, f"{w.value(free)}.append(room)")
+        w.line(1, f"{', '.join(numbers)}, = {w.value(held.unpack_from)}(results)")
+    w.line(1, f"{w.value(free.append)}(room)")
     w.line(1, f"return {w.give(result, numbers)}")
     left_out = f"={w.value(missing)}"
     header = f"def function({', '.join(name + left_out * (number >= len(given) - optional) for number, name in enumerate(given))}):"

@@ -63,7 +63,9 @@ class NativeFunctions:
             if self.linked is not None:
                 return
             from compiler.backends.host.native_code import compiled
+            from compiler.backends.native.stopping import listen
 
+            listen()
             linked, symbols = compiled(self.checker, self.found, tuple(self.python), self.source, stack_bytes())
             for name, python in self.python.items():
                 symbol = symbols.get(name)
@@ -95,9 +97,10 @@ class NativeFunctions:
             partial(cases_of, self.checker),
             self._otherwise(own),
             failed,
-            (partial(room, CALLERS_BYTES, entry.size), free),
+            (partial(room, CALLERS_BYTES, entry), free),
             MISSING,
             optional,
+            own.loops,
         )
         return made
 
@@ -105,7 +108,7 @@ class NativeFunctions:
         """Raises what a record tells. A run that was stopped although nobody wants that any more is done again: nothing was changed."""
         from compiler.backends.host.native_faults import diagnostic
 
-        record = used.record.raw
+        record = used[2].raw
         fault = linked.fault(record)
         assert fault is not None
         if fault.code == "0809":
