@@ -18,7 +18,7 @@ from compiler.options import origin
 from compiler.source import Source, Sources, Span
 from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
-from compiler.typed_ast.check import CheckedProgram, check
+from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
@@ -217,6 +217,13 @@ class Session:
 
             require_devices(program.compute_sites, self._device)
         return program
+
+    def native_explained(self) -> str:
+        """Which functions of the program are native, and why the others aren't: lines of text. Raises ZyntaxError."""
+        from compiler.backends.host.native_explained import native_explained
+
+        program = self.check()
+        return native_explained(checker_of(program, self.language.library, meaning=self.language.meaning), program, self.sources)
 
     @property
     def devices(self) -> list[str]:

@@ -165,6 +165,8 @@ class BodyEffects:
     def _typed(self, node: nodes.Expression) -> None:
         if isinstance(node, nodes.Call) and node.type == UNKNOWN:
             return  # told by the callee
+        if isinstance(node, _VALUES) and node.type != UNKNOWN:
+            return  # told by the ends of its branches
         if not isinstance(node, nodes.TupleLiteral) or node.elements:
             shown = f"`{node.name}`" if isinstance(node, nodes.Name) else ""
             self.with_form(node.type, node.span, shown)

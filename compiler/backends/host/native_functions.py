@@ -4,7 +4,7 @@ Until then a name of the program stands for what compiles them; a program that c
 
 import resource
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -159,16 +159,18 @@ def native_functions(
     if not declared:
         return None
     found = effects(checker, program, has_native_code)
-    python = {
-        name: python
-        for name, python in declared.items()
-        if (own := found.functions[name]).is_static and (all or own.loops) and _passes(checker, own)
-    }
+    python = {name: declared[name] for name in called_by_python(checker, found, list(declared), all)}
     if not python:
         return None
     made = NativeFunctions(checker, found, source, namespace, python)
     made.install()
     return made
+
+
+def called_by_python(checker: Checker, found: ProgramEffects, names: Sequence[str], all: bool) -> list[str]:
+    """The static functions among these that Python calls natively; `all`: also those where a call costs more than it spares."""
+    own = [found.functions[name] for name in names]
+    return [one.function.name for one in own if one.is_static and (all or one.loops) and _passes(checker, one)]
 
 
 def _passes(checker: Checker, own: FunctionEffects) -> bool:
