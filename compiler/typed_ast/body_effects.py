@@ -8,6 +8,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.conversions import fits, join, promote_scalars, strong
+from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.definite_assignment import early_reads
 from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM, FunctionEffects, ProgramEffects, Reason
 from compiler.typed_ast.native_forms import without_form
@@ -79,6 +80,8 @@ class BodyEffects:
         if node.body is None:
             self.because(SYSTEM, "it is declared elsewhere", node.span)
             return
+        if is_method(node):
+            self.because(DYNAMIC, "it is a method", node.span)
         if node.is_async or node.type_parameters:
             self.because(DYNAMIC, "it has type parameters" if node.type_parameters else "it is `async`", node.span)
             return
@@ -311,7 +314,10 @@ class BodyEffects:
                 self._library(node, "::".join(segments))
             case nodes.Field(value=receiver, name=name):
                 self.visit(receiver)
-                self._library(node, name)
+                if node.callee:
+                    self.because(DYNAMIC, f"it calls the method `{name}`", node.span)
+                else:
+                    self._library(node, name)
             case other:
                 self.because(DYNAMIC, "it calls a value", other.span)
 

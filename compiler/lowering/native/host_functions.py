@@ -23,16 +23,18 @@ from compiler.lowering.native import (  # noqa: F401  They register their rules.
 )
 from compiler.lowering.native.host_arithmetic import arithmetic
 from compiler.lowering.native.host_library import TABLES, power
-from compiler.lowering.native.instances import Instance, NativeCallee
+from compiler.lowering.native.instances import Instance
 from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.program import Elaboration
 from compiler.lowering.native.rules import NativeRules
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.conversions import promote_scalars
+from compiler.typed_ast.declarations import CallableDeclaration
 from compiler.typed_ast.function_effects import DYNAMIC, FunctionEffects, ProgramEffects, Reason
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.rules.parts import cases_of
+from compiler.typed_ast.scope import Findings
 from compiler.typed_ast.types import UNIT, UNKNOWN, Type
 from compiler.typed_ast.walk import parts
 from runtime.records import frozen
@@ -51,7 +53,7 @@ class NativeProgram:
 def rules_of(checker: Checker, results: Mapping[str, Type]) -> NativeRules:
     """What the lowering asks of ZynML. `results`: of the functions that don't declare any, by name."""
 
-    def result(callee: NativeCallee) -> Type:
+    def result(callee: CallableDeclaration) -> Type:
         return results.get(callee.name, UNIT)
 
     return NativeRules(
@@ -99,7 +101,7 @@ def _note(found: ProgramEffects, made: Elaboration, error: ZyntaxError) -> None:
 
 def _begin(checker: Checker, found: ProgramEffects, wanted: Collection[str]) -> Elaboration:
     """An elaboration with the program's constants, and nothing written yet; what is `wanted` can be called from outside."""
-    functions: dict[str, NativeCallee] = {own.function.name: _settled(own) for own in found.static}
+    functions: dict[str, CallableDeclaration] = {own.function.name: _settled(own) for own in found.static}
     results = {own.function.name: own.result for own in found.static}
     layouts = Layouts(rules_of(checker, results), partial(cases_of, checker))
     exported = frozenset(id(function) for name, function in functions.items() if name in wanted)
@@ -114,9 +116,9 @@ def _settled(own: FunctionEffects) -> nodes.Function:
     """The function with the types of branches whose values nobody wants: there are none."""
     body = own.function.body
     assert body is not None
-    types: dict[int, Type] = {}
-    _unused(body, types, own.result == UNIT)
-    return attrs.evolve(own.function, body=rebuild(body, types, {}))
+    findings = Findings()
+    _unused(body, findings.types, own.result == UNIT)
+    return attrs.evolve(own.function, body=rebuild(body, findings))
 
 
 def _unused(node: nodes.Node, types: dict[int, Type], unwanted: bool) -> None:

@@ -46,19 +46,19 @@ KEPT: Mapping[str, Unary] = {"abs": _absolute, "floor": _rounding("floor"), "cei
 @TABLES.elaborates(nodes.Call)
 def call(c: FunctionContext, node: nodes.Call, place: Type | None) -> Value:
     """A call of the library, or of what the program declares."""
-    match node.function:
-        case nodes.Name(name=name) if name not in c.functions and not _is_case(c, name):
-            return library_call(c, node, name, [argument.value for argument in node.arguments])
-        case nodes.Field(value=receiver, name=name):
-            return library_call(c, node, name, [receiver, *(argument.value for argument in node.arguments)])
-        case nodes.Path(segments=segments) if segments[0] not in c.elaboration.checker.declarations.enums:
-            return library_call(c, node, segments[-1], [argument.value for argument in node.arguments])
-    return call_declared(c, node, place)
-
-
-def _is_case(c: FunctionContext, name: str) -> bool:
     meaning = c.elaboration.rules.meaning
-    return name in (meaning.some, meaning.none, "Ok", "Err") or name in c.elaboration.checker.declarations.cases
+    cases = (meaning.some, meaning.none, "Ok", "Err", *c.elaboration.checker.declarations.cases)
+    given = [argument.value for argument in node.arguments]
+    match node.function:
+        case _ if node.callee:
+            return call_declared(c, node, place)
+        case nodes.Name(name=name) if name not in cases:
+            return library_call(c, node, name, given)
+        case nodes.Field(value=receiver, name=name):
+            return library_call(c, node, name, [receiver, *given])
+        case nodes.Path(segments=segments) if segments[0] not in c.elaboration.checker.declarations.enums:
+            return library_call(c, node, segments[-1], given)
+    return call_declared(c, node, place)
 
 
 def library_call(c: FunctionContext, node: nodes.Call, name: str, given: list[nodes.Expression]) -> Value:
