@@ -18,7 +18,7 @@ from compiler.options import origin
 from compiler.source import Source, Sources, Span
 from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
-from compiler.typed_ast.check import CheckedProgram, check
+from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
@@ -209,13 +209,21 @@ class Session:
             self._module_program(file)
         check_parameters(typed, self.options.parameters)
         runtime = ProgramRuntime(self)
-        program = compile_program(typed, self.language.library, runtime, self.source, self.others)
+        native, meaning = self.options.native, self.language.meaning
+        program = compile_program(typed, self.language.library, runtime, self.source, self.others, native, meaning)
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
             from compiler.devices.placement import require_devices
 
             require_devices(program.compute_sites, self._device)
         return program
+
+    def native_explained(self) -> str:
+        """Which functions of the program are native, and why the others aren't: lines of text. Raises ZyntaxError."""
+        from compiler.backends.host.native_explained import native_explained
+
+        program = self.check()
+        return native_explained(checker_of(program, self.language.library, meaning=self.language.meaning), program, self.sources)
 
     @property
     def devices(self) -> list[str]:

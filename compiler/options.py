@@ -37,6 +37,8 @@ class CompileOptions:
     """Told of each kernel that a compute block runs as (`compiler.launch.recorded.LaunchedKernel`), once for each of its sizes."""
     dry: bool = False
     """Kernels are compiled and don't run: results are zeros, and nothing is rendered."""
+    native: str = "paying"
+    """Which static functions Python calls natively: those where that is "paying", "all", or "none". All give the same."""
     doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
     """Told what is going on, in words, whenever that changes."""
 

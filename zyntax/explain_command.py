@@ -8,18 +8,22 @@ from zyntax.options import error_format, level, settings_of
 from zyntax.progress import showing
 from zyntax.report import reporter
 
+MODULE_ENDINGS = (".zynml", ".ml")
+
 if TYPE_CHECKING:
     from zyntax.report import Reporter
 
 
 @click.command("explain")
-@click.argument("what", required=False, metavar="[CODE | PROGRAM:FUNCTION]")
+@click.argument("what", required=False, metavar="[CODE | PROGRAM | PROGRAM:FUNCTION]")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 @click.option("--strategy", metavar="NAME", help="Which strategy, in a program with several.")
 @level
 @error_format
 def command(what: str | None, settings: tuple[str, ...], strategy: str | None, level: str | None, error_format: str) -> None:
     """Say what CODE (`ZYN0404` or `404`) means, with a wrong and a right program; without it, list all codes.
+
+    Of PROGRAM in ZynML, tell which of its functions are native, and why the others aren't.
 
     Of PROGRAM:FUNCTION, as in `cross.qdsl:trade`, tell what is known before it runs: whom it calls, the worst case in instructions and
     cycles by line, the checks that stay and those that were proved away, the bounds of its loops, its vectors, its IR and its assembly."""
@@ -29,6 +33,12 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
         with showing() as doing:
             doing("compiling")
             print(_function(path, function, settings_of({"settings": settings}), strategy, level or "latency", reporter_), end="")
+        return
+    if what is not None and what.endswith(MODULE_ENDINGS):
+        from compiler.options import CompileOptions
+        from zyntax.languages import open_session
+
+        print(open_session(what, CompileOptions(), reporter_).native_explained(), end="")
         return
     from compiler.codes import CODES, digits_of
     from compiler.codes.page import explanation, listing

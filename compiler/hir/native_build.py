@@ -84,16 +84,22 @@ class ModuleBuilder:
             yield body
 
     def external(
-        self, name: str, parameters: Mapping[str, HirType], results: Sequence[HirType] = (), effects: str | Sequence[str] | None = None
+        self,
+        name: str,
+        parameters: Mapping[str, HirType],
+        results: Sequence[HirType] = (),
+        effects: str | Sequence[str] | None = None,
+        attributes: Sequence[str] = (),
     ) -> None:
-        """Declare a function of C. `effects`: "none", or of "alloc" and "io"; None: not said."""
+        """Declare a function of C. `effects`: "none", or of "alloc" and "io"; None: not said. `attributes`: "nobuiltin" says that a
+        call is a call, whatever the compiler knows of the function."""
         builder = FunctionBuilder(name)
         for label, type in parameters.items():
             builder.parameter(label, type)
         made = builder.function
         made.results, made.linkage, made.link_name = tuple(results), Linkage.EXTERNAL, name
         said = [effects] if isinstance(effects, str) else effects or []
-        made.attributes = tuple(f"effects.{effect}" for effect in said)
+        made.attributes = (*attributes, *(f"effects.{effect}" for effect in said))
         self.module.add(made)
 
     def imported(

@@ -82,18 +82,7 @@ def check(
 ) -> CheckedProgram:
     """Checks one file against a library, by a language's rules. Never raises for what is wrong with the program. `find_module` says whether
     an imported module has a file; without it any import is believed."""
-    checker: Checker = CheckerOf(
-        meaning,
-        Frame(top=True),
-        None,
-        library=library,
-        compute_rule=compute_rule,
-        check_function=infer_functions.generic_result,
-        find_module=find_module,
-        program=program,
-    )
-    checker.resolver.numbers = top_numbers(program)
-    _declare_types(checker, program)
+    checker = checker_of(program, library, compute_rule, find_module, meaning)
     checker.top = _top_scope(program, checker)
     for statement in program.statements:
         if isinstance(statement, Struct | EnumDeclaration):
@@ -110,6 +99,29 @@ def check(
 
 
 _TYPES = (TypeAlias, Struct, EnumDeclaration, Trait, Impl)
+
+
+def checker_of(
+    program: Program,
+    library: Library,
+    compute_rule: ComputeRule = unknown_compute,
+    find_module: FindModule | None = None,
+    meaning: Meaning = ZYNML,
+) -> Checker:
+    """A checker that knows the types that a program declares, and has looked at nothing yet."""
+    checker: Checker = CheckerOf(
+        meaning,
+        Frame(top=True),
+        None,
+        library=library,
+        compute_rule=compute_rule,
+        check_function=infer_functions.generic_result,
+        find_module=find_module,
+        program=program,
+    )
+    checker.resolver.numbers = top_numbers(program)
+    _declare_types(checker, program)
+    return checker
 
 
 def _declare_types(checker: Checker, program: Program) -> None:
@@ -166,4 +178,4 @@ def _pattern_names(pattern: Pattern) -> list[tuple[str, Span]]:
     return []
 
 
-__all__ = ["CheckedProgram", "ComputeOutcome", "ComputeRule", "check", "unknown_compute"]
+__all__ = ["CheckedProgram", "ComputeOutcome", "ComputeRule", "check", "checker_of", "unknown_compute"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
+from compiler.backends.host.native_faults import StoppedNatively, placed
 from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import NOWHERE, Span
@@ -66,6 +67,8 @@ def translated(error: BaseException) -> ZyntaxError:
         case ZyntaxError():
             diagnostics = [attrs.evolve(d, span=span) if d.span in (None, NOWHERE) else d for d in error.diagnostics]
             return ZyntaxError(*diagnostics)
+        case StoppedNatively():
+            return ZyntaxError(placed(error.diagnostic, span))
         case LibraryFault():
             return ZyntaxError(Diagnostic(error.code, error.message, span, others=_caller(error.__traceback__), hint=error.hint))
         case RecursionError():

@@ -12,6 +12,7 @@ from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
+from compiler.backends.host.native_functions import NativeFunctions, native_functions
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
 from compiler.backends.host.support import helpers
@@ -20,7 +21,9 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
+from compiler.typed_ast.check import ZYNML, checker_of
 from compiler.typed_ast.library import Library
+from compiler.typed_ast.meaning import Meaning
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import FunctionType, Type
 from runtime.lazy_numpy import np
@@ -45,6 +48,7 @@ class HostProgram:
     main: nodes.Function | None = None
     code: Any = field(default=None, repr=False)
     settle: Callable[[bool], None] = field(default=lambda program_ends: None, repr=False)
+    native: NativeFunctions | None = None
     _started: bool = False
 
     def run(self) -> None:
@@ -68,10 +72,17 @@ class HostProgram:
 
 
 def compile_program(
-    program: nodes.Program, library: Library, runtime: HostRuntime, source: Source | None = None, others: tuple[Source, ...] = ()
+    program: nodes.Program,
+    library: Library,
+    runtime: HostRuntime,
+    source: Source | None = None,
+    others: tuple[Source, ...] = (),
+    native: str = "paying",
+    meaning: Meaning = ZYNML,
 ) -> HostProgram:
-    """Generates and loads the code of a program; `others` are files of which it took declarations. Raises ZyntaxError for what tier 0
-    does not run."""
+    """Generates and loads the code of a program of a language that means `meaning`; `others` are files of which it took declarations;
+    `native` says which static functions Python calls natively: those where that is "paying", "all", or "none". Raises ZyntaxError for what
+    tier 0 does not run."""
     positions = Positions(program.path, source, others)
     generator = Generator(program, library, positions, runtime)
     module = generator.module()
@@ -89,6 +100,9 @@ def compile_program(
     namespace[f"{MARK}configure"] = runtime.configure
     exec(code, namespace)
     convert = namespace[f"{MARK}convert"]
+    if native != "none":
+        declared = {function.name: function.python for function in generator.functions}
+        host.native = native_functions(checker_of(program, library, meaning=meaning), program, source, namespace, declared, native == "all")
     for function in generator.functions:
         if function.name == "main":
             host.main = function.node

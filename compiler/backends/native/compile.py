@@ -9,13 +9,14 @@ from functools import cached_property
 
 from compiler.backends.native.emit import emit_module, entry_name, results_struct
 from compiler.backends.native.facts import ModuleFacts, NativeEntry, NativeParameter
-from compiler.backends.native.frame import body_name
+from compiler.backends.native.frame import STACK, body_name
 from compiler.backends.native.link import HostFunction, Linked, RunOutcome, link_modules
 from compiler.backends.native.record import FaultPoint
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.layout import align_of, in_memory, offset_of, size_of
 from compiler.hir.module import HirFunction, HirModule, Linkage, OptimizationLevel
 from compiler.hir.types import HirType, Pointer, Tile
+from compiler.source import Span
 from runtime.cpu import detect, load
 
 MEMORY_CALLS = frozenset({"memcpy", "memmove", "memset", "bzero"})
@@ -39,8 +40,10 @@ __all__ = ["ALLOWED", "HostFunction", "HostModule", "Linked", "RunOutcome", "com
 class HostModule:
     """The compiled functions of a module by name. Texts and code are made when first asked for."""
 
-    def __init__(self, module: HirModule, compiled: load.CompiledModule, points: Sequence[FaultPoint]) -> None:
-        self.module, self.points = module, tuple(points)
+    def __init__(
+        self, module: HirModule, compiled: load.CompiledModule, points: Sequence[FaultPoint], callers: Sequence[Span | None] = ()
+    ) -> None:
+        self.module, self.points, self.callers = module, tuple(points), tuple(callers)
         self._compiled = compiled
 
     @property
@@ -91,7 +94,7 @@ class HostModule:
         exports, imports = ({f.name: entry_of(f) for f in functions if f.linkage is kind} for kind in (Linkage.EXPORTED, Linkage.IMPORTED))
         declared = frozenset(entry_name(f) for f in functions if f.linkage is Linkage.EXTERNAL)
         sites = {f.name: f.sites for f in functions if f.sites}
-        return ModuleFacts(self.module.name, exports, imports, ALLOWED | declared, self.points, sites, declared)
+        return ModuleFacts(self.module.name, exports, imports, ALLOWED | declared, self.points, sites, declared, self.callers)
 
     @cached_property
     def linked(self) -> Linked:
@@ -118,16 +121,22 @@ def _parameter(name: str, type: HirType) -> NativeParameter:
 
 
 def compile_module(
-    module: HirModule, level: OptimizationLevel = OptimizationLevel.OLATENCY, allowed: frozenset[str] | None = None
+    module: HirModule,
+    level: OptimizationLevel = OptimizationLevel.OLATENCY,
+    allowed: frozenset[str] | None = None,
+    tells_callers: bool = False,
+    stack: int = STACK,
 ) -> HostModule:
     """Compile for this machine. `allowed`: the outside functions that the code may call; None: no check. A call of another is an
-    internal fault, for what the program may call was proved before (`analysis/effects.py`)."""
+    internal fault, for what the program may call was proved before (`analysis/effects.py`). `tells_callers`: records tell the places of
+    calls on the way to a failure, and are longer; `stack`: bytes that functions which call themselves may take."""
     started = time.perf_counter()
     target = load.target(None, None, None, 0 if level is OptimizationLevel.O0 else 3)
     inline = level not in (OptimizationLevel.O0, OptimizationLevel.OS)
-    writer, points = emit_module(module, _attributes(target, level), inline)
+    callers: list[Span | None] | None = [] if tells_callers else None
+    writer, points = emit_module(module, _attributes(target, level), inline, callers, stack)
     compiled = load.CompiledModule(writer.text(), target, level.value, {"emit": time.perf_counter() - started})
-    host_module = HostModule(module, compiled, points)
+    host_module = HostModule(module, compiled, points, callers or ())
     if allowed is not None and (strange := host_module.calls - allowed):
         raise ZyntaxError(Diagnostic("0901", f"the code of {module.name} calls {', '.join(sorted(strange))}"))
     return host_module

@@ -12,7 +12,7 @@ from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, memory_type, register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.backends.native import faults, integers, pointers, wide
-from compiler.backends.native.frame import NativeFrame, NativeModule, body_name, plain
+from compiler.backends.native.frame import STACK, NativeFrame, NativeModule, body_name, plain
 from compiler.backends.native.inlining import recursive, taken_in
 from compiler.backends.native.polls import polled
 from compiler.backends.native.record import FaultPoint, mark_of
@@ -40,13 +40,18 @@ from compiler.hir.layout import align_of, in_memory, offset_of, size_of
 from compiler.hir.memory import Check
 from compiler.hir.module import HirFunction, HirModule, Linkage
 from compiler.hir.types import HirType, Pointer, Struct, Tile, is_float, is_wide
+from compiler.source import Span
 
 OUR_ATTRIBUTES = {"cold": "cold", "noinline": "noinline", "hot": "hot"}
 """Attributes of a function that LLVM is told under the same name; `noalias` says that its pointers point to different memory."""
 
 
-def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = True) -> tuple[ModuleWriter, list[FaultPoint]]:
-    """The LLVM module, and its points of failure by the numbers that records use. `inline`: calls are replaced by what they call."""
+def emit_module(
+    module: HirModule, attributes: tuple[str, ...], inline: bool = True, callers: list[Span | None] | None = None, stack: int = STACK
+) -> tuple[ModuleWriter, list[FaultPoint]]:
+    """The LLVM module, and its points of failure by the numbers that records use. `inline`: calls are replaced by what they call; `callers`
+    gets the places of calls by the numbers that records use, which they tell only where it is given; `stack`: bytes that functions which
+    call themselves may take."""
     writer = ModuleWriter(module.name, attributes, backend="native")
     circular = recursive(module)
     looking = polled(module)
@@ -61,6 +66,8 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
         taken_in(module) if inline else frozenset(),
         mark_of(module.name),
         looking,
+        callers=callers,
+        stack=stack,
         unlikely=f", !prof {weights}",
     )
     for function in module.functions.values():
@@ -214,7 +221,7 @@ def _entry(module: NativeModule, function: HirFunction) -> None:
         narrow = isinstance(p.type, Tile) and not is_float(p.type.dtype)
         arguments.append(arithmetic.cast(w, value, "i64", dtype_of(p)) if narrow else value)
     if module.recursive:
-        faults.mark_stack(w, record)
+        faults.mark_stack(w, record, module.stack)
     failed, values = _called(w, module, function, arguments)
     struct = results_struct(function)
     good, after = w.label("good"), w.label("after")
@@ -310,7 +317,8 @@ def _call(frame: NativeFrame, op: Call) -> None:
     arguments = [frame.pointers[v.name] if isinstance(v.type, Pointer) else frame.scalar(v.name) for v in op.arguments]
     dtypes = _result_dtypes(target)
     if target.linkage is Linkage.EXTERNAL:
-        call = f"@{entry_name(target)}({', '.join(map(str, arguments))})"
+        notes = " nobuiltin" if "nobuiltin" in target.attributes else ""
+        call = f"@{entry_name(target)}({', '.join(map(str, arguments))}){notes}"
         if dtypes:
             type = register_type(dtypes[0])
             frame.define(op, scalar_bundle(dtypes[0], w.value(type, f"call {type} {call}")))
@@ -330,7 +338,13 @@ def _call(frame: NativeFrame, op: Call) -> None:
         return
     if target.name in module.may_fail:
         good = w.label("good")
-        w.branch_if(failed, frame.failed, good, module.unlikely)
+        if module.callers is None:
+            w.branch_if(failed, frame.failed, good, module.unlikely)
+        else:
+            caller = w.label("caller")
+            w.branch_if(failed, caller, good, module.unlikely)
+            w.start(caller)
+            faults.note_caller(frame, op.span)
         w.start(good)
     if target.linkage is Linkage.IMPORTED:
         held = [w.load(memory_type(dtype), cell, align_of(Tile(dtype))) for dtype, cell in zip(dtypes, cells, strict=True)]

@@ -43,6 +43,8 @@ class ModuleFacts:
     points: tuple[FaultPoint, ...]
     sites: Mapping[str, tuple[FaultSite, ...]]
     declared: frozenset[str] = frozenset()
+    callers: tuple[Span | None, ...] = ()
+    """Where calls stand, by the numbers that records use, of a module whose records tell."""
 
 
 def to_json(facts: ModuleFacts) -> Any:
@@ -54,6 +56,7 @@ def to_json(facts: ModuleFacts) -> Any:
         "calls": sorted(facts.calls),
         "declared": sorted(facts.declared),
         "points": [[p.function, p.site, list(p.dtypes), p.code, p.undo] for p in facts.points],
+        "callers": [_span(span) for span in facts.callers],
         "sites": {name: [_site(site) for site in sites] for name, sites in facts.sites.items()},
     }
 
@@ -69,6 +72,7 @@ def from_json(data: Any) -> ModuleFacts:
         tuple(FaultPoint(function, site, tuple(dtypes), code, undo) for function, site, dtypes, code, undo in data["points"]),
         {name: tuple(map(_to_site, sites)) for name, sites in data["sites"].items()},
         frozenset(data["declared"]),
+        tuple(span and Span(*span) for span in data["callers"]),
     )
 
 

@@ -6,11 +6,9 @@ from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.types import I8, I64, PTR, LlvmType, vector
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.backends.native.frame import NativeFrame
-from compiler.backends.native.record import RECORD_VALUES, FaultPoint
+from compiler.backends.native.record import CALLERS, RECORD_BYTES, RECORD_VALUES, FaultPoint
 from compiler.hir.types import is_float, is_wide
-
-STACK = 1 << 20
-"""Bytes of the stack that functions which call themselves may take; threads have 8 MiB as a rule."""
+from compiler.source import Span
 
 I128 = vector("i128")
 
@@ -36,9 +34,18 @@ def stop_if(
     w.start(good)
 
 
-def mark_stack(w: FunctionWriter, record: LlvmValue) -> None:
-    """From here on, recursive functions may take STACK bytes."""
-    lowest = w.binary("sub", _frame_address(w), constant(I64, STACK))
+def note_caller(frame: NativeFrame, span: Span | None) -> None:
+    """Add the place of a call to the record, and leave the function: what it called has failed."""
+    w, callers = frame.w, frame.module.callers
+    assert callers is not None and frame.record is not None
+    w.call_void(_caller_recorder(frame), frame.record, constant(I64, len(callers)))
+    callers.append(span)
+    w.branch(frame.failed)
+
+
+def mark_stack(w: FunctionWriter, record: LlvmValue, stack: int) -> None:
+    """From here on, recursive functions may take so many bytes."""
+    lowest = w.binary("sub", _frame_address(w), constant(I64, stack))
     w.store(lowest, w.offset(record, constant(I64, 8), I8), 8)
 
 
@@ -81,6 +88,29 @@ def _recorder(frame: NativeFrame, types: Sequence[LlvmType]) -> str:
         f.store(f.binary("or", point, constant(I64, frame.module.mark << 32)), record, 8)
         for number, value in enumerate(values):
             f.store(value, f.offset(record, constant(I64, 16 * (number + 1)), I8), 8)
+        if frame.module.callers is not None:
+            f.store(constant(I64, 0), f.offset(record, constant(I64, RECORD_BYTES), I8), 8)
         f.ret()
 
     return frame.module.writer.helper("zyn.fault" + "".join(f".{type}" for type in types), make)
+
+
+def _caller_recorder(frame: NativeFrame) -> str:
+    """The function that adds the number of a call's place to a record, if there is room: cold, never inlined."""
+
+    def make(name: str) -> None:
+        f = frame.module.writer.function(name, None, [(PTR, "record"), (I64, "place")], "internal", "cold noinline")
+        record, place = f.parameters
+        at = f.offset(record, constant(I64, RECORD_BYTES), I8)
+        count = f.load(I64, at, 8)
+        store, done = f.label("store"), f.label("done")
+        f.branch_if(f.compare("ult", count, constant(I64, CALLERS)), store, done)
+        f.start(store)
+        behind = f.binary("add", f.binary("mul", count, constant(I64, 8)), constant(I64, RECORD_BYTES + 8))
+        f.store(place, f.offset(record, behind, I8), 8)
+        f.store(f.binary("add", count, constant(I64, 1)), at, 8)
+        f.branch(done)
+        f.start(done)
+        f.ret()
+
+    return frame.module.writer.helper("zyn.caller", make)

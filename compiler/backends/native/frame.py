@@ -14,10 +14,15 @@ from compiler.backends.llvm.writer import LlvmValue, ModuleWriter
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction, HirModule
+from compiler.source import Span
 from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.backends.native.record import FaultPoint
+
+
+STACK = 1 << 20
+"""Bytes of the stack that functions which call themselves may take; threads have 8 MiB as a rule."""
 
 
 @define
@@ -41,6 +46,10 @@ class NativeModule:
     """By the names of functions the loops, by identity, that look whether the run is to stop."""
     points: "list[FaultPoint]" = Factory(list)
     """Where it may fail, by the numbers that records use."""
+    callers: "list[Span | None] | None" = None
+    """Where its calls stand, by the numbers that records use; None where records don't tell."""
+    stack: int = STACK
+    """Bytes of the stack that functions which call themselves may take."""
     unlikely: str = ""
     """Branch weights for a way to a failure, ready to stand behind a branch."""
 

@@ -13,6 +13,10 @@ from runtime.records import frozen
 
 RECORD_VALUES = 4
 RECORD_BYTES = 16 * (1 + RECORD_VALUES)
+CALLERS = 4
+"""Places of calls on the way to a failure that records of modules which tell them have, innermost first."""
+CALLERS_BYTES = RECORD_BYTES + 8 * (1 + CALLERS)
+"""Of such a record: behind the others how many places there are, then their numbers."""
 
 
 @frozen
@@ -29,13 +33,15 @@ class FaultPoint:
 
 @frozen
 class HostFault:
-    """A run that failed. `values` are the operands; `site` is an index into the `sites` of `function` in `module`, -1 for none."""
+    """A run that failed. `values` are the operands, of `dtypes`; `site` is an index into the `sites` of `function` in `module`, -1 for
+    none."""
 
     code: str
     function: str
     site: int
     values: tuple[int | float | bool, ...]
     module: str = ""
+    dtypes: tuple[str, ...] = ()
 
 
 def mark_of(module: str) -> int:
@@ -62,7 +68,13 @@ def read_record(record: bytes, modules: Mapping[str, Sequence[FaultPoint]]) -> H
     if point.undo:
         result, other = (int(value) for value in values)
         values[0] = _wrapped(result - other if point.undo == "add" else result + other, point.dtypes[0])
-    return HostFault(point.code, point.function, point.site, tuple(values), name)
+    return HostFault(point.code, point.function, point.site, tuple(values), name, point.dtypes)
+
+
+def read_callers(record: bytes) -> tuple[int, ...]:
+    """The numbers of the places of calls that led to a failure, innermost first."""
+    count, *places = struct.unpack_from(f"<{1 + CALLERS}q", record, RECORD_BYTES)
+    return tuple(places[: min(count, CALLERS)])
 
 
 def _wrapped(value: int, dtype: str) -> int:

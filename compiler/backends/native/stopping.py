@@ -16,6 +16,9 @@ STOP = 2**64 - 1
 AGAIN = 0.001
 """Seconds until the word is filled once more: every entry into a module with functions that call themselves writes its own there."""
 
+TIMES = 50
+"""How often a listener fills it, where nobody says when the run is over."""
+
 under_way: dict[int, ctypes.Array[ctypes.c_char]] = {}
 """The record of the run in each thread."""
 
@@ -49,3 +52,46 @@ def stoppable() -> Iterator[None]:
         done.set()
         signal.set_wakeup_fd(before, warn_on_full_buffer=False)
         os.close(writer)
+
+
+_listening: list[int] = []
+"""The end of the pipe to which this process writes its signals, while it listens by itself."""
+
+
+def listen() -> None:
+    """From here on a Ctrl-C stops compiled functions that the main thread runs, whose callers do a run again that was stopped too late.
+    Where the program that we are part of takes signals itself, and on other threads, nothing is different."""
+    main = threading.main_thread()
+    if _listening or threading.current_thread() is not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    before = signal.set_wakeup_fd(-1)
+    if before != -1:
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    _listening.append(writer)
+    threading.Thread(target=_hear, args=(reader, main.ident or 0), daemon=True).start()
+
+
+def _hear(reader: int, main: int) -> None:
+    again = threading.Event()
+    while numbers := os.read(reader, 16):
+        if signal.SIGINT in numbers:
+            for _ in range(TIMES):
+                record = under_way.get(main)
+                if record is not None:
+                    ctypes.c_uint64.from_buffer(record, 8).value = STOP
+                again.wait(AGAIN)
+
+
+def _forked() -> None:
+    """A child's signals aren't its parent's."""
+    if _listening:
+        signal.set_wakeup_fd(-1)
+        _listening.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

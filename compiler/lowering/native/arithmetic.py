@@ -22,6 +22,9 @@ def arithmetic(c: FunctionContext, operator: str, x: Expr, y: Expr, overflow: st
     found = folded(c, operation, x, y)
     if found is not None:
         return found
+    own = c.elaboration.rules.arithmetic
+    if own is not None and not is_float(x.dtype):
+        return own(c, operation, x, y)
     if overflow is None or is_float(x.dtype):
         return c.b.arithmetic(operation, x, y)
     return checked(c, operation, x, y, overflow)

@@ -2,6 +2,7 @@
 
 from compiler.hir.native_expressions import Number as NativeNumber
 from compiler.hir.types import Pointer
+from compiler.lowering.native.changes import changes
 from compiler.lowering.native.context import FunctionContext
 from compiler.lowering.native.instances import Instance, results, signature
 from compiler.lowering.native.names import LentMemory, NameMeaning
@@ -42,9 +43,10 @@ def enter(c: FunctionContext, instance: Instance) -> None:
     given = iter(tuple(c.b.parameters)[len(c.elaboration.lent) :])
     for name, known in instance.constants.items():
         c.let(name, c.constant(known, I64), VariableKind.CONSTANT_PARAMETER)
+    body = getattr(instance.callee, "body", None) if c.elaboration.rules.parameters_change else None
     for parameter, type in instance.parameters:
         value = c.of_numbers(type, given)
-        if parameter.mutable:
+        if parameter.mutable or (body is not None and changes(c, body, parameter.name)):
             c.var(parameter.name, value)
         else:
             c.names.found[parameter.name] = NameMeaning(value)

@@ -13,7 +13,20 @@ from compiler.lowering.native.values import InMemory, ScalarValue, Text, Value
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import fits
 from compiler.typed_ast.literal_numbers import is_literal
-from compiler.typed_ast.types import BOOL, F64, ArrayType, EnumType, ListType, OptionType, ResultType, Scalar, StringType, TensorType, Type
+from compiler.typed_ast.types import (
+    BOOL,
+    F64,
+    ArrayType,
+    DType,
+    EnumType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    StringType,
+    TensorType,
+    Type,
+)
 from compiler.typed_ast.weak_ints import weak_int
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
@@ -46,10 +59,21 @@ def binary(c: FunctionContext, node: nodes.Binary, place: Type | None) -> Value:
     left = c.value(node.left)
     right = c.value(node.right)
     if isinstance(left, ScalarValue) and isinstance(right, ScalarValue):
+        left, right = _met(c, node, left, right)
         return combined(c, node.operator, left, right, c.type(node))
     wide = left.type if fits(right.type, left.type) else right.type
     equal = same(c, c.fit(left, wide), c.fit(right, wide))
     return c.truth(equal if node.operator == "==" else ~equal)
+
+
+def _met(c: FunctionContext, node: nodes.Binary, left: ScalarValue, right: ScalarValue) -> tuple[ScalarValue, ScalarValue]:
+    """The operands of a comparison with an f32 as the float in which they are compared: a literal beside it is one."""
+    match node.left.type, node.right.type:
+        case Scalar() as one, Scalar() as other if node.operator in COMPARISONS and DType.F32 in (one.dtype, other.dtype):
+            met = c.elaboration.rules.meet(one, other)
+            if met is not None:
+                return ScalarValue(met, converted(c, left, met.dtype)), ScalarValue(met, converted(c, right, met.dtype))
+    return left, right
 
 
 def combined(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue, result: Type) -> ScalarValue:
@@ -114,7 +138,10 @@ def _is_there(c: FunctionContext, type: Type, part: str, tag: Expr) -> Expr:
 
 def _numbers(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue, result: Scalar) -> Expr:
     if operator == "**" and result.dtype.is_float:
-        return c.b.op("pow", *(converted(c, side, F64.dtype) for side in (left, right)))
+        own = c.elaboration.rules.power
+        x, y = (converted(c, side, result.dtype).cast(F64.dtype.value) for side in (left, right))
+        power = own(c, x, y) if own is not None else c.b.op("pow", x, y)
+        return power.cast(result.dtype.value) if result.dtype is not DType.F64 else power
     x = converted(c, left, result.dtype)
     if operator in ("<<", ">>"):
         if c.wraps:

@@ -158,7 +158,7 @@ class Elaboration:
             assert parameter.annotation is not None
             type = self.resolve(parameter.annotation, sizes, bound)
             found.append((parameter, given.get(parameter.name, type) if self.layouts.is_sized(type) else type))
-        result = self.resolve(callee.result, sizes, bound) if callee.result is not None else UNIT
+        result = self.resolve(callee.result, sizes, bound) if callee.result is not None else self.rules.result(callee)
         return tuple(found), result
 
     def _write(self, made: Instance, around: Surroundings) -> None:

@@ -18,7 +18,7 @@ from compiler.typed_ast.exhaustiveness import Parts
 from compiler.typed_ast.meaning import Meaning, Resolve
 from compiler.typed_ast.nodes import Expression, Node, Statement
 from compiler.typed_ast.type_arguments import Meet
-from compiler.typed_ast.types import ListType, StringType, TensorType, Type
+from compiler.typed_ast.types import UNIT, ListType, StringType, TensorType, Type
 from runtime.records import define, frozen
 
 
@@ -32,6 +32,10 @@ def _no_value(holding: Any, value: Any, place: Type) -> None:
 
 def _never(type: Any) -> bool:
     return False
+
+
+def no_result(callee: Any) -> Type:
+    return UNIT
 
 
 @frozen(eq=False)
@@ -139,7 +143,9 @@ class NativeRules:
     added types; `instead`: the types to use instead of those that need a heap; `prelude`: the path of what the language itself
     declares, of which no message speaks, and `hints` what to write instead of those of its functions that native code lacks; `in_library`:
     whether a place is of the library, so that what goes wrong there is told of the program's call; `passed_to_c`: what functions of C
-    take, in words."""
+    take, in words; `result`: of a function that doesn't declare one; `parameters_change`: any parameter may be assigned; `arithmetic`:
+    writes checked arithmetic of ints, where the core doesn't: `(context, operation, left, right) -> value`; `power`: of two doubles, so,
+    too."""
 
     meaning: Meaning
     resolve: Resolve
@@ -151,6 +157,10 @@ class NativeRules:
     hints: Mapping[str, str] = Factory(dict)
     in_library: Callable[[Span], bool] = _never
     passed_to_c: str = "ints of 32 or 64 bits and floats"
+    result: Callable[[Any], Type] = no_result
+    parameters_change: bool = False
+    arithmetic: Callable[[Any, str, Expr, Expr], Expr] | None = None
+    power: Callable[[Any, Expr, Expr], Expr] | None = None
 
     def shown(self, type: Type) -> str:
         """A type as programs write it."""

@@ -1,0 +1,281 @@
+"""Between Python and native functions: what a Python caller gives is taken apart into the numbers that a native function takes, and what
+that gives is put together again. One place for each signature, a Python function written for it.
+
+An argument whose class isn't just what the type has on Python goes to `otherwise`, which converts it or says what is wrong."""
+
+import ast
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import count
+from typing import Any
+
+from attrs import Factory
+
+from compiler.backends.host.numbers import I64_MAX, I64_MIN, scalar_class
+from compiler.backends.native.facts import NativeEntry
+from compiler.backends.native.stopping import under_way
+from compiler.typed_ast.exhaustiveness import CasesOf
+from compiler.typed_ast.types import (
+    UNIT,
+    DType,
+    EnumType,
+    OptionType,
+    ResultType,
+    Scalar,
+    StructType,
+    TupleType,
+    Type,
+)
+from runtime.records import define
+from runtime.values import NONE, Err, Ok, Some, case_classes, struct_class
+
+C_TYPES: Mapping[str, Any] = {"f64": ctypes.c_double, "f32": ctypes.c_float, "ptr": ctypes.c_void_p}
+"""Of what entries take; ints of all widths are i64 there."""
+_FORMATS = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f32": "f", "f64": "d"}
+_SINGLE: Mapping[str, Any] = {"i64": ctypes.c_int64, "u64": ctypes.c_uint64, "f64": ctypes.c_double, "i1": ctypes.c_bool}
+"""What reads a result that stands alone."""
+_PLAIN = (DType.I64, DType.F64, DType.BOOL)
+
+
+NativeRoom = tuple[int, int, Any, Any]
+"""What one call needs besides its arguments: the addresses of the record of failures and of where results go, and both. Calls that run at
+the same time have rooms of their own."""
+
+
+def room(record_bytes: int, entry: NativeEntry) -> NativeRoom:
+    """Where one number is given, results are that number."""
+    only = _SINGLE.get(entry.results[0][0]) if len(entry.results) == 1 else None
+    record, held = (ctypes.c_char * record_bytes)(), only() if only is not None else (ctypes.c_char * max(8, entry.size))()
+    return ctypes.addressof(record), ctypes.addressof(held), record, held
+
+
+def native_entry(entry: NativeEntry, address: int) -> Any:
+    """The C function."""
+    types = [C_TYPES.get(p.dtype, ctypes.c_int64) for p in entry.parameters]
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *types, ctypes.c_void_p)(address)
+
+
+_struct, _cases = cache(struct_class), cache(case_classes)
+
+
+@define(eq=False)
+class _Writer:
+    """The text of one function, and the values that it names."""
+
+    cases_of: CasesOf
+    lines: list[str] = Factory(list)
+    values: dict[str, Any] = Factory(dict)
+    _names: "count[int]" = Factory(lambda: count())
+
+    def name(self) -> str:
+        return f"v{next(self._names)}"
+
+    def value(self, value: Any) -> str:
+        """A name for a value."""
+        found = next((name for name, known in self.values.items() if known is value), None)
+        if found is None:
+            found = f"k{len(self.values)}"
+            self.values[found] = value
+        return found
+
+    def line(self, indent: int, text: str) -> None:
+        self.lines.append("    " * indent + text)
+
+    # ---- into native code ----
+
+    def take(self, found: Type, given: str, indent: int, miss: str) -> list[str]:
+        """Writes what takes a value apart; the names of its numbers. `miss`: the statement where it isn't what the type has."""
+        match found:
+            case Scalar(dtype=dtype):
+                return [self._number(dtype, given, indent, miss)]
+            case TupleType(elements=elements):
+                cls, inside = self.value(tuple), elements
+            case StructType():
+                fields = (self.cases_of(found) or {})[""]
+                cls, inside = self.value(_struct(found.name, tuple(name for name, _ in fields))), tuple(type for _, type in fields)
+            case _ if found == UNIT:
+                self.line(indent, f"if {given} is not None: {miss}")
+                return []
+            case _:
+                return self._case(found, given, indent, miss)
+        length = f" or len({given}) != {len(inside)}" if cls == self.value(tuple) else ""
+        self.line(indent, f"if {given}.__class__ is not {cls}{length}: {miss}")
+        names = [self.name() for _ in inside]
+        if names:
+            self.line(indent, f"{', '.join(names)}, = {given}")
+        return [leaf for name, type in zip(names, inside, strict=True) for leaf in self.take(type, name, indent, miss)]
+
+    def _number(self, dtype: DType, given: str, indent: int, miss: str) -> str:
+        cls = self.value(scalar_class(dtype))
+        within = f" or not {I64_MIN} <= {given} <= {I64_MAX}" if dtype is DType.I64 else ""
+        self.line(indent, f"if {given}.__class__ is not {cls}{within}: {miss}")
+        if dtype in _PLAIN:
+            return given
+        name = self.name()
+        self.line(indent, f"{name} = {given}.item()")
+        return name
+
+    def _case(self, found: Type, given: str, indent: int, miss: str) -> list[str]:
+        """A value of several cases: the number of its case, then the parts of all of them, those of the others 0."""
+        classes, cases = self._classes(found), self._parts(found)
+        tag = self.name()
+        names = {name: [self.name() for _ in self._leaves(parts)] for name, parts in cases.items()}
+        for number, (name, parts) in enumerate(cases.items()):
+            own = classes[name]
+            nothing = isinstance(found, OptionType) and not parts
+            test = f"{given} is {self.value(NONE)}" if nothing else f"{given}.__class__ is {self.value(own)}"
+            self.line(indent, f"{'el' if number else ''}if {test}:")
+            self.line(indent + 1, f"{tag} = {self._tag(found, name, number)}")
+            given_parts = [self.name() for _ in parts]
+            if given_parts:
+                self.line(indent + 1, f"{', '.join(given_parts)}, = {given}")
+            taken = [leaf for part, type in zip(given_parts, parts, strict=True) for leaf in self.take(type, part, indent + 1, miss)]
+            for leaf, value in zip(names[name], taken, strict=True):
+                self.line(indent + 1, f"{leaf} = {value}")
+            others = [leaf for other in cases if other != name for leaf in names[other]]
+            if others:
+                self.line(indent + 1, f"{' = '.join(others)} = 0")
+        self.line(indent, f"else: {miss}")
+        return [tag, *(leaf for leaves in names.values() for leaf in leaves)]
+
+    def _tag(self, found: Type, name: str, number: int) -> object:
+        return name in ("Some", "Ok") if isinstance(found, OptionType | ResultType) else number
+
+    def _classes(self, found: Type) -> Mapping[str, Any]:
+        match found:
+            case OptionType():
+                return {"Some": Some, "None": type(NONE)}
+            case ResultType():
+                return {"Ok": Ok, "Err": Err}
+        assert isinstance(found, EnumType)
+        cases = self.cases_of(found) or {}
+        made = _cases(found.name, tuple((name, tuple(part for part, _ in parts)) for name, parts in cases.items()))
+        return dict(zip(cases, made, strict=True))
+
+    def _parts(self, found: Type) -> Mapping[str, tuple[Type, ...]]:
+        match found:
+            case OptionType(value=value):
+                return {"Some": (value,), "None": ()}
+            case ResultType(value=value, error=error):
+                return {"Ok": (value,), "Err": (error,)}
+        return {name: tuple(type for _, type in parts) for name, parts in (self.cases_of(found) or {}).items()}
+
+    def _leaves(self, inside: Sequence[Type]) -> list[Type]:
+        """The numbers that values of these types are."""
+        found: list[Type] = []
+        for type in inside:
+            match type:
+                case Scalar():
+                    found.append(type)
+                case TupleType(elements=elements):
+                    found += self._leaves(elements)
+                case StructType():
+                    found += self._leaves([part for _, part in (self.cases_of(type) or {})[""]])
+                case EnumType() | OptionType() | ResultType():
+                    found.append(Scalar(DType.BOOL))
+                    for parts in self._parts(type).values():
+                        found += self._leaves(parts)
+        return found
+
+    # ---- out of native code ----
+
+    def give(self, found: Type, numbers: "list[str]") -> str:
+        """The value that these numbers make; takes its numbers from the front of the list."""
+        match found:
+            case Scalar(dtype=dtype):
+                number = numbers.pop(0)
+                return number if dtype in _PLAIN else f"{self.value(scalar_class(dtype))}({number})"
+            case TupleType(elements=elements):
+                return f"({''.join(self.give(element, numbers) + ', ' for element in elements)})"
+            case StructType():
+                fields = (self.cases_of(found) or {})[""]
+                cls = self.value(_struct(found.name, tuple(name for name, _ in fields)))
+                return f"{cls}(({''.join(self.give(type, numbers) + ', ' for _, type in fields)}))"
+            case OptionType(value=value):
+                there = numbers.pop(0)
+                return f"({self.value(Some)}(({self.give(value, numbers)},)) if {there} else {self.value(NONE)})"
+            case EnumType() | ResultType():
+                tag, classes = numbers.pop(0), self._classes(found)
+                made = []
+                for at, (name, parts) in enumerate(self._parts(found).items()):
+                    inside = "".join(self.give(part, numbers) + ", " for part in parts)
+                    made.append((self._tag(found, name, at), f"{self.value(classes[name])}(({inside}))"))
+                *first, (_, last) = made
+                return "(" + "".join(f"{value} if {tag} == {known} else " for known, value in first) + f"{last})"
+        assert found == UNIT, f"`{found}` doesn't cross"
+        return "None"
+
+
+def python_function(
+    names: Sequence[str],
+    parameters: Sequence[Type],
+    result: Type,
+    entry: NativeEntry,
+    call: Any,
+    cases_of: CasesOf,
+    otherwise: Callable[..., Any],
+    failed: Callable[..., Any],
+    rooms: tuple[Callable[[], NativeRoom], list[NativeRoom]],
+    missing: object,
+    optional: int,
+    long: bool,
+) -> Callable[..., Any]:
+    """The function that Python calls. `names` of the parameters, as callers may write them, of which the last `optional` may be left out,
+    and are `missing` then; `otherwise(*arguments)` is called where an
+    argument isn't what its type has, `failed(room, *arguments)` where the function stopped; `rooms`: makes one, and those that are
+    free; `long`: it may run for long, and is stopped by a Ctrl-C."""
+    w = _Writer(cases_of)
+    given = [f"a{number}" for number in range(len(names))]
+    miss = f"return {w.value(otherwise)}({', '.join(given)})"
+    leaves = [leaf for name, type in zip(given, parameters, strict=True) for leaf in w.take(type, name, 1, miss)]
+    make, free = rooms
+    w.line(1, f"try: room = {w.value(free.pop)}()")
+    w.line(1, f"except {w.value(IndexError)}: room = {w.value(make)}()")
+    w.line(1, "recorded, given, record, results = room")
+    if long:
+        w.line(1, f"{w.value(under_way)}[{w.value(threading.get_ident)}()] = record")
+    passed = ", ".join(["recorded", *leaves, "given"])
+    again = ", ".join(["room", *given])
+    w.line(1, f"if {w.value(call)}({passed}): return {w.value(failed)}({again})")
+    numbers = [f"r{number}" for number in range(len(entry.results))]
+    if len(numbers) == 1 and entry.results[0][0] in _SINGLE:
+        w.line(1, "r0 = results.value")
+    elif numbers:
+        held = struct.Struct("<" + _format(entry.results))
+        w.line(1, f"{', '.join(numbers)}, = {w.value(held.unpack_from)}(results)")
+    w.line(1, f"{w.value(free.append)}(room)")
+    w.line(1, f"return {w.give(result, numbers)}")
+    left_out = f"={w.value(missing)}"
+    header = f"def function({', '.join(name + left_out * (number >= len(given) - optional) for number, name in enumerate(given))}):"
+    tree = ast.parse("\n".join([header, *w.lines]))
+    _Renamed(dict(zip(given, names, strict=True))).visit(tree)
+    namespace: dict[str, Any] = {"__builtins__": {"len": len}, **w.values}
+    exec(compile(tree, "<native>", "exec", dont_inherit=True), namespace)
+    made: Callable[..., Any] = namespace["function"]
+    return made
+
+
+def _format(results: Sequence[tuple[str, int]]) -> str:
+    """How the results lie, for `struct`."""
+    texts, at = [], 0
+    for dtype, offset in results:
+        texts.append(f"{offset - at}x" if offset > at else "")
+        texts.append(_FORMATS[dtype])
+        at = offset + struct.calcsize("<" + _FORMATS[dtype])
+    return "".join(texts)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Parameters get the names that callers write, which Python's grammar may have words for."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.copy_location(ast.arg(self.names.get(node.arg, node.arg)), node)

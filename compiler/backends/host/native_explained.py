@@ -1,0 +1,56 @@
+"""Which functions of a program are native, and why the others aren't, in words."""
+
+from compiler.backends.host.native_code import lowered
+from compiler.backends.host.native_functions import called_by_python
+from compiler.source import Sources, Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.effects import effects
+from compiler.typed_ast.function_effects import FunctionEffects
+from compiler.typed_ast.native_calls import has_native_code
+
+
+def native_explained(checker: Checker, program: nodes.Program, sources: Sources) -> str:
+    """A line for each function, in the order of the text, and one for each reason below it. `program` is typed, without errors."""
+    found = effects(checker, program, has_native_code)
+    if not found.functions:
+        return "the program has no functions\n"
+    lowered(checker, found, [own.function.name for own in found.static])
+    width = max(map(len, found.functions))
+    wanted = called_by_python(checker, found, list(found.functions), False)
+    reached = _reached(wanted, found.functions)
+    lines: list[str] = []
+    for name, own in found.functions.items():
+        if not own.is_static:
+            lines.append(f"{name:<{width}}  runs on Python:")
+            lines += [f"{'':<{width}}    {reason.words} ({_place(reason.span, sources)})" for reason in own.reasons]
+        elif name in wanted:
+            lines.append(f"{name:<{width}}  native")
+        elif name in reached:
+            lines.append(f"{name:<{width}}  native where native functions call it; it has no loop, so Python runs it itself")
+        else:
+            lines.append(f"{name:<{width}}  could be native, but {_spared(own)}")
+    return "\n".join(lines) + "\n"
+
+
+def _spared(own: FunctionEffects) -> str:
+    return "Python can't hand its arrays over" if own.loops else "has no loop, and a call costs more than it does"
+
+
+def _reached(wanted: list[str], functions: dict[str, FunctionEffects]) -> set[str]:
+    """What these functions call, by however many steps."""
+    reached: set[str] = set()
+    waiting = list(wanted)
+    while waiting:
+        more = functions[waiting.pop()].calls.keys() - reached
+        reached |= more
+        waiting += more
+    return reached
+
+
+def _place(span: Span, sources: Sources) -> str:
+    source = sources.get(span.path)
+    if source is None:
+        return span.path
+    line, column = source.line_and_column(span.start)
+    return f"{span.path}:{line}:{column}"

@@ -1,0 +1,402 @@
+"""What one function does, read off its typed body."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.conversions import fits, join, promote_scalars, strong
+from compiler.typed_ast.declarations import is_method
+from compiler.typed_ast.definite_assignment import early_reads
+from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM, FunctionEffects, ProgramEffects, Reason
+from compiler.typed_ast.native_forms import without_form
+from compiler.typed_ast.types import (
+    ERROR,
+    I64,
+    NEVER,
+    UNIT,
+    UNKNOWN,
+    ArrayType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    TupleType,
+    Type,
+)
+from compiler.typed_ast.walk import parts, walk
+from runtime.records import define
+
+NativeCall = Callable[[nodes.Call, str], bool]
+"""`(call, name) -> whether` this call of a function or method of the library has native code."""
+
+_REFUSED: Mapping[type[nodes.Node], tuple[str, str]] = {
+    nodes.Lambda: (DYNAMIC, "it has a function without a name"),
+    nodes.Function: (DYNAMIC, "it has a function inside"),
+    nodes.FString: (DYNAMIC, "it makes text"),
+    nodes.StringLiteral: (DYNAMIC, "it uses text"),
+    nodes.Compute: (DYNAMIC, "it has a compute block"),
+    nodes.Comprehension: (ALLOCATES, "it makes a list"),
+    nodes.DictLiteral: (ALLOCATES, "it makes a dict"),
+    nodes.Await: (DYNAMIC, "it awaits a future"),
+    nodes.Slice: (ALLOCATES, "it takes a slice"),
+    nodes.Try: (DYNAMIC, "it has a `try`"),
+    nodes.Throw: (DYNAMIC, "it has a `throw`"),
+    nodes.Render: (SYSTEM, "it renders"),
+    nodes.Import: (DYNAMIC, "it has an `import`"),
+    nodes.Range: (DYNAMIC, "it has a range beside a `for`"),
+    nodes.SharedVariable: (DYNAMIC, "it has a shared variable"),
+    nodes.Yield: (DYNAMIC, "it has a `yield`"),
+}
+_STATIC = (
+    nodes.IntLiteral, nodes.FloatLiteral, nodes.BoolLiteral, nodes.Name, nodes.Path, nodes.Field, nodes.Index, nodes.Block, nodes.If,
+    nodes.Conditional, nodes.Match, nodes.Arm, nodes.LetCondition, nodes.Call, nodes.Argument, nodes.Binary, nodes.Unary, nodes.Cast,
+    nodes.TupleLiteral, nodes.RecordLiteral, nodes.FieldValue, nodes.ListLiteral, nodes.Repeat, nodes.Propagate, nodes.ExpressionStatement,
+    nodes.Let, nodes.Assign, nodes.For, nodes.ForClause, nodes.While, nodes.Break, nodes.Continue, nodes.Return,
+)  # fmt: skip
+_VALUES = (nodes.If, nodes.Block, nodes.Match, nodes.Conditional, nodes.LetCondition)
+
+
+@define(eq=False)
+class _Local:
+    """A variable: the type that it keeps, None where only its uses tell; `declared`: that is written."""
+
+    type: Type | None = None
+    declared: bool = False
+
+
+class BodyEffects:
+    """Looks through one function."""
+
+    def __init__(self, checker: Checker, program: ProgramEffects, own: FunctionEffects, native_call: NativeCall) -> None:
+        self.checker, self.program, self.own, self.native_call = checker, program, own, native_call
+        self.scopes: list[dict[str, _Local]] = [{}]
+        self.loops = 0
+
+    def look(self) -> None:
+        own, node = self.own, self.own.function
+        if node.body is None:
+            self.because(SYSTEM, "it is declared elsewhere", node.span)
+            return
+        if is_method(node):
+            self.because(DYNAMIC, "it is a method", node.span)
+        if node.is_async or node.type_parameters:
+            self.because(DYNAMIC, "it has type parameters" if node.type_parameters else "it is `async`", node.span)
+            return
+        types: list[Type] = []
+        for parameter in node.parameters:
+            found = self.written(parameter.annotation) if parameter.annotation is not None else UNKNOWN
+            if parameter.annotation is None:
+                self.because(DYNAMIC, f"`{parameter.name}` has no type", parameter.span)
+            else:
+                self.with_form(found, parameter.span, f"`{parameter.name}`")
+            types.append(found)
+            self.scopes[-1][parameter.name] = _Local(found, True)
+        own.parameters = tuple(types)
+        own.result = self.written(node.result) if node.result is not None else inferred_result(node)
+        self.with_form(own.result, node.result.span if node.result is not None else node.span, "its result")
+        self.visit(node.body, used=own.result != UNIT)
+        for name, _ in early_reads(node.body, lambda declaration: True):
+            self.because(DYNAMIC, f"`{name.name}` may be read before it has a value", name.span)
+
+    # ---- what is found ----
+
+    def because(self, effect: str, words: str, span: Span) -> None:
+        if not any(found.words == words for found in self.own.reasons):
+            self.own.reasons.append(Reason(effect, words, span))
+
+    def with_form(self, found: Type, span: Span, what: str = "") -> None:
+        words = without_form(self.checker, found)
+        if words is not None:
+            shown = words.removeprefix("its ") if not what else words
+            if what and words.startswith("its type"):
+                words = f"the type of {what} isn't known"
+            elif what:
+                words = f"{what} is {words}" if words.startswith(("a ", "text")) else f"{what}: {shown}"
+            else:
+                words = f"it uses {words}" if words.startswith(("a ", "text")) else words.replace("its type", "a type")
+            self.because(DYNAMIC, words, span)
+
+    def written(self, syntax: nodes.TypeSyntax) -> Type:
+        return self.checker.resolver.resolve(syntax)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        self.scopes.append({})
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def local(self, name: str) -> _Local | None:
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+
+    def bind(self, pattern: nodes.Pattern, found: Type | None, declared: bool = False) -> None:
+        for node in walk(pattern):
+            match node:
+                case nodes.BindingPattern(name=name):
+                    self.scopes[-1][name] = _Local(found if node is pattern else None, declared)
+                case nodes.StringLiteral():
+                    self.because(DYNAMIC, "it compares text", node.span)
+
+    # ---- the walk ----
+
+    def visit(self, node: nodes.Node, used: bool = True) -> None:
+        """`used`: the value is wanted."""
+        if type(node) in _REFUSED:
+            self.because(*_REFUSED[type(node)], node.span)
+            return
+        if isinstance(node, nodes.TypeSyntax | nodes.Pattern):
+            return
+        if not isinstance(node, _STATIC):
+            self.because(DYNAMIC, "it has what native code doesn't know", node.span)
+            return
+        if isinstance(node, nodes.Expression) and (used or not isinstance(node, _VALUES)):
+            self._typed(node)
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            rule(self, node, used)
+        else:
+            self.inside(node)
+
+    def inside(self, node: nodes.Node) -> None:
+        for part in parts(node):
+            self.visit(part)
+
+    def _typed(self, node: nodes.Expression) -> None:
+        if isinstance(node, nodes.Call) and node.type == UNKNOWN:
+            return  # told by the callee
+        if isinstance(node, _VALUES) and node.type != UNKNOWN:
+            return  # told by the ends of its branches
+        if not isinstance(node, nodes.TupleLiteral) or node.elements:
+            shown = f"`{node.name}`" if isinstance(node, nodes.Name) else ""
+            self.with_form(node.type, node.span, shown)
+
+    def block(self, node: nodes.Block, used: bool) -> None:
+        with self.scope():
+            for statement in node.statements:
+                last = statement is node.statements[-1]
+                if isinstance(statement, nodes.ExpressionStatement):
+                    self.visit(statement.value, used and last)
+                else:
+                    self.visit(statement)
+
+    def if_(self, node: nodes.If, used: bool) -> None:
+        with self.scope():
+            self.visit(node.condition)
+            self.visit(node.then, used)
+        if node.otherwise is not None:
+            self.visit(node.otherwise, used)
+
+    def conditional(self, node: nodes.Conditional, used: bool) -> None:
+        self.visit(node.condition)
+        self.visit(node.then, used)
+        self.visit(node.otherwise, used)
+
+    def match(self, node: nodes.Match, used: bool) -> None:
+        self.visit(node.subject)
+        for arm in node.arms:
+            with self.scope():
+                self.bind(arm.pattern, None)
+                if arm.guard is not None:
+                    self.visit(arm.guard)
+                self.visit(arm.body, used)
+
+    def let_condition(self, node: nodes.LetCondition, used: bool) -> None:
+        self.visit(node.value)
+        self.bind(node.pattern, None)
+
+    def let(self, node: nodes.Let, used: bool) -> None:
+        declared = self.written(node.annotation) if node.annotation is not None else None
+        if node.value is not None:
+            self.visit(node.value)
+        found = declared if declared is not None else strong(node.value.type) if node.value is not None else UNKNOWN
+        self.with_form(found, node.span, "a variable")
+        self.bind(node.pattern, found, declared is not None)
+
+    def assign(self, node: nodes.Assign, used: bool) -> None:
+        self.own.fails = self.own.fails or node.operator is not None
+        self.visit(node.value)
+        targets = node.target.elements if isinstance(node.target, nodes.TupleLiteral) else (node.target,)
+        for target in targets:
+            if isinstance(target, nodes.Name):
+                if target.name != "_":
+                    self._assigned(target, node, len(targets) > 1)
+            else:
+                self.visit(target)
+
+    def _assigned(self, target: nodes.Name, node: nodes.Assign, several: bool) -> None:
+        """A variable that takes values of other types one after the other has no native form."""
+        local = self.local(target.name)
+        if local is None:
+            self.because(GLOBAL, f"it assigns the top-level variable `{target.name}`", target.span)
+            return
+        found = node.value.type
+        if several:
+            inside = found.elements if isinstance(found, TupleType) else ()
+            at = [id(one) for one in getattr(node.target, "elements", ())].index(id(target))
+            found = inside[at] if at < len(inside) else UNKNOWN
+        if node.operator is not None and isinstance(local.type, Scalar) and isinstance(found, Scalar):
+            found = local.type if node.operator in ("<<", ">>") else promote_scalars(local.type, found) or UNKNOWN
+        if local.type is None or found in (UNKNOWN, NEVER):
+            self.because(DYNAMIC, f"the type of `{target.name}` isn't known", target.span)
+            return
+        keeps = strong(found) == local.type or (isinstance(found, Scalar) and found.weak) or isinstance(local.type, OptionType | ResultType)
+        if not (fits(found, local.type) if local.declared else keeps and fits(found, local.type)):
+            self.because(DYNAMIC, f"`{target.name}` takes values of other types", target.span)
+
+    def for_(self, node: nodes.For, used: bool) -> None:
+        self.own.loops = True
+        self.loops += 1
+        with self.scope():
+            for clause in node.clauses:
+                source = clause.source
+                if isinstance(source, nodes.Range):
+                    self.inside(source)
+                    self.own.fails = True
+                    self.scopes[-1][clause.names[0]] = _Local(I64)
+                else:
+                    self.visit(source)
+                    if not isinstance(source.type, ArrayType):
+                        self.because(DYNAMIC, f"it goes over a {source.type}", source.span)
+                    one = source.type.element if isinstance(source.type, ArrayType) and len(clause.names) == 1 else None
+                    self.scopes[-1].update({name: _Local(one) for name in clause.names})
+            self.visit(node.body, used=False)
+        self.loops -= 1
+
+    def while_(self, node: nodes.While, used: bool) -> None:
+        self.own.loops = True
+        self.loops += 1
+        with self.scope():
+            self.visit(node.condition)
+            self.visit(node.body, used=False)
+        self.loops -= 1
+
+    def name(self, node: nodes.Name, used: bool) -> None:
+        name = node.name
+        local = self.local(name)
+        if local is not None:
+            narrowed = isinstance(local.type, OptionType) and local.type.value == node.type
+            if local.type is not None and strong(node.type) != local.type and not narrowed and node.type not in (UNKNOWN, ERROR):
+                self.because(DYNAMIC, f"`{name}` takes values of other types", node.span)
+        elif name in self.program.functions:
+            self.because(DYNAMIC, f"it uses the function `{name}` as a value", node.span)
+        elif name not in self.program.constants and not self._is_case(name):
+            self.because(GLOBAL, f"it reads `{name}`, whose value isn't known when it is compiled", node.span)
+
+    def _is_case(self, name: str) -> bool:
+        meaning, declared = self.checker.meaning, self.checker.declarations
+        return name in (meaning.none, meaning.some, "Ok", "Err") or name in declared.cases
+
+    def path(self, node: nodes.Path, used: bool) -> None:
+        if node.segments[0] not in self.checker.declarations.enums:
+            self.because(GLOBAL, f"it reads `{'::'.join(node.segments)}`", node.span)
+
+    def call(self, node: nodes.Call, used: bool) -> None:
+        for argument in node.arguments:
+            if isinstance(argument.value, nodes.StringLiteral) and getattr(node.function, "name", "") == "assert":
+                continue
+            self.visit(argument.value)
+        match node.function:
+            case nodes.Name(name=name) if self.local(name) is None and name in self.program.functions:
+                self.own.calls.setdefault(name, node.span)
+                if self.loops:
+                    self.own.called_in_loops.add(name)
+            case nodes.Name(name=name) if self.local(name) is None and self._is_case(name):
+                pass
+            case nodes.Name(name=name) if self.local(name) is None:
+                self._library(node, name)
+            case nodes.Path(segments=segments) if segments[0] in self.checker.declarations.enums:
+                pass
+            case nodes.Path(segments=segments):
+                self._library(node, "::".join(segments))
+            case nodes.Field(value=receiver, name=name):
+                self.visit(receiver)
+                if node.callee:
+                    self.because(DYNAMIC, f"it calls the method `{name}`", node.span)
+                else:
+                    self._library(node, name)
+            case other:
+                self.because(DYNAMIC, "it calls a value", other.span)
+
+    def _library(self, node: nodes.Call, name: str) -> None:
+        self.own.fails = True
+        if not self.native_call(node, name):
+            effect = SYSTEM if name in ("print", "println", "input") else DYNAMIC
+            self.because(effect, f"it calls `{name}`, which has no native code", node.span)
+
+    def record(self, node: nodes.RecordLiteral, used: bool) -> None:
+        for value in node.fields:
+            self.visit(value.value)
+        if node.base is not None:
+            self.visit(node.base)
+
+    def list_(self, node: nodes.ListLiteral, used: bool) -> None:
+        if isinstance(node.type, ListType):
+            self.because(ALLOCATES, "it makes a list", node.span)
+        self.inside(node)
+
+    def failing(self, node: nodes.Node, used: bool) -> None:
+        self.own.fails = True
+        self.inside(node)
+
+    def binary(self, node: nodes.Binary, used: bool) -> None:
+        self.own.fails = self.own.fails or (isinstance(node.type, Scalar) and node.type.dtype.is_int)
+        ordered = node.operator in ("<", "<=", ">", ">=") and not isinstance(node.left.type, Scalar)
+        if node.operator in ("in", "@") or ordered:
+            self.because(DYNAMIC, f"it uses `{node.operator}`", node.span)
+        if node.operator in ("<<", ">>") and strong(node.left.type) != strong(node.right.type) and not _weak(node.right.type):
+            self.because(DYNAMIC, "it shifts by an int of another type", node.span)
+        self.inside(node)
+
+    def repeat(self, node: nodes.Repeat, used: bool) -> None:
+        if isinstance(node.type, ListType):
+            self.because(ALLOCATES, "it makes a list", node.span)
+        self.visit(node.element)
+
+
+_RULES: Mapping[type[nodes.Node], Callable[[BodyEffects, Any, bool], None]] = {
+    nodes.Block: BodyEffects.block,
+    nodes.If: BodyEffects.if_,
+    nodes.Conditional: BodyEffects.conditional,
+    nodes.Match: BodyEffects.match,
+    nodes.LetCondition: BodyEffects.let_condition,
+    nodes.Let: BodyEffects.let,
+    nodes.Assign: BodyEffects.assign,
+    nodes.For: BodyEffects.for_,
+    nodes.While: BodyEffects.while_,
+    nodes.Name: BodyEffects.name,
+    nodes.Path: BodyEffects.path,
+    nodes.Call: BodyEffects.call,
+    nodes.RecordLiteral: BodyEffects.record,
+    nodes.ListLiteral: BodyEffects.list_,
+    nodes.Index: BodyEffects.failing,
+    nodes.Cast: BodyEffects.failing,
+    nodes.Unary: BodyEffects.failing,
+    nodes.Binary: BodyEffects.binary,
+    nodes.Repeat: BodyEffects.repeat,
+}
+
+
+def _weak(found: Type) -> bool:
+    return isinstance(found, Scalar) and found.weak
+
+
+def inferred_result(function: nodes.Function) -> Type:
+    """The result of a function that doesn't declare one, from its typed body."""
+    assert function.body is not None
+    found = function.body.type
+    for node in _own_returns(function.body):
+        found = join(found, node.value.type if node.value is not None else UNIT)
+    return strong(found) if found != NEVER else UNKNOWN
+
+
+def _own_returns(node: nodes.Node) -> Iterator[nodes.Return]:
+    """Of a body, without those of functions inside of it."""
+    for part in parts(node):
+        if isinstance(part, nodes.Return):
+            yield part
+        elif not isinstance(part, nodes.Function | nodes.Lambda):
+            yield from _own_returns(part)

@@ -1,0 +1,55 @@
+"""Which types have a native form: numbers, and what is made of them in place."""
+
+from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.rules.parts import parts_of
+from compiler.typed_ast.types import (
+    ERROR,
+    NEVER,
+    UNIT,
+    UNKNOWN,
+    ArrayType,
+    DType,
+    EnumType,
+    FunctionType,
+    FutureType,
+    ListType,
+    NoneType,
+    OptionType,
+    RangeType,
+    ResultType,
+    Scalar,
+    Size,
+    StringType,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+_NO_FORM = {
+    ListType: "a list",
+    StringType: "text",
+    TensorType: "a tensor",
+    FutureType: "a future",
+    FunctionType: "a function",
+    RangeType: "a range",
+}
+
+
+def without_form(checker: Checker, found: Type) -> str | None:
+    """What keeps values of a type from having a native form, in words; None where they have one."""
+    match found:
+        case Scalar(dtype=dtype):
+            return None if dtype is DType.BOOL or dtype.is_int or dtype in (DType.F32, DType.F64) else f"{found} is no native number"
+        case ArrayType(size=Size(value=None)):
+            return "the size of an array isn't known"
+        case TupleType() | StructType() | EnumType() | OptionType() | ResultType() | ArrayType():
+            held = parts_of(checker, found) or ()
+            return next((words for part in held if (words := without_form(checker, part)) is not None), None)
+        case NoneType():
+            return None
+    if found in (UNIT, NEVER):
+        return None
+    if found in (UNKNOWN, ERROR):
+        return "its type isn't known"
+    return _NO_FORM.get(found.__class__, f"{found} has no native form")
