@@ -92,7 +92,7 @@ def test_a_quantdsl_program_is_checked_from_another_folder(environment: Path, tm
     (tmp_path / "p.qdsl").write_text("fn f(x: f64) -> f64 { emma(x, 3) }\n", encoding="utf-8")
     done = run(environment, tmp_path, "check", "p.qdsl")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "undefined name `emma`" in done.stderr and "did you mean `ema`?" in done.stderr
+    assert "`emma` is not defined" in done.stderr and "did you mean `ema`?" in done.stderr
 
 
 def test_modules_are_installed_under_the_known_names_only(environment: Path, tmp_path: Path) -> None:

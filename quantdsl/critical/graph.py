@@ -9,11 +9,13 @@ from attrs import Factory
 
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.types import ListType, StringType, TensorType
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check import heap
 from quantdsl.check.checked import CheckedQuantProgram
+from quantdsl.check.world import Callee
 from quantdsl.critical.bounds import unbounded_loops
 from runtime.records import define, frozen
 
@@ -81,19 +83,27 @@ def call_graph(checked: CheckedQuantProgram) -> dict[Key, CodeUnit]:
     def declare(strategy: str, name: str, declaration: nodes.Function | quant.Signal | quant.Handler) -> None:
         codes[strategy, name] = CodeUnit((strategy, name), f"`{name.partition('#')[0]}`", declaration)
 
+    def named(declared: tuple[nodes.Declaration]) -> Mapping[str, Callee]:
+        """Functions by the one name that calls of them have in the tree: that of a method has its type."""
+        found = checked.world.declared.by_name(declared)
+        return {name: one for name, one in found.items() if "::" in name or not is_method(one)}
+
     for name, declaration in checked.library.items():
         declare("", f"std.{name}", declaration)
     strategies: list[quant.Strategy] = []
     for statement in checked.program.statements:
         match statement:
-            case nodes.Function(is_extern=False) | quant.Signal():
-                declare("", statement.name, statement)
+            case nodes.Function() | quant.Signal() | nodes.Impl():
+                for name, declaration in named((statement,)).items():
+                    if declaration.body is not None:
+                        declare("", name, declaration)
             case quant.Strategy(name=strategy):
                 strategies.append(statement)
                 for number, inner in enumerate(statement.body.statements):
                     match inner:
                         case nodes.Function():
-                            declare(strategy, inner.name, inner)
+                            for name, declaration in named((inner,)).items():
+                                declare(strategy, name, declaration)
                         case quant.Handler(event=event):
                             declare(strategy, f"on {event}#{number}", inner)
     externs = {name: f for name, f in checked.world.declared.functions.items() if isinstance(f, nodes.Function) and f.is_extern}
@@ -143,9 +153,9 @@ def _read(
             code.acts.append(act)
             reported.update(id(inner) for inner in walk(node))
         match node:
-            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if (callee := target(name)) is not None:
+            case nodes.Call(callee=name) if (callee := target(name)) is not None:
                 code.calls.append(CallSite(callee, node.span))
-            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if name in externs:
+            case nodes.Call(callee=name) if name in externs:
                 code.acts += _declared_effects(externs[name], node.span)
             case _:
                 pass

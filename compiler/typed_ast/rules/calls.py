@@ -89,11 +89,12 @@ def _function(
         return checker.report("0205", f"`{declared.name}` changes what it is called on, and arguments are copies", node.span, hint=hint)
     first = node.arguments[0] if node.arguments and node.arguments[0].name is None else None
     receiver = None
-    if first is not None and is_method(declared) and len(checker.declarations.methods(declared.name)) > 1:
+    methods = checker.declarations.methods(declared.name) if is_method(declared) else {}
+    name = next((key for key, method in methods.items() if method is declared), name)
+    if first is not None and len(methods) > 1:
         receiver = Receiver(first.value, checker.infer(first.value, scope))
-        found = checker.declarations.functions.get(name)
-        if found is declared and (meant := method_of(checker, declared.name, receiver.type, scope)) is not None:
-            name, callee = meant
+        meant = method_of(checker, declared.name, receiver.type, scope) if name in methods else None
+        name, callee = meant or (name, callee)
     checker.findings.callees[id(node)] = name
     return checker.meaning.rules.calls.call(checker, node, callee, receiver, scope, expected)
 

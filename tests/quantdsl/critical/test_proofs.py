@@ -128,3 +128,25 @@ def test_circles() -> None:
 def test_orders_without_checks() -> None:
     text = MARKET + "strategy S on ES {\n  risk Desk\n  fn enter() { _ = buy(1lots) }\n  @unsafe_unchecked\n  fn f() { enter() }\n"
     assert found(text + "  on trade(t) { f() }\n}\n") == [("0717", "buy(1lots)")]
+
+
+METHODS = """struct Tally { sum: int, more: int }
+impl Tally {
+  fn slow(self) -> int { let xs: list<int> = [self.sum]
+    xs.len() }
+  fn quick(self) -> int { self.sum }
+  fn grow(mut self) { self.sum = self.sum + 1 }
+}
+fn slow(self: int) -> int { self }
+fn next(mut self: int, by: int) { self = self + by }
+"""
+
+
+def test_a_method_is_that_of_its_type() -> None:
+    assert [code for code, _ in critical("var t = Tally { sum: n, more: 0 }\n  t.grow()\n  s += t.quick() + n.slow()", METHODS)] == []
+    assert [text for _, text in critical("let t = Tally { sum: n, more: 0 }\n  s += t.slow()", METHODS)] == ["[self.sum]"]
+
+
+def test_a_method_that_changes_a_bound_takes_the_bound_away() -> None:
+    loop = "for i in 0..k { s += i }"
+    assert critical(f"var k = 3\n  k.next(n)\n  {loop}", METHODS) != []
