@@ -8,7 +8,6 @@ KERNEL = "let A = zeros(4)\nlet y = compute(A) {} {{ for i in 0..M: out[i] = {} 
 
 REFUSED = {
     "trait": "trait T { def f(self): int }",
-    "impl": "impl int { def f(self): int { 1 } }",
     "type parameters": "def f<T>(x: T): T { x }",
     "a map": 'let x = {"a": 1}',
     "a record": "let x = {a: 1}",
