@@ -69,7 +69,7 @@ def compared(c: FunctionContext, operator: str, left: ScalarValue, right: Scalar
     if isinstance(left.constant, int) and isinstance(right.constant, int):
         return c.b.const(_COMPARED[operator](left.constant, right.constant), "i1")
     if isinstance(left.type, Scalar) and isinstance(right.type, Scalar):
-        type = common(left.type, right.type)
+        type = common(c, left.type, right.type)
         x, y = x.cast(type), y.cast(type)
     return c.b.compare(COMPARISONS[operator], x, y)
 
@@ -114,7 +114,7 @@ def _is_there(c: FunctionContext, type: Type, part: str, tag: Expr) -> Expr:
 
 def _numbers(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue, result: Scalar) -> Expr:
     if operator == "**" and result.dtype.is_float:
-        return c.b.op("pow", *(converted(c, side, F64.dtype) for side in (left, right)))
+        return c.b.op("pow", *(converted(c, side, F64.dtype) for side in (left, right))).cast(result.dtype.value)
     x = converted(c, left, result.dtype)
     if operator in ("<<", ">>"):
         if c.wraps:
