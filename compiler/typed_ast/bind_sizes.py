@@ -4,6 +4,7 @@ from compiler.diagnostics import Label
 from compiler.typed_ast.checker import Checker, leaves
 from compiler.typed_ast.conversions import Fit, fit, is_silent
 from compiler.typed_ast.nodes import Argument, Expression, ListLiteral, Name
+from compiler.typed_ast.rules.placing import require_part
 from compiler.typed_ast.scope import Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
 from compiler.typed_ast.signatures import signature, sizes_in
@@ -41,17 +42,19 @@ def check_argument(
     found: Type,
     wanted: Type,
     scope: Scope,
+    what: str,
     reason: Label,
     function: UserFunction,
     bound: Bound,
     origins: dict[str, tuple[Argument, str]],
 ) -> bool:
+    """Requires that an argument fits; `what` names its parameter, and `reason` says where that stands."""
     if is_silent(found):
         return True
     if not isinstance(wanted, TensorType) or fit(found, wanted) is not Fit.YES:
         good = True
         for leaf in leaves(argument.value):
-            good &= checker.require(checker.type_of(leaf), wanted, leaf, scope, reason)
+            good &= require_part(checker, checker.type_of(leaf), wanted, leaf, scope, what, reason)
         return good
     have = dims_of(found.shape) if isinstance(found, TensorType) else list_dims(argument.value) if isinstance(found, ListType) else None
     want = dims_of(wanted.shape)

@@ -7,7 +7,7 @@ from typing import Any
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
-from compiler.typed_ast.conversions import fits, join, promote_scalars, strong
+from compiler.typed_ast.conversions import fits, join, strong
 from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.definite_assignment import early_reads
 from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM, FunctionEffects, ProgramEffects, Reason
@@ -239,7 +239,7 @@ class BodyEffects:
             at = [id(one) for one in getattr(node.target, "elements", ())].index(id(target))
             found = inside[at] if at < len(inside) else UNKNOWN
         if node.operator is not None and isinstance(local.type, Scalar) and isinstance(found, Scalar):
-            found = local.type if node.operator in ("<<", ">>") else promote_scalars(local.type, found) or UNKNOWN
+            found = local.type if node.operator in ("<<", ">>") else self.checker.meaning.meet(local.type, found) or UNKNOWN
         if local.type is None or found in (UNKNOWN, NEVER):
             self.because(DYNAMIC, f"the type of `{target.name}` isn't known", target.span)
             return

@@ -10,7 +10,6 @@ from compiler.typed_ast import (
     infer_declarations,
     infer_functions,
     infer_index,
-    infer_operators,
     infer_values,
     later,
 )
@@ -52,7 +51,6 @@ RULE_FILES = (
     infer_declarations,
     infer_functions,
     infer_index,
-    infer_operators,
     infer_values,
     later,
 )
@@ -61,6 +59,7 @@ ZYNML = Meaning(
     CORE.extended(ZYNML_RULES),
     LanguageSettings(parameters_change=True, untyped_parameters=True, result_inferred=True),
     refuses=later.REFUSES,
+    refused_operators=later.REFUSED_OPERATORS,
     elsewhere=NAMES | OF_MODULES,
 )
 

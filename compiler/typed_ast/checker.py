@@ -13,7 +13,6 @@ from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.assigned_names import assigned_by_functions
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.conversions import INT_RANGES, Fit, fit
 from compiler.typed_ast.declarations import Declarations, defined_twice
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import UNKNOWN_KIND, Meaning, Refusal, RuleTable, TypeRules
@@ -37,10 +36,8 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable
-from compiler.typed_ast.shapes import describe, differ, dims_of
 from compiler.typed_ast.turns import CountedLoop
-from compiler.typed_ast.types import BOOL, ERROR, UNIT, UNKNOWN, FutureType, ListType, Scalar, StringType, TensorType, Type
-from compiler.typed_ast.weak_ints import lost_remainder, remainder_fault
+from compiler.typed_ast.types import ERROR, UNIT, UNKNOWN, Type
 from runtime.records import define, frozen
 from runtime.tuples import as_tuple
 
@@ -145,6 +142,10 @@ class CheckerOf(Generic[Own, FrameOf]):
     in_progress: set[Any] = Factory(set)
     unanalysed: list[tuple[tuple[Label, ...], ComputeOutcome]] = Factory(list)
     """Compute blocks whose messages count, each with the calls of generic functions around it."""
+    known: dict[int, int] = Factory(dict)
+    """The values of ints that are computed when the program is checked, by the identity of the nodes."""
+    reasons: dict[int, Label] = Factory(dict)
+    """Why the place of a node wants what it wants, by the identity of the node."""
     _seen: set[tuple[str, Span | None]] = Factory(set)
 
     def __attrs_post_init__(self) -> None:
@@ -271,61 +272,6 @@ class CheckerOf(Generic[Own, FrameOf]):
     def type_of(self, node: Expression) -> Type:
         return self.findings.types.get(id(node), UNKNOWN)
 
-    def value(self, node: Expression, scope: Scope, expected: Type, reason: Label | None = None) -> Type:
-        """Infers an expression and requires that it fits, branch by branch where it has branches."""
-        found = self.infer(node, scope, expected)
-        for leaf in leaves(node):
-            self.require(self.type_of(leaf), expected, leaf, scope, reason)
-        return found
-
-    def require(self, found: Type, expected: Type, node: Expression, scope: Scope, reason: Label | None = None) -> bool:
-        """Reports when a value of type `found` cannot stand where `expected` is asked for."""
-        value = constant(node, scope) if isinstance(found, Scalar) and found.weak else None
-        others = (reason,) if reason else ()
-        match fit(found, expected, value):
-            case Fit.NO:
-                self.report(
-                    "0203", f"expected {expected}, found {found}", node.span, f"this is {found}", others, hint=_hint(found, expected)
-                )
-                return False
-            case Fit.LOSSY:
-                if value is not None and isinstance(expected, Scalar) and not isinstance(value, float):
-                    low, high = INT_RANGES[expected.dtype]
-                    self.report("0705", f"{value} does not fit {expected}", node.span, "", others, hint=f"{expected} holds {low} to {high}")
-                    return False
-                wanted = expected.element if isinstance(expected, TensorType) else expected
-                message = f"{found} does not become {expected} by itself: something could be lost"
-                self.report("0207", message, node.span, f"this is {found}", others, hint=f"where that is meant, write `as {wanted}`")
-                return False
-        lost = lost_remainder(node) if isinstance(value, int) and isinstance(expected, Scalar) and expected.dtype.is_float else None
-        if lost is not None:
-            self.add(remainder_fault(lost, others))
-            return False
-        if isinstance(found, TensorType) and isinstance(expected, TensorType):
-            return self._require_shape(found, expected, node, others)
-        return True
-
-    def _require_shape(self, found: TensorType, expected: TensorType, node: Expression, others: tuple[Label, ...]) -> bool:
-        have, want = dims_of(found.shape), dims_of(expected.shape)
-        if have is None or want is None:
-            return True
-        if len(have) == len(want) and not any(differ(a, b) for a, b in zip(have, want, strict=True)):
-            return True
-        if len(have) != len(want):
-            what = f"it has {len(have)} axes, not {len(want)}"
-        else:
-            axis = next(i for i, (a, b) in enumerate(zip(have, want, strict=True)) if differ(a, b))
-            what = f"axis {axis} is {have[axis]}, not {want[axis]}"
-        self.report(
-            "0301",
-            f"shapes do not fit: expected {expected}, found {found}",
-            node.span,
-            what,
-            others,
-            notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
-        )
-        return False
-
     def require_distinct(self, parameters: tuple[Parameter, ...]) -> None:
         """No two parameters of one function may share a name."""
         seen: dict[str, Span] = {}
@@ -333,15 +279,6 @@ class CheckerOf(Generic[Own, FrameOf]):
             if parameter.name in seen:
                 self.add(defined_twice(f"parameter `{parameter.name}`", parameter.span, seen[parameter.name]))
             seen.setdefault(parameter.name, parameter.span)
-
-    def require_bool(self, node: Expression, scope: Scope, where: str) -> None:
-        """Infers a condition; anything that is certainly no bool is an error."""
-        self.infer(node, scope)
-        for leaf in leaves(node):
-            found = self.type_of(leaf)
-            if fit(found, BOOL) is Fit.NO:
-                hint = "compare it, as in `n != 0`" if isinstance(found, Scalar) else _any_hint(found)
-                self.report("0203", f"{where} is a bool, not {found}", leaf.span, f"this is {found}", hint=hint)
 
 
 Checker = CheckerOf[Any, Frame]
@@ -365,26 +302,3 @@ def leaves(node: Expression) -> Iterator[Expression]:
                 yield from leaves(arm.body)
         case _:
             yield node
-
-
-AWAIT_HINT = "`await` gives the value of a future"
-
-
-def _hint(found: Type, expected: Type) -> str | None:
-    if isinstance(found, FutureType):
-        return AWAIT_HINT
-    if isinstance(expected, StringType) and isinstance(found, Scalar):
-        return 'an f-string makes text of it: f"{...}"'
-    if isinstance(expected, TensorType) and isinstance(found, ListType):
-        return "a list of numbers, or of lists of them, becomes a tensor"
-    if isinstance(expected, Scalar) and isinstance(found, TensorType):
-        return "`.item()` takes the number out of a tensor of one element"
-    if isinstance(expected, ListType) and isinstance(found, TensorType):
-        return "`.to_list()` makes a list of a tensor"
-    return None
-
-
-def _any_hint(found: Type) -> str | None:
-    if isinstance(found, FutureType):
-        return AWAIT_HINT
-    return "say which: `any(...)` or `all(...)`" if isinstance(found, TensorType) else None

@@ -82,8 +82,8 @@ def promote(a: DType, b: DType) -> DType | None:
     return _SIGNED.get(unsigned.bits * 2)
 
 
-def promote_scalars(a: Scalar, b: Scalar) -> Scalar | None:
-    """The type of arithmetic on two scalars: a weak literal takes the other's type, unless it is a float and the other an int."""
+def meet(a: Scalar, b: Scalar, int_beside_f32: DType = DType.F32) -> Scalar | None:
+    """The type in which two numbers are computed: a weak literal takes the other's type, unless it is a float and the other an int."""
     if a.weak and b.weak:
         return Scalar(DType.F64, weak=True) if DType.F64 in (a.dtype, b.dtype) else a
     if a.weak or b.weak:
@@ -92,6 +92,8 @@ def promote_scalars(a: Scalar, b: Scalar) -> Scalar | None:
             return None
         return F64 if weak.dtype.is_float and firm.dtype.is_int else firm
     dtype = promote(a.dtype, b.dtype)
+    if dtype is DType.F32 and (a.dtype.is_int or b.dtype.is_int):
+        dtype = int_beside_f32
     return None if dtype is None else Scalar(dtype)
 
 
@@ -188,7 +190,7 @@ def join(a: Type, b: Type) -> Type:
         return ERROR
     match a, b:
         case Scalar(), Scalar():
-            return promote_scalars(a, b) or UNKNOWN
+            return meet(a, b) or UNKNOWN
         case TensorType(), TensorType():
             element = a.element if a.element == b.element else UNKNOWN
             return TensorType(element, join_shapes(a.shape, b.shape), a.device if a.device == b.device else None)
@@ -212,7 +214,7 @@ def clash(a: Type, b: Type) -> bool:
     if is_silent(a) or is_silent(b):
         return False
     if isinstance(a, Scalar) and isinstance(b, Scalar):
-        return promote_scalars(a, b) is None and (a.dtype is DType.BOOL) != (b.dtype is DType.BOOL)
+        return meet(a, b) is None and (a.dtype is DType.BOOL) != (b.dtype is DType.BOOL)
     if isinstance(a, (Scalar, TensorType)) and isinstance(b, (Scalar, TensorType)):
         ranks = [t.shape.rank for t in (a, b) if isinstance(t, TensorType)]
         return len(ranks) == 1 and ranks[0] not in (None, 0)

@@ -5,6 +5,7 @@ from compiler.typed_ast.checker import Checker, infers
 from compiler.typed_ast.constants import duration
 from compiler.typed_ast.conversions import clash, is_silent, join
 from compiler.typed_ast.nodes import Await, Awaited, Expression
+from compiler.typed_ast.rules.placing import placed
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, I64, UNKNOWN, FutureType, ListType, Scalar, TupleType, Type
 
@@ -85,7 +86,7 @@ def _outcome(which: Awaited, values: ListType | TupleType) -> Type:
 def _or_else(checker: Checker, node: Await, otherwise: Expression, value: Type, scope: Scope) -> Type:
     """Numbers behind `else` become what the future's are; else both sides must have a type in common."""
     if isinstance(value, Scalar):
-        checker.value(otherwise, scope, value, Label(node.futures[0].span, f"the value is {value}"))
+        placed(checker, otherwise, scope, value, "the value after `else`", Label(node.futures[0].span, f"the value is {value}"))
         return value
     instead = checker.infer(otherwise, scope, value)
     if clash(value, instead):

@@ -3,7 +3,7 @@
 from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.bind_sizes import ragged_rows
-from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker
+from compiler.typed_ast.checker import ZYNML_RULES, Checker
 from compiler.typed_ast.conversions import is_silent, list_leaf
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.elsewhere import METHODS
@@ -12,6 +12,7 @@ from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.meaning import CallRules
 from compiler.typed_ast.nodes import Argument, Call, Field, Function, ListLiteral, Name, Path
+from compiler.typed_ast.requirements import AWAIT_HINT
 from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.cases import infer_arguments
 from compiler.typed_ast.rules.names import member_of_unknown_module, undefined, unknown_path

@@ -22,6 +22,7 @@ from compiler.typed_ast.nodes import (
     Test,
     TypeAlias,
 )
+from compiler.typed_ast.rules.placing import placed
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, STRING, UNIT, UNKNOWN, Type
@@ -99,7 +100,8 @@ def program_parameter(checker: Checker, node: ProgramParameter, scope: Scope) ->
     found: Type
     if node.annotation is not None:
         found = checker.resolver.resolve(node.annotation)
-        checker.value(node.default, scope, found, Label(node.annotation.span, "the type is declared here"))
+        reason = Label(node.annotation.span, "the type is declared here")
+        placed(checker, node.default, scope, found, f"the parameter `{node.name}`", reason)
     else:
         found = strong(checker.infer(node.default, scope))
     if node.range is not None:

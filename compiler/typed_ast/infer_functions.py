@@ -165,7 +165,8 @@ def call_user_function(
         if parameter.name in given and parameter.annotation is not None:
             want, argument = declared[parameter.name], given[parameter.name]
             reason = Label(parameter.span, f"parameter `{parameter.name}` of `{function.name}`")
-            fits &= check_argument(checker, argument, found[parameter.name], want, scope, reason, function, bound, origins)
+            what = f"the parameter `{parameter.name}`"
+            fits &= check_argument(checker, argument, found[parameter.name], want, scope, what, reason, function, bound, origins)
     if ERROR in found.values() or not fits:
         return substituted(declared_result(checker, function) or ERROR, bound) if node.result is not None else ERROR
     types = [declared[p.name] if p.annotation is not None else strong(found.get(p.name, UNKNOWN)) for p in node.parameters]

@@ -5,11 +5,12 @@ from functools import reduce
 from attrs import evolve
 
 from compiler.source import Span
-from compiler.typed_ast.checker import AWAIT_HINT, ZYNML_RULES, Checker
+from compiler.typed_ast.checker import ZYNML_RULES, Checker
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import is_silent, join, strong
-from compiler.typed_ast.meaning import TypeRules
+from compiler.typed_ast.meaning import UNKNOWN_KIND
 from compiler.typed_ast.nodes import EllipsisIndex, Expression, Field, Index, Name, Range, Slice
+from compiler.typed_ast.requirements import AWAIT_HINT
 from compiler.typed_ast.rules import CORE
 from compiler.typed_ast.rules.loops import no_elements
 from compiler.typed_ast.scope import Scope
@@ -28,6 +29,7 @@ from compiler.typed_ast.types import (
     Scalar,
     ShapeExpr,
     StringType,
+    StructType,
     TensorType,
     TupleType,
     Type,
@@ -259,7 +261,9 @@ def iterate(checker: Checker, source: Type, span: Span) -> Type:
     return no_elements(checker, source, span, AWAIT_HINT if isinstance(source, FutureType) else None)
 
 
+_LIKE_ALL: tuple[type[Type], ...] = (Type, *(cls for cls in CORE.kinds if cls not in (ArrayType, OptionType, StructType)))
+"""Types whose parts the core doesn't know."""
 ZYNML_RULES.kinds |= {
-    Type: TypeRules(index=index, iterate=iterate, widens=True, unknown_field=unknown_field),
-    TupleType: evolve(CORE.kinds[TupleType], index=index, iterate=iterate, widens=True, unknown_field=unknown_field),
+    cls: evolve(CORE.kinds.get(cls, UNKNOWN_KIND), index=index, iterate=iterate, widens=True, unknown_field=unknown_field)
+    for cls in _LIKE_ALL
 }

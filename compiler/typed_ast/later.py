@@ -24,6 +24,9 @@ REFUSES: dict[type[Node], Refusal] = {
     Throw: Refusal("`throw`", '`assert(condition, "text")` stops the program with a message'),
     DictLiteral: Refusal("a map", "use a list of tuples"),
 }
+REFUSED_OPERATORS = {
+    "&": Refusal("`&` of values other than two ints, which runs both sides at once,", "write `(a, b)`, or `and` for bools"),
+}
 _HINTS = {
     "stream": "use a loop over a list or a range",
     "pipeline": "write it as a `def`",

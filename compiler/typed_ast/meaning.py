@@ -1,15 +1,17 @@
 """What a language means, as the checker asks for it: the rules of its nodes, and what it refuses."""
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import attrs
 from attrs import Factory
 
 from compiler.source import Span
-from compiler.typed_ast.conversions import promote_scalars
+from compiler.typed_ast.conversions import meet
 from compiler.typed_ast.nodes import (
     Argument,
+    Binary,
     Break,
     Call,
     Continue,
@@ -25,8 +27,7 @@ from compiler.typed_ast.nodes import (
     TypeSyntax,
 )
 from compiler.typed_ast.scope import Scope, Variable
-from compiler.typed_ast.type_arguments import Meet
-from compiler.typed_ast.types import Type, TypeVariable
+from compiler.typed_ast.types import DType, Scalar, Type, TypeVariable
 from runtime.records import define, frozen
 
 Rule = Callable[[Any, Any, Scope, Type | None, bool], Type]
@@ -37,6 +38,14 @@ Resolve = Callable[[Any, TypeSyntax, Scope, Mapping[str, Type] | None], Type]
 """`(checker, written, scope, bound) -> type`. `bound`: what type parameters stand for in a part of a struct or enum; None elsewhere."""
 Misfit = Callable[[Any, Type, Any, Span, str], bool]
 """`(checker, found, expected, span, what) -> reported`: whether it says, in words of its own, why a value of type `found` doesn't fit."""
+Operator = Callable[[Any, Binary, Type, Type], Type | None]
+"""`(checker, node, left, right) -> type` of an operator one of whose sides is of the class of types; None: it isn't defined."""
+LiteralRule = Callable[[Any, Expression, Fraction, Any], Type]
+"""`(checker, node, number, place) -> type` of a number that is written where a type of the class is wanted."""
+CastRule = Callable[[Any, Any, Any], Type | None]
+"""`(checker, found, target) -> type` of `value as T`, where one of the two is of the class of types; None: `as` doesn't do that."""
+Instead = Callable[[Any, Binary, Any, Any], str | None]
+"""`(checker, node, left, right)`: what to write instead of an operator that isn't defined."""
 IndexRule = Callable[[Any, Index, Any, Scope], Type]
 """`(checker, node, subject, scope) -> type` of an element, from the type of what is indexed."""
 Iterate = Callable[[Any, Any, Span], Type]
@@ -63,10 +72,20 @@ def never(checker: Any, call: Call) -> bool:
     return False
 
 
+def lacks(found: Any) -> bool:
+    return False
+
+
+def nothing_instead(checker: Any, node: Binary, left: Type, right: Type) -> str | None:
+    return None
+
+
 @frozen(eq=False)
 class TypeRules:
-    """What is known of a class of types and of those under it: the fields of their values, and what an index gives. `unknown_field` and
-    `misfit` report a field that isn't there, and a value that doesn't fit. What is left out is refused in the core's words.
+    """What is known of a class of types and of those under it: the fields of their values, what an index gives, what operators and `as`
+    make of them, and a number that is written in their place. `unknown_field` and `misfit` report a field that isn't there, and a value
+    that doesn't fit. `has_equality`: whether `==` compares values without parts; `cast_hint`: what to write where `as` isn't defined. What
+    is left out is refused in the core's words.
 
     `iterate`: what a `for` over a value hands out. `widens`: values of different types of such classes may come together, in branches or in
     a variable without a written type, which then have the type that `conversions.join` gives. `begins_empty`: a variable of the type needs
@@ -79,6 +98,13 @@ class TypeRules:
     begins_empty: bool = False
     unknown_field: Callable[[Any, Field, Any], Type] | None = None
     misfit: Misfit | None = None
+    operator: Operator | None = None
+    has_negative: Callable[[Any], bool] = lacks
+    has_equality: Callable[[Any], bool] = lacks
+    instead: Instead = nothing_instead
+    literal: LiteralRule | None = None
+    cast: CastRule | None = None
+    cast_hint: str | None = None
 
 
 UNKNOWN_KIND = TypeRules()
@@ -119,8 +145,7 @@ class CallRules:
     there, with a hint that is known or None.
 
     Of functions whose parameters have types: `may_call` and `may_take` report calls and arguments that the language forbids, `result`
-    gives the type of a call whose callee declares `found`, `meet` is the type that stands for a type parameter of two
-    numbers."""
+    gives the type of a call whose callee declares `found`."""
 
     find: Callable[[Any, str, Scope], Any] = nothing
     call: Callable[[Any, Call, Any, Any, Scope, Type | None], Type] = nothing
@@ -131,14 +156,13 @@ class CallRules:
     may_call: Callable[[Any, Call, Any], bool] = always
     may_take: Callable[[Any, Any, Type, Type, Argument, Scope], bool] = always
     result: Callable[[Any, Call, Any, Type, Type | None], Type] = as_declared
-    meet: Meet = promote_scalars
 
 
 @define(eq=False)
 class RuleTable:
     """Rules by class of node, and of type; files register theirs when they are imported. `resolve` reads a written type, `signature` one in
     the head of a function; `show` writes one; `implied` gives the type arguments that a struct has where none are written; `undeclared`
-    what the language itself says of a name that nothing declares.
+    what the language itself says of a name that nothing declares; `compared` sees each `==` and `!=` that is defined.
 
     `ends_turn`: the statements and expressions that may end a turn of a loop before its last statement. `declared` hears of each variable
     that a statement declares; `changed` of each change of a variable or of a part of one: `(checker, target, span, scope)`.
@@ -157,6 +181,7 @@ class RuleTable:
     changed: Callable[[Any, Expression, Span, Scope], None] = no_note
     changes_states: Callable[[Any, Call], bool] = never
     calls: CallRules = CallRules()
+    compared: Callable[[Any, Binary, Type, Type], None] = no_note
 
     def extended(self, other: "RuleTable | None" = None) -> "RuleTable":
         """These rules in a table of its own, to which `other` adds."""
@@ -196,27 +221,35 @@ class Refusal:
 class LanguageSettings:
     """What languages with the same rules differ in. `parameters_change`: parameters are variables of the function, and may be assigned to.
     `untyped_parameters`: a parameter, or a variable without a first value, needs no type. `result_inferred`: a function without a
-    written result gives the value of its body; else it gives none."""
+    written result gives the value of its body; else it gives none. `int_beside_f32`: the type in which an int and an f32 meet, "f32" or
+    "f64"."""
 
     parameters_change: bool = False
     untyped_parameters: bool = False
     result_inferred: bool = False
+    int_beside_f32: str = "f32"
 
 
 @frozen(eq=False)
 class Meaning:
     """`refuses`: the nodes that it doesn't execute, which need no rule. `not_yet`: how messages say so. `some` and `none`: how the
-    two cases of an optional are spelled; `elsewhere`: what is written instead of names of other languages. `weak_elements`: whether
-    literals in a tuple still take another type, as that of an operand. `function` and `result`: the word before a function, and the sign
-    before its result, in messages."""
+    two cases of an optional are spelled; `elsewhere`: what is written instead of names of other languages. `refused_operators`: those of
+    its grammar that it doesn't execute. `function` and `result`: the word before a function, and the sign before its result, in
+    messages."""
 
     rules: RuleTable
     settings: LanguageSettings = LanguageSettings()
     refuses: Mapping[type[Node], Refusal] = Factory(dict)
+    refused_operators: Mapping[str, Refusal] = Factory(dict)
     not_yet: str = "is valid, but not supported yet"
     some: str = "Some"
     none: str = "None"
     elsewhere: Mapping[str, str] = Factory(dict)
-    weak_elements: bool = True
     function: str = "def"
     result: str = ": "
+
+    def meet(self, left: Type, right: Type) -> Scalar | None:
+        """The type in which two numbers are computed; None: there is none, or one of them is no number."""
+        if not isinstance(left, Scalar) or not isinstance(right, Scalar):
+            return None
+        return meet(left, right, DType(self.settings.int_beside_f32))

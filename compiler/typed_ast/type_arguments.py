@@ -6,7 +6,7 @@ from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.type_parts import inner_types, with_inner_types
 from compiler.typed_ast.types import NONE, OptionType, Scalar, Type, TypeVariable
 
-Meet = Callable[[Scalar, Scalar], Scalar | None]
+Meet = Callable[[Type, Type], Scalar | None]
 """The type in which two numbers are computed; None: none."""
 
 
@@ -37,9 +37,9 @@ def unify(place: Type, found: Type, bound: dict[str, Type], names: set[str]) -> 
 
 def unify_argument(place: Type, found: Type, bound: dict[str, Type], names: set[str], meet: Meet) -> None:
     """Finds what type parameters of a call stand for: what the first argument says that says so, and of several numbers the type in which
-    they meet."""
-    before = bound.get(place.name) if isinstance(place, TypeVariable) and place.name in names else None
-    if isinstance(place, TypeVariable) and isinstance(before, Scalar) and isinstance(found, Scalar):
+    they meet, in which those that are weak take the type of the others."""
+    if isinstance(place, TypeVariable) and place.name in names and isinstance(found, Scalar):
+        before = bound.get(place.name, found)
         bound[place.name] = meet(before, found) or before
     else:
         unify(place, found, bound, names)

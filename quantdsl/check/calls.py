@@ -5,9 +5,9 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.conversions import place_of
 from compiler.typed_ast.meaning import CallRules
+from compiler.typed_ast.requirements import report_optional
 from compiler.typed_ast.rules.calls import called
 from compiler.typed_ast.rules.cases import infer_arguments
-from compiler.typed_ast.rules.requirements import report_optional
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import OptionType, Type, TypeVariable
@@ -15,7 +15,7 @@ from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import heap, library
 from quantdsl.check.checker import RULES, QuantChecker
-from quantdsl.check.fits import meet, shown
+from quantdsl.check.fits import shown
 from quantdsl.check.world import Callee
 
 
@@ -101,5 +101,4 @@ RULES.calls = CallRules(
     may_call=_may_call,
     may_take=_may_take,
     result=_result,
-    meet=meet,
 )

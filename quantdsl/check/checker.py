@@ -50,7 +50,7 @@ _STATEMENT = Refusal("this statement", "return a `Result`")
 _EXPRESSION = Refusal("this expression")
 MEANING = Meaning(
     RULES,
-    LanguageSettings(),
+    LanguageSettings(int_beside_f32="f64"),
     {
         nodes.Lambda: Refusal("a function without a name", "write a `fn`"),
         nodes.DictLiteral: Refusal("a dict", "use `table<K, V, N>`"),
@@ -69,7 +69,6 @@ MEANING = Meaning(
     some="some",
     none="none",
     elsewhere=_ELSEWHERE,
-    weak_elements=False,
     function="fn",
     result=" -> ",
 )

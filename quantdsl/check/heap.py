@@ -3,11 +3,11 @@ refuses them where it is written, as programs with a `main` run them."""
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import place_of
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.rules.calls import require_changeable
-from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, F64, I64, STRING, UNIT, ListType, TensorType, Type
+from compiler.typed_ast.types import ANY_TENSOR, ERROR, F64, I64, STRING, UNIT, ListType, TensorType, Type
 from quantdsl.check.checker import QuantChecker
 from quantdsl.check.fits import shown
 
@@ -37,7 +37,7 @@ def call(checker: QuantChecker, node: nodes.Call, name: str, scope: Scope) -> Ty
     """A call of one of these functions."""
     given = [checker.infer(argument.value, scope) for argument in node.arguments]
     if name in TENSORS:
-        return TensorType()
+        return ANY_TENSOR
     if len(given) != 1:
         return checker.report("0204", f"`{name}` takes 1 argument, and {len(given)} are given", node.span)
     if name in TEXTS:
@@ -83,15 +83,6 @@ def list_literal(checker: QuantChecker, node: nodes.ListLiteral, scope: Scope, e
     for value in node.elements:
         require(checker, checker.infer(value, scope, place.element), place.element, value.span, "an element of this list")
     return place
-
-
-def operation(node: nodes.Binary, left: Type, right: Type) -> Type | None:
-    """What `+` makes of two texts or lists, and any operator of tensors; None for other operands."""
-    if isinstance(left, TensorType) or isinstance(right, TensorType):
-        return TensorType()
-    if node.operator == "+" and left == right and is_heap(left):
-        return left
-    return None
 
 
 def element(subject: Type) -> Type | None:

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.meaning import TypeRules
+from compiler.typed_ast.meaning import LiteralRule, TypeRules, always
 from compiler.typed_ast.rules.indexing import element_of, no_element
 from compiler.typed_ast.rules.loops import no_elements
 from compiler.typed_ast.scope import Scope, Variable
@@ -27,8 +27,10 @@ from compiler.typed_ast.types import (
 )
 from quantdsl import nodes as quant
 from quantdsl import types as qt
+from quantdsl.check import operators
 from quantdsl.check.checker import RULES, QuantChecker, note_change
 from quantdsl.check.fits import CONVERSIONS, report_float, shown
+from quantdsl.check.literals import on_grid
 from quantdsl.check.resolve import resolve
 from quantdsl.check.shadowing import warn_of_variable
 
@@ -68,10 +70,19 @@ def _in_tensor(checker: QuantChecker, node: nodes.Index, subject: TensorType, sc
     return ERROR if ERROR in [checker.infer(item, scope) for item in node.indices] else F64
 
 
-def _exact(stored: str) -> TypeRules:
+def _exact(stored: str, on_grid: LiteralRule | None = on_grid) -> TypeRules:
     """The rules of an exact number, whose whole number is called so."""
     fields = {"f64": F64, stored: I64}
-    return TypeRules(lambda checker, found: fields, misfit=_of_another_market)
+    return TypeRules(
+        lambda checker, found: fields,
+        misfit=_of_another_market,
+        operator=operators.exact,
+        has_negative=lambda found: not isinstance(found, qt.PriceType),
+        has_equality=always,
+        instead=operators.legal,
+        literal=on_grid,
+        cast_hint="exact numbers give theirs as `.f64`, and come from floats by `to_price`, `to_qty`, `to_money`",
+    )
 
 
 def _of_another_market(checker: QuantChecker, found: Type, expected: Type, span: Span, what: str) -> bool:
@@ -111,6 +122,10 @@ def _declared(checker: QuantChecker, variable: Variable) -> None:
     warn_of_variable(checker, variable.name, variable.span)
 
 
+def _length(checker: QuantChecker, found: ListType) -> Mapping[str, Type]:
+    return {"len": I64}
+
+
 def _in_ring(checker: QuantChecker, found: qt.Container, span: Span) -> Type:
     return found.element if found.kind == "ring" else no_elements(checker, found, span)
 
@@ -120,19 +135,24 @@ def _each(checker: QuantChecker, found: ListType | TensorType, span: Span) -> Ty
 
 
 RULES.resolve = RULES.signature = _resolved
-RULES.show, RULES.implied = shown, _implied
+RULES.show, RULES.implied, RULES.compared = shown, _implied, operators.no_equal_floats
 RULES.declared, RULES.changed, RULES.changes_states = _declared, note_change, _may_change_states
 RULES.ends_turn = (*RULES.ends_turn, quant.Emit)
 RULES.kinds |= {
     qt.PriceType: _exact("ticks"),
-    qt.TicksType: _exact("ticks"),
+    qt.TicksType: _exact("ticks", None),
     qt.QtyType: _exact("lots"),
     qt.MoneyType: _exact("units"),
     qt.Container: TypeRules(_container, _in_container, _in_ring, begins_empty=True),
-    qt.PlainType: TypeRules(_plain),
+    qt.PlainType: TypeRules(
+        _plain,
+        operator=operators.time_and_ratio,
+        has_negative=lambda found: found in (qt.DURATION, qt.RATIO),
+        has_equality=lambda found: found in qt.OPAQUE.values(),
+    ),
     EnumType: TypeRules(_plain),
     StructType: evolve(RULES.kinds[StructType], misfit=_of_another_market),
-    ListType: TypeRules(lambda checker, found: {"len": I64}, _in_list, _each, begins_empty=True),
-    StringType: TypeRules(index=_in_text, begins_empty=True),
-    TensorType: TypeRules(index=_in_tensor, iterate=_each, begins_empty=True),
+    ListType: evolve(RULES.kinds[ListType], fields=_length, index=_in_list, iterate=_each, begins_empty=True),
+    StringType: evolve(RULES.kinds[StringType], index=_in_text, begins_empty=True),
+    TensorType: evolve(RULES.kinds[TensorType], index=_in_tensor, iterate=_each, begins_empty=True),
 }

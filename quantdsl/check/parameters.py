@@ -8,7 +8,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.literal_numbers import decimal
-from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import I64, Type
 from quantdsl import types as qt

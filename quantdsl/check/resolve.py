@@ -7,6 +7,7 @@ from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
+    ANY_TENSOR,
     ERROR,
     STRING,
     UNIT,
@@ -19,7 +20,6 @@ from compiler.typed_ast.types import (
     Scalar,
     Size,
     StructType,
-    TensorType,
     TupleType,
     Type,
     TypeVariable,
@@ -46,7 +46,7 @@ def resolve(checker: QuantChecker, written: nodes.TypeSyntax, scope: Scope, boun
         case nodes.ArrayTypeSyntax(element=element, size=size):
             return ArrayType(resolve(checker, element, scope, bound), _size(checker, size, scope, bound))
         case nodes.TensorTypeSyntax():
-            return TensorType()
+            return ANY_TENSOR
         case nodes.NamedTypeSyntax(name=name, arguments=arguments):
             return _named(checker, written, name, arguments, scope, bound)
         case nodes.SizeSyntax(value=value):

@@ -3,7 +3,7 @@
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.literal_numbers import decimal
-from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, Type

@@ -3,7 +3,7 @@
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.declarations import defined_twice
-from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import ERROR, I64, NONE, UNIT, Type
 from quantdsl import nodes as quant

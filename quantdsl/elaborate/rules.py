@@ -13,7 +13,7 @@ from compiler.typed_ast.types import Size, Type
 from quantdsl import types as qt
 from quantdsl.check import library
 from quantdsl.check.checker import MEANING
-from quantdsl.check.fits import meet, shown
+from quantdsl.check.fits import shown
 from quantdsl.check.resolve import resolve
 from quantdsl.native.book import Book
 from quantdsl.native.ring import NativeRing
@@ -84,7 +84,6 @@ emits, calls = TABLES.emits, TABLES.calls
 RULES = NativeRules(
     MEANING,
     resolve,
-    meet,
     TABLES,
     {
         **dict.fromkeys((qt.PriceType, qt.TicksType, qt.QtyType, qt.MoneyType), TypeLowering(_exact)),

@@ -4,6 +4,7 @@ doesn't do so yet. A text is given to each dialect that takes it; a kernel body 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from attrs import field
 
 from runtime.records import frozen
@@ -71,7 +72,11 @@ DIFFERENCES = (
     Difference("D4 of a variable", _function("int", "(n - 7) ** (n + 35)"), 3**39 * -1),
     Difference("D4 of small ints", _function("u8", "(n as u8) ** 4"), Stopped("0806", "4 ** 4 does not fit in u8", "u8 holds 0 to 255")),
     Difference("D4 of floats", _function("f64", "2.0 ** -1.0"), 0.5),
+    Difference("D4 of f32", _function("f32", "let x = n as f32 / 40\n x ** 2"), float(np.float32(float(np.float32(0.1)) ** 2))),
     Difference("D4 in a kernel", _kernel("int", "yield n ** 2"), 16, dialects="K"),
+    # literals keep their exact value until they have a place
+    Difference("D5 above i64", _function("u64", "18446744073709551615 as u64 - (18446744073709551615 - 4)"), 4),
+    Difference("D5 of a sum", _function("u8", "let a: u8 = n as u8\n (20 + 30) * a"), 200),
     Difference("D5", _function("i16", "200u8 + (-100i8)"), 100),
     Difference("D5 of variables", _function("int", "let a: i8 = n as i8\n let b: u32 = 4000000000u32\n a + b"), 4000000004),
     Difference("D5 in a kernel", _kernel("int", "yield ((n as u8) + (-100i8)) as int"), -96, dialects="K"),
@@ -113,6 +118,8 @@ DIFFERENCES = (
     # functions
     Difference("D15", _function("f64", "min(n, 2.5)"), 2.5),
     Difference("D15 of two ints", _function("int", "max(n as u32, n as i32 - 5)"), 4),
+    Difference("D15 of literals", _function("f32", "let x = n as f32 / 10\n min(1, x) + max(0, x)"), float(np.float32(0.4) + np.float32(0.4))),
+    Difference("D15 of literals alone", _function("f64", "min(1, 2.5)"), 1.0),
     Difference("D15 in a kernel", _kernel("f64", "yield min(n, 2.5)"), 2.5, dialects="K"),
     Difference("D16", _function("int", "n = n + 1\n n"), {"Z": 5, "H": Stopped("0205"), "N": Stopped("0205")}, {"H": 5}),
     Difference("D16 in a kernel", _kernel("int", "n = n + 1\n yield n"), Stopped("0205"), dialects="K"),

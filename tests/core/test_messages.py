@@ -11,6 +11,9 @@ AS_INT = "write `... as i64` if losing that is meant"
 BRANCHES = "all branches give one type"
 ENDS = "end the path with a value or a `return`"
 POINT = "struct Point { x: int, y: int }\n"
+U8 = "u8 holds 0 to 255"
+I64 = "i64 holds -9223372036854775808 to 9223372036854775807"
+REMAINDER = "`1 / 2` is 0: ints are divided without a remainder, and a float is wanted"
 MISTAKES = [
     ("fn f() { }\nfn f() { }", Stopped("0210", "`f` is defined twice", RENAME, "f")),
     ("fn f(a: int, a: int) -> int { a }", Stopped("0210", "parameter `a` is defined twice", RENAME, "a: int")),
@@ -51,6 +54,30 @@ MISTAKES = [
     ("fn f() { yield 1 }", Stopped("0408", "`yield` stands outside of a compute block", "a function gives its value with `return`", "yield 1")),
     ("fn f() { shared var t[4, f32] }", Stopped("0413", "`shared var` stands outside of a compute block", "declare an ordinary variable with `var`", "shared var t[4, f32]")),
     ("fn f(n: int = true) -> int { n }", Stopped("0203", "the parameter `n` is `i64`, and this is `bool`", FROM_BOOL, "true")),
+    # literals
+    ("fn f() -> u8 { 300 }", Stopped("0705", "300 does not fit u8", U8, "300")),
+    ("fn f() -> u8 { 200 + 100 }", Stopped("0705", "300 does not fit u8", U8, "200 + 100")),
+    ("fn f() -> u8 { 300u8 }", Stopped("0705", "300 does not fit u8", U8, "300u8")),
+    ("fn f() -> int { 9223372036854775807 + 1 }", Stopped("0705", "9223372036854775808 does not fit i64", I64, "9223372036854775807 + 1")),
+    ("fn f(n: int) -> bool { n == 18446744073709551615 }", Stopped("0705", "18446744073709551615 does not fit i64", I64, "18446744073709551615")),
+    ("fn f() -> f64 { 1.0 + 1 / 2 }", Stopped("0705", REMAINDER, "write `1.0 / 2`", "1 / 2")),
+    ("fn f(x: f64) -> bool { x > 1 / 2 }", Stopped("0705", REMAINDER, "write `1.0 / 2`", "1 / 2")),
+    # operators
+    ("fn f(n: int) -> int { n + true }", Stopped("0208", "operator `+` is not defined for i64 and bool", "`b as i64` makes 0 or 1 of a bool", "+")),
+    ("fn f(x: f64) -> f64 { x << 2 }", Stopped("0208", "operator `<<` is not defined for f64 and i64", "", "<<")),
+    ("fn f(b: bool) -> bool { -b }", Stopped("0208", "operator `-` is not defined for bool", "", "-b")),
+    ("fn f(n: int) -> bool { (n, 1) < (n, 2) }", Stopped("0208", "operator `<` is not defined for (i64, i64) and (i64, i64)", "", "<")),
+    ("fn f(n: int) -> u64 { 1u64 + n }", Stopped("0207", "`u64` and `i64` have no common type", "convert one: `... as u64`", "1u64 + n")),
+    ("fn f(n: int) -> int { n % (3 - 3) }", Stopped("0705", "this divides by zero", "", "n % (3 - 3)")),
+    ("fn f(n: int) -> bool { not n }", Stopped("0203", "the operand of `not` is `bool`, and this is `i64`", COMPARE, "n")),
+    ("fn f(n: int) -> bool { n and true }", Stopped("0203", "the left side of `and` is `bool`, and this is `i64`", COMPARE, "n")),
+    ("fn f(k: int) -> bool { k > 3 or k }", Stopped("0203", "the right side of `or` is `bool`, and this is `i64`", COMPARE, "k")),
+    # conversions
+    ("fn f(x: f64) { for i in 0..x { } }", Stopped("0207", "a bound of the range is `i64`, and a `f64` may not fit it", "write `... as i64` if losing that is meant", "x")),
+    ("fn f(n: int) -> i32 { n }", Stopped("0207", "the result is `i32`, and a `i64` may not fit it", "write `... as i32` if losing that is meant", "n")),
+    ("fn f() -> int { let x: int = 2.5\n x }", Stopped("0207", "the variable is `i64`, and a `f64` may not fit it", "write `... as i64` if losing that is meant", "2.5")),
+    ("fn f(n: int) -> bool { let x: bool = n\n x }", Stopped("0203", "the variable is `bool`, and this is `i64`", COMPARE, "n")),
+    ("fn f(n: int) -> int { n as (int, int) }", Stopped("0203", "`as` doesn't turn a `i64` into a `(i64, i64)`", "", "n as (int, int)")),
 ]  # fmt: skip
 
 

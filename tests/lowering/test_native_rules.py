@@ -21,7 +21,7 @@ class Length(Type):
 def layouts() -> Layouts:
     meaning = Meaning(RuleTable(show=lambda found: type(found).__name__), not_yet="does not run in Lengths")
     length = TypeLowering(number=lambda found: I32)
-    rules = NativeRules(meaning, lambda *written: ERROR, lambda left, right: None, types={Length: length}, instead="use lengths")
+    rules = NativeRules(meaning, lambda *written: ERROR, types={Length: length}, instead="use lengths")
     return Layouts(rules, lambda found: None)
 
 

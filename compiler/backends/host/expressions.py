@@ -48,7 +48,7 @@ class Expressions(Records):
         """An expression to be evaluated exactly once, after the statements written so far and in the order of its parts."""
         match node:
             case nodes.IntLiteral() | nodes.FloatLiteral():
-                return self.number(node, node.type.dtype if isinstance(node.type, Scalar) else None)
+                return self.number(node)
             case nodes.BoolLiteral(value=value):
                 return ast.Constant(value)
             case nodes.StringLiteral(value=text):

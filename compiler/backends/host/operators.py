@@ -17,6 +17,7 @@ from compiler.typed_ast.conversions import DTYPE_NAMES, strong
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import (
     UNKNOWN,
+    WEAK_INT,
     DType,
     FutureType,
     ListType,
@@ -28,6 +29,7 @@ from compiler.typed_ast.types import (
     UnitType,
     UnknownType,
 )
+from compiler.typed_ast.weak_ints import weak_int
 
 _PYTHON: dict[str, Callable[[], ast.operator]] = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult}
 _COMPARE: dict[str, Callable[[], ast.cmpop]] = {
@@ -52,9 +54,9 @@ class Operators(Emitter):
 
     # ---- literals --------------------------------------------------------------------------------------------------
 
-    def number(self, node: nodes.IntLiteral | nodes.FloatLiteral, want: DType | None = None) -> ast.expr:
-        """A literal as its suffix, or else the type that flows in, wants it."""
-        dtype = DTYPE_NAMES.get(node.suffix) if node.suffix is not None else want
+    def number(self, node: nodes.IntLiteral | nodes.FloatLiteral) -> ast.expr:
+        """A literal as its suffix, or else the type that the checker found, wants it."""
+        dtype = DTYPE_NAMES.get(node.suffix) if node.suffix is not None else _dtype(node.type)
         weak = DType.I64 if isinstance(node, nodes.IntLiteral) else DType.F64
         return self._scalar(node.value, weak, dtype or weak, node.span)
 
@@ -82,6 +84,13 @@ class Operators(Emitter):
                 if isinstance(type_, Scalar) and type_.weak:
                     return value, type_.dtype
         return None
+
+    def written_int(self, node: nodes.Expression) -> ast.expr | None:
+        """Arithmetic on ints that are written out, which is computed now, as the type that the checker found; None of anything else."""
+        if not isinstance(node, nodes.Binary) or not isinstance(node.type, Scalar):
+            return None
+        value = weak_int(node) if is_weak_int(node.left) and is_weak_int(node.right) else None
+        return None if value is None else self._scalar(value, DType.I64, node.type.dtype, node.span)
 
     def is_weak(self, node: nodes.Expression) -> bool:
         """Whether the value takes the other operand's type: all that flows into it are unsuffixed literals."""
@@ -148,7 +157,7 @@ class Operators(Emitter):
         literal = self.weak_literal(node)
         if literal is not None:
             value, dtype = literal
-            return self._scalar(value, dtype, dtype, node.span)
+            return self._scalar(value, dtype, _dtype(node.type) or dtype, node.span)
         if node.operator in ("not", "!"):
             operand = self.condition(node.operand)
             return self.made(ast.UnaryOp(ast.Not(), operand), node.span, operand)
@@ -176,10 +185,10 @@ class Operators(Emitter):
                 return self.otherwise(node)
         spine: list[nodes.Binary] = []
         left: nodes.Expression = node
-        while isinstance(left, nodes.Binary) and left.operator not in ("and", "or", "??"):
+        value: ast.expr | None = None
+        while isinstance(left, nodes.Binary) and left.operator not in ("and", "or", "??") and (value := self.written_int(left)) is None:
             spine.append(left)
             left = left.left
-        value: ast.expr | None = None
         for step in reversed(spine):
             value = self._apply(step, value)
         assert value is not None
@@ -349,6 +358,10 @@ def inferred(type_: Type) -> Type:
 
 def _dtype(type_: Type) -> DType | None:
     return type_.dtype if isinstance(type_, Scalar) else None
+
+
+def is_weak_int(node: nodes.Expression) -> bool:
+    return node.type == WEAK_INT
 
 
 def _suffix(left_weak: bool, right_weak: bool) -> str:

@@ -124,7 +124,7 @@ def bind_arguments(
             value = c.read(target_of(c, argument, indices))
         else:
             value = _argument(c, argument, as_type, is_self=prelude and name == "self")
-        unify_argument(type, strong(value.type), bound, names, c.elaboration.rules.meet)
+        unify_argument(type, strong(value.type), bound, names, c.elaboration.rules.meaning.meet)
         wanted = substituted(type, bound, names)
         value = value if is_open(wanted, names) else c.fit(value, _with_sizes(c, wanted, value.type))
         changing = any(changes(c, later, None) for later in waiting) or (not prelude and c.changes_state(node.callee))

@@ -253,8 +253,9 @@ def propagate(c: FunctionContext, node: nodes.Propagate, place: Type | None) -> 
 def cast(c: FunctionContext, node: nodes.Cast, place: Type | None) -> Value:
     """`x as T`: an int that T can't hold stops, or wraps where ints do; a float is cut toward zero; a float takes the nearest."""
     target = c.resolve(node.target)
+    if not isinstance(target, Scalar):
+        raise c.layouts.rules.not_in_place(target, node.span)
     found = c.number(node.value)
-    assert isinstance(target, Scalar)
     number = c.layouts.number(target)
     assert number is not None
     if number.dtype == "i1":

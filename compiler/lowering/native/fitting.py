@@ -93,11 +93,12 @@ def _holds(wide: str, dtype: str) -> bool:
     return low <= least and most <= high
 
 
-def common(left: Scalar, right: Scalar) -> str:
+def common(c: Holding, left: Scalar, right: Scalar) -> str:
     """The type in which two numbers are compared: one that holds both, 128 bits where no other int does."""
     if left.dtype.is_float or right.dtype.is_float:
-        narrow = all(found.weak or found.dtype is DType.F32 for found in (left, right))
-        return "f32" if narrow and DType.F32 in (left.dtype, right.dtype) else "f64"
+        found = c.layouts.rules.meaning.meet(left, right)
+        assert found is not None, "the checker has found that the two compare"
+        return found.dtype.value
     if left.dtype is right.dtype:
         return "i1" if left.dtype is DType.BOOL else left.dtype.value
     wide, narrow_ = (left.dtype, right.dtype) if left.dtype.bits >= right.dtype.bits else (right.dtype, left.dtype)

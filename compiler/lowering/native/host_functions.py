@@ -29,7 +29,6 @@ from compiler.lowering.native.program import Elaboration
 from compiler.lowering.native.rules import NativeRules
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
-from compiler.typed_ast.conversions import promote_scalars
 from compiler.typed_ast.declarations import CallableDeclaration
 from compiler.typed_ast.function_effects import DYNAMIC, FunctionEffects, ProgramEffects, Reason
 from compiler.typed_ast.rebuild import rebuild
@@ -59,7 +58,6 @@ def rules_of(checker: Checker, results: Mapping[str, Type]) -> NativeRules:
     return NativeRules(
         checker.meaning,
         checker.meaning.rules.resolve,
-        promote_scalars,
         TABLES,
         result=result,
         parameters_change=True,

@@ -70,7 +70,7 @@ def _met(c: FunctionContext, node: nodes.Binary, left: ScalarValue, right: Scala
     """The operands of a comparison with an f32 as the float in which they are compared: a literal beside it is one."""
     match node.left.type, node.right.type:
         case Scalar() as one, Scalar() as other if node.operator in COMPARISONS and DType.F32 in (one.dtype, other.dtype):
-            met = c.elaboration.rules.meet(one, other)
+            met = c.elaboration.rules.meaning.meet(one, other)
             if met is not None:
                 return ScalarValue(met, converted(c, left, met.dtype)), ScalarValue(met, converted(c, right, met.dtype))
     return left, right
@@ -93,7 +93,7 @@ def compared(c: FunctionContext, operator: str, left: ScalarValue, right: Scalar
     if isinstance(left.constant, int) and isinstance(right.constant, int):
         return c.b.const(_COMPARED[operator](left.constant, right.constant), "i1")
     if isinstance(left.type, Scalar) and isinstance(right.type, Scalar):
-        type = common(left.type, right.type)
+        type = common(c, left.type, right.type)
         x, y = x.cast(type), y.cast(type)
     return c.b.compare(COMPARISONS[operator], x, y)
 

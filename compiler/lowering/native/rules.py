@@ -17,7 +17,6 @@ from compiler.source import Span
 from compiler.typed_ast.exhaustiveness import Parts
 from compiler.typed_ast.meaning import Meaning, Resolve
 from compiler.typed_ast.nodes import Expression, Node, Statement
-from compiler.typed_ast.type_arguments import Meet
 from compiler.typed_ast.types import UNIT, ListType, StringType, TensorType, Type
 from runtime.records import define, frozen
 
@@ -139,7 +138,7 @@ _HEAP = {ListType: "a list", StringType: "text", TensorType: "a tensor"}
 @define(eq=False)
 class NativeRules:
     """`meaning`: what the checker asks of the language, with its words; `resolve`: the type that is written, as a body sees it, while the
-    checker's own is for parts of structs and enums, too; `meet`: the type in which two numbers are computed; `types`: by the classes of
+    checker's own is for parts of structs and enums, too; `types`: by the classes of
     added types; `instead`: the types to use instead of those that need a heap; `prelude`: the path of what the language itself
     declares, of which no message speaks, and `hints` what to write instead of those of its functions that native code lacks; `in_library`:
     whether a place is of the library, so that what goes wrong there is told of the program's call; `passed_to_c`: what functions of C
@@ -149,7 +148,6 @@ class NativeRules:
 
     meaning: Meaning
     resolve: Resolve
-    meet: Meet
     tables: LoweringTables = CORE
     types: Mapping[type[Type], TypeLowering] = Factory(dict)
     instead: str = "use numbers or `[T; N]`"

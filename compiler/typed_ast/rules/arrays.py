@@ -4,6 +4,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.conversions import fits, strong
+from compiler.typed_ast.rules.placing import placed
 from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
 from compiler.typed_ast.types import ArrayType, Size, Type, TypeVariable
 
@@ -11,7 +12,7 @@ from compiler.typed_ast.types import ArrayType, Size, Type, TypeVariable
 def array_literal(checker: Checker, node: nodes.ListLiteral, place: ArrayType, scope: Scope) -> Type:
     """`[1, 2, 3]` where an array is wanted; how many it wants is compared where its type is required."""
     for element in node.elements:
-        checker.value(element, scope, place.element)
+        placed(checker, element, scope, place.element, "an element of this array")
     return ArrayType(place.element, Size(len(node.elements)))
 
 

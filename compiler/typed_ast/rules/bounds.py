@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from compiler.source import Span
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.nodes import NamedTypeSyntax, TypeParameter
-from compiler.typed_ast.rules.requirements import report_optional
+from compiler.typed_ast.requirements import report_optional
 from compiler.typed_ast.types import ERROR, DType, OptionType, Scalar, Type, TypeVariable
 
 BOUNDS = ("Ordered", "Number")

@@ -20,11 +20,13 @@ from compiler.typed_ast.nodes import (
     Parameter,
     Path,
 )
+from compiler.typed_ast.requirements import report_optional, require
 from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.bounds import bounds_of, require_bounds
 from compiler.typed_ast.rules.cases import case_with_values, infer_arguments, wrapped, wrappers
+from compiler.typed_ast.rules.literals import is_written, settled
 from compiler.typed_ast.rules.narrowing import forget
-from compiler.typed_ast.rules.requirements import report_optional, require
+from compiler.typed_ast.rules.placing import placed as infer_placed
 from compiler.typed_ast.scope import CONSTANT_KINDS, Scope, UserFunction
 from compiler.typed_ast.signatures import parameter_type, result_type, signature
 from compiler.typed_ast.type_arguments import is_open, substituted, unify, unify_argument
@@ -160,7 +162,7 @@ def _value(checker: Checker, node: Call, scope: Scope) -> Type:
             "0204", f"the function takes {wants} {plural}, but {given} {are} given", node.span, notes=(f"its type is `{function}`",)
         )
     for argument, wanted in zip(node.arguments, function.parameters, strict=True):
-        checker.value(argument.value, scope, wanted)
+        infer_placed(checker, argument.value, scope, wanted, "the argument")
     return function.result
 
 
@@ -180,6 +182,7 @@ def called(
     asked, bound, good = bounds_of(callee.type_parameters), dict[str, Type](), True
     if receiver is not None:
         good = receives_changes(checker, node, callee, receiver, scope)
+    written: list[tuple[Expression, Type]] = []
     for parameter, argument in placed:
         place, span = parameter_type(checker, callee, parameter, scope), argument.span
         known = substituted(place, bound, names)
@@ -188,7 +191,11 @@ def called(
             good = False
             continue
         before = set(bound)
-        unify_argument(place, found, bound, names, rules.meet)
+        if is_written(checker, argument.value, found):
+            written.append((argument.value, place))
+        else:
+            found = strong(found)
+        unify_argument(place, found, bound, names, checker.meaning.meet)
         if not require_bounds(checker, callee.name, asked, {name: one for name, one in bound.items() if name not in before}, span):
             good = False
             continue
@@ -197,6 +204,9 @@ def called(
             good &= require(checker, found, wanted, span, f"the parameter `{parameter.name}`")
         if isinstance(parameter.annotation, ConstantTypeSyntax):
             good &= _require_constant(checker, callee, parameter, argument, scope)
+    bound = {name: strong(one) for name, one in bound.items()}
+    for value, place in written:
+        checker.findings.types[id(value)] = settled(checker, value, checker.type_of(value), substituted(place, bound, names))
     if not good:
         return ERROR
     result = substituted(result_type(checker, callee, scope), bound, names)

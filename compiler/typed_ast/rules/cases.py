@@ -3,8 +3,8 @@
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.rules.parts import cases_of
-from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, EnumType, OptionType, ResultType, Type

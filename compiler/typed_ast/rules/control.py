@@ -7,11 +7,11 @@ from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import fits, is_silent
 from compiler.typed_ast.declarations import changes_receiver, declared_twice
 from compiler.typed_ast.endless_loops import is_endless
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.rules import narrowing
 from compiler.typed_ast.rules.branches import joined
 from compiler.typed_ast.rules.loops import counted, loop_body
 from compiler.typed_ast.rules.placing import condition, placed
-from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope, UserFunction
 from compiler.typed_ast.types import I64, NEVER, UNIT, UNKNOWN, ResultType, Type
 

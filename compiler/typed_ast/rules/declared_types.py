@@ -2,8 +2,8 @@
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.rules.nesting import check_nesting
-from compiler.typed_ast.rules.requirements import require
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, Type
 

@@ -4,8 +4,8 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.meaning import TypeRules
+from compiler.typed_ast.requirements import report_optional, require_int
 from compiler.typed_ast.rules.parts import fields_of
-from compiler.typed_ast.rules.requirements import report_optional, require_int
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.turns import outside
@@ -80,7 +80,6 @@ def _numbered(checker: Checker, found: TupleType) -> dict[str, Type]:
 
 CORE.kinds |= {
     ArrayType: TypeRules(lambda checker, found: {"len": I64}, _element_of_array, lambda checker, found, span: found.element),
-    OptionType: TypeRules(begins_empty=True),
     StructType: TypeRules(lambda checker, found: dict(fields_of(checker, found))),
     TupleType: TypeRules(_numbered),
 }

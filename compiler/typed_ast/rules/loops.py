@@ -6,7 +6,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes, turns
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import is_silent
-from compiler.typed_ast.rules.requirements import report_optional
+from compiler.typed_ast.requirements import report_optional
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import (
     ERROR,

@@ -3,7 +3,7 @@
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import fits
-from compiler.typed_ast.rules.requirements import require
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, UNKNOWN, OptionType, ResultType, Type
 

@@ -13,6 +13,8 @@ from compiler.typed_ast.weak_ints import lost_remainder, remainder_fault
 
 def placed(checker: Checker, node: Expression, scope: Scope, place: Type, what: str, reason: Label | None = None) -> Type:
     """The type of a value for a place that is `place`. `what` names the place in messages, as in "the result"; `reason` says why."""
+    if reason is not None:
+        checker.reasons.update((id(leaf), reason) for leaf in leaves(node))
     found = checker.infer(node, scope, place)
     require_placed(checker, node, scope, place, what, reason)
     return found

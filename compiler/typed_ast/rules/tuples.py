@@ -2,7 +2,6 @@
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
-from compiler.typed_ast.conversions import fits, strong
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import UNIT, TupleType, Type
 
@@ -15,6 +14,4 @@ def tuple_literal(checker: Checker, node: nodes.TupleLiteral, scope: Scope, expe
     if isinstance(expected, TupleType) and len(expected.elements) == len(node.elements):
         wanted = expected.elements
     elements = [checker.infer(e, scope, w) for e, w in zip(node.elements, wanted, strict=True)]
-    if checker.meaning.weak_elements:
-        return TupleType(tuple(elements))
-    return TupleType(tuple(e if w is not None and fits(e, w) else strong(e) for e, w in zip(elements, wanted, strict=True)))
+    return TupleType(tuple(elements))

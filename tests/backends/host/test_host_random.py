@@ -1,5 +1,6 @@
 """Random expressions against an oracle of exact integers and NumPy's f64: the same value or the same fault."""
 
+import ast
 import random
 from fractions import Fraction
 
@@ -30,9 +31,17 @@ def expression(random_: random.Random, depth: int) -> tuple[str, bool]:
     return f"({left} {random_.choice('+-*/%')} {right})", left_float or right_float
 
 
-def oracle(tree: object) -> int | float:
-    import ast
+def require_exact(one: ast.expr, other: ast.expr) -> None:
+    """Ints that are written out beside a float are that float, so that they divide without a remainder."""
+    for whole, beside in ((one, other), (other, one)):
+        if any(isinstance(part, ast.Name | ast.IfExp) for part in ast.walk(whole)) or not isinstance(oracle(beside), float):
+            continue
+        divisions = [part for part in ast.walk(whole) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div)]
+        if isinstance(oracle(whole), int) and any(oracle(part.left) % oracle(part.right) for part in divisions):
+            raise Fault
 
+
+def oracle(tree: object) -> int | float:
     match tree:
         case ast.Constant(value=value):
             assert isinstance(value, (int, float))
@@ -42,8 +51,10 @@ def oracle(tree: object) -> int | float:
         case ast.UnaryOp(operand=operand):
             return checked(-oracle(operand))
         case ast.IfExp(test=ast.Compare(left=left, comparators=[right]), body=body, orelse=otherwise):
+            require_exact(left, right)
             return oracle(body) if oracle(left) > oracle(right) else oracle(otherwise)
         case ast.BinOp(left=left, op=op, right=right):
+            require_exact(left, right)
             return operate(type(op).__name__, oracle(left), oracle(right))
     raise AssertionError(tree)
 
@@ -67,8 +78,6 @@ def checked(value: int | float) -> int | float:
 
 
 def test_random_expressions_have_the_oracles_value() -> None:
-    import ast
-
     random_ = random.Random(7)
     lets = "".join(f"let {name} = {value}\n" for name, value in VARIABLES.items())
     good: list[tuple[str, str]] = []

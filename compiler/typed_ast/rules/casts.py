@@ -1,0 +1,40 @@
+"""`value as T`: conversions that a program asks for, which may lose something."""
+
+from compiler.typed_ast import nodes
+from compiler.typed_ast.checker import CORE, Checker
+from compiler.typed_ast.conversions import is_silent
+from compiler.typed_ast.requirements import AWAIT_HINT, report_optional
+from compiler.typed_ast.rules.bounds import meets
+from compiler.typed_ast.rules.literals import is_weak, known_int, place_of_operand, settled
+from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.types import FutureType, OptionType, Scalar, Type
+
+_I64 = range(-(1 << 63), 1 << 63)
+
+
+@CORE.infers(nodes.Cast)
+def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None, used: bool) -> Type:
+    target = checker.resolve(node.target, scope)
+    found = checker.infer(node.value, scope, place_of_operand(node.value))
+    if is_weak(found):
+        large = (known_int(checker, node.value) or 0) not in _I64
+        found = checker.findings.types[id(node.value)] = settled(checker, node.value, found, target if large else None)
+    if is_silent(found) or is_silent(target):
+        return target
+    if isinstance(found, OptionType) and not isinstance(target, OptionType):
+        return report_optional(checker, found, node.value.span)
+    if isinstance(found, FutureType) and not isinstance(target, FutureType):
+        shown = checker.show(found)
+        message = f"only the value of a future becomes {checker.show(target)}, and this is {shown}"
+        return checker.report("0203", message, node.value.span, f"this is {shown}", hint=AWAIT_HINT)
+    if isinstance(target, Scalar) and (isinstance(found, Scalar) or meets(found, "Number")):
+        return target
+    kinds = checker.kind(found), checker.kind(target)
+    for kind in kinds:
+        made = kind.cast(checker, found, target) if kind.cast is not None else None
+        if made is not None:
+            return made
+    message = f"`as` doesn't turn a `{checker.show(found)}` into a `{checker.show(target)}`"
+    return checker.report("0203", message, node.span, hint=next((kind.cast_hint for kind in kinds if kind.cast_hint), None))
+
+
