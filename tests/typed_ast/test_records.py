@@ -77,3 +77,27 @@ def test_accepted(text: str) -> None:
 )
 def test_refused(text: str, expected: str) -> None:
     assert codes(DECLARED + text) == [expected], messages(DECLARED + text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let a: [int; 3] = [1, 2, 3]\nvar t: i64 = 0\nfor x in a { t += x }",
+        "let a: [[f32; 2]; 1] = [[1, 2.5]]",
+        "fn f(v: any) -> i64 { match v { Circle(r) => 1, Some(n) => 2, (a, b) => 3, 4 => 4 } }",
+        "fn f(v: any) -> i64 { if let n = v { 1 } else { 2 } }",
+        "let o: int? = None\nlet b: bool = o == None",
+        "let s: bool = shape == Circle(1.0) or p == Point { x: 2.0 }",
+        "fn half(n: int) -> int? { None }\nfn f(n: int) { half(n)? + 1 }\nlet v = f(3)\nmatch v { Some(n) => n, _ => 0 }",
+    ],
+)  # fmt: skip
+def test_arrays_values_of_any_type_and_comparison_are_accepted(text: str) -> None:
+    assert codes(DECLARED + text) == [], messages(DECLARED + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("p == shape", "0208"), ("p == 3", "0208"), ("let a: [int; 2] = [1]", "0203"), ("let a: [int; 2] = [1, true]", "0203")],
+)
+def test_what_is_never_equal_and_arrays_of_others(text: str, expected: str) -> None:
+    assert codes(DECLARED + text) == [expected], messages(DECLARED + text)

@@ -129,7 +129,7 @@ def assert_(condition: Any, message: Any = None) -> None:
 @family.function("panic", result=UNIT, message="String")
 def panic(message: Any) -> None:
     """Stops the program."""
-    raise LibraryFault("0808", to_text(message))
+    raise LibraryFault("0808", to_text(message) or "panic")
 
 
 # ---- iterators -------------------------------------------------------------------------------------------------------

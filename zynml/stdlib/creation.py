@@ -44,7 +44,7 @@ def shaped_forms(name: str) -> tuple[str, ...]:
 
 def device_of(device: Any) -> Device:
     """The device of that name; None and "auto" are the CPU, where tensors are made. Fault 0501 unless it is here."""
-    if device is None or device == "auto":
+    if device is None or (isinstance(device, str) and device == "auto"):
         return CPU
     if not isinstance(device, str):
         raise LibraryFault("0203", f"a device is named by a String, not {type_name(device)}")
@@ -56,7 +56,7 @@ def device_of(device: Any) -> Device:
 
 def placed(tensor: Tensor, device: Any) -> Tensor:
     """The tensor on the device that is named, if one is."""
-    if device is None or device == "auto":
+    if device is None or (isinstance(device, str) and device == "auto"):
         return tensor
     with told():
         return to_device(tensor, device_of(device))

@@ -26,11 +26,6 @@ def _value_type(calls: CallTypes) -> Type:
     return kind.value if isinstance(kind, OptionType | ResultType) else UNKNOWN
 
 
-def _error_type(calls: CallTypes) -> Type:
-    kind = calls["self"]
-    return kind.error if isinstance(kind, ResultType) else UNKNOWN
-
-
 def _value_or_given(calls: CallTypes) -> Type:
     wanted, given = _value_type(calls), calls["default"]
     if not fits(given, wanted):
@@ -82,9 +77,18 @@ def unwrap_or(self: Any, default: Any) -> Any:
     return self[0] if _has_value(self) else default
 
 
+def _holding(calls: CallTypes, inner: Type) -> Type:
+    """What the receiver is, with another value."""
+    match calls["self"]:
+        case OptionType():
+            return OptionType(inner)
+        case ResultType(error=error):
+            return ResultType(inner, error)
+    return UNKNOWN
+
+
 def _mapped(calls: CallTypes) -> Type:
-    inner = _given(calls["function"])
-    return ResultType(inner, _error_type(calls)) if isinstance(calls["self"], ResultType) else OptionType(inner)
+    return _holding(calls, _given(calls["function"]))
 
 
 @family.method(EITHER, "map", result=_mapped)
@@ -107,7 +111,7 @@ def _chained(calls: CallTypes) -> Type:
     found = _given(calls["function"])
     if isinstance(found, OptionType | ResultType) and type(found) is type(calls["self"]):
         return found
-    return ResultType(UNKNOWN, _error_type(calls)) if isinstance(calls["self"], ResultType) else OptionType(UNKNOWN)
+    return _holding(calls, UNKNOWN)
 
 
 @family.method(EITHER, "and_then", result=_chained)

@@ -15,7 +15,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import I64, UNIT, UNKNOWN, Scalar, TensorType, Type
+from compiler.typed_ast.types import I64, UNIT, UNKNOWN, EnumType, Scalar, StructType, TensorType, Type
 from compiler.typed_ast.walk import walk
 
 
@@ -175,8 +175,7 @@ class Functions(Statements):
         solved = self.frame.temporary()
         with self.collected() as looking:
             for parameter, type_ in zip(checked, types, strict=True):
-                value = self.help("convert", parameter.span, self._value(parameter), self.constant(type_))
-                self.store(self._variable(parameter), value, parameter.span)
+                self._converted_here(parameter, type_)
             if equations:
                 sizes = self.help("sizes", span, ast.Tuple(equations, ast.Load()), self.constant(names))
                 self.assign(solved, sizes, span)
@@ -189,6 +188,19 @@ class Functions(Statements):
         if names:
             targets: list[ast.expr] = [ast.Name(self.declare(name, I64).python, ast.Store()) for name in names]
             self.write(ast.Assign([ast.Tuple(targets, ast.Store())], load(solved)), span)
+
+    def _converted_here(self, parameter: nodes.Parameter, type_: Type) -> None:
+        """Makes a parameter's value one of its type; where its class says that it is, nothing."""
+        span = parameter.span
+        cases = (self.layouts.cases(type_) or {}) if isinstance(type_, StructType | EnumType) and not type_.arguments else {}
+        with self.collected() as converting:
+            self.store(self._variable(parameter), self.help("convert", span, self._value(parameter), self.constant(type_)), span)
+        if not cases:
+            self.body.extend(converting)
+            return
+        classes = self.constant(tuple(case.values for case in cases.values()))
+        of = ast.Call(load(f"{MARK}type!"), [self._value(parameter)], [])
+        self.write(ast.If(ast.Compare(of, [ast.NotIn()], [classes]), converting, []), span)
 
     def _unless_seen(
         self, parameters: list[nodes.Parameter], looking: list[ast.stmt], solved: str, has_sizes: bool, span: Span

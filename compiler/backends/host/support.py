@@ -99,7 +99,7 @@ def helpers(library: Library, layouts: Layouts) -> dict[str, Any]:
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
     named: dict[str, Any] = {MARK + name: helper for name, helper in table.items()}
-    plain = {"missing": MISSING, "late": LATE, "range!": range, "slice!": slice, "float!": float, "len!": len}
+    plain = {"missing": MISSING, "late": LATE, "range!": range, "slice!": slice, "float!": float, "len!": len, "type!": type}
     return named | {MARK + name: value for name, value in plain.items()}
 
 

@@ -47,4 +47,6 @@ def propagate(checker: Checker, node: nodes.Propagate, scope: Scope, expected: T
         left = "none" if isinstance(found, OptionType) else "the error"
         hint = "give a default with `e ?? d`, or make the result one that can be left with"
         return checker.report("0203", f"`?` would leave with {left}, and the result is `{checker.show(result)}`", node.span, hint=hint)
+    if checker.frame.result is None:
+        checker.frame.returns.append(found)  # a function whose result is inferred gives it as one of its results
     return found.value

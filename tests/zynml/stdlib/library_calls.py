@@ -16,6 +16,8 @@ from compiler.typed_ast.types import (
     DType,
     FunctionType,
     ListType,
+    OptionType,
+    ResultType,
     Scalar,
     StaticShape,
     TensorType,
@@ -24,6 +26,7 @@ from compiler.typed_ast.types import (
     UnknownType,
 )
 from runtime.tensor import Tensor
+from runtime.values import Err, Nothing, Ok, Some
 from zynml.stdlib import StdlibSettings, library
 from zynml.stdlib.dtypes import dtype_of
 from zynml.stdlib.shapes import dims_of
@@ -83,6 +86,10 @@ def admits(kind: Type, value: Any) -> bool:
             return isinstance(value, list) and all(admits(element, v) for v in value)
         case TupleType(elements=elements):
             return isinstance(value, tuple) and len(value) == len(elements) and all(map(admits, elements, value))
+        case OptionType(value=inner):
+            return type(value) is Nothing or (type(value) is Some and admits(inner, value[0]))
+        case ResultType(value=inner, error=error):
+            return type(value) in (Ok, Err) and admits(inner if type(value) is Ok else error, value[0])
     return kind == type_of(value) or (kind.__class__.__name__ == "CharType" and isinstance(value, str))
 
 

@@ -15,6 +15,7 @@ from library_calls import admits, constant_of, type_of
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFault, LibraryFunction, TypeFault
 from compiler.typed_ast.types import Type
 from runtime.tensor import Tensor
+from runtime.values import NONE, ElementArray, Err, Nothing, Ok, Some, is_array
 
 INTERNAL = ("index set",)
 """Called with indices in a tuple, always."""
@@ -36,15 +37,24 @@ def values() -> list[Any]:
     return numbers + texts + lists + others + tensors + [lambda *a: 1, lambda x: True, lambda a, b: a]
 
 
+def receivers() -> list[Any]:
+    """Those that have methods and are no arguments."""
+    wrapped: list[Any] = [NONE, Some((1,)), Some((NONE,)), Ok((0.5,)), Err(("a",))]
+    return [*wrapped, np.array([1, 2]), np.array([0.5]), ElementArray(["a"])]
+
+
 RECEIVERS = {
     "tensor": lambda v: isinstance(v, Tensor),
-    "List": lambda v: isinstance(v, list),
+    "List": lambda v: type(v) is list,
     "String": lambda v: isinstance(v, str),
     "range": lambda v: isinstance(v, range),
-    "tuple": lambda v: isinstance(v, tuple),
+    "tuple": lambda v: type(v) is tuple,
     "int": lambda v: isinstance(v, int | np.integer) and not isinstance(v, bool),
     "float": lambda v: isinstance(v, float | np.floating),
     "bool": lambda v: isinstance(v, bool),
+    "Option": lambda v: type(v) in (Some, Nothing),
+    "Result": lambda v: type(v) in (Ok, Err),
+    "array": is_array,
 }
 
 
@@ -57,7 +67,7 @@ def calls(
         given: dict[str, Any] = {}
         for parameter in function.parameters:
             if parameter.name == "self" and receiver is not None:
-                value: Any = random_.choice([v for v in pool if RECEIVERS[receiver](v)])
+                value: Any = random_.choice([v for v in (*pool, *receivers()) if RECEIVERS[receiver](v)])
             elif parameter.variadic:
                 value = tuple(random_.choice(pool) for _ in range(random_.randint(0, 3)))
             elif parameter.default is not REQUIRED and random_.random() < 0.5:
