@@ -12,6 +12,7 @@ from compiler.passes.analysed import AnalysedKernel
 from compiler.schedule.field import table_for
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
+from compiler.schedule.packed import PlacingPacked, packing_for
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal
@@ -34,6 +35,9 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             _require_placeable(kernel.field)
             field = materialise(kernel.field)
             table = table_for(field, machine)
+            packing = packing_for(field, table, machine)
+            if packing is not None:
+                return Scheduled(PlacingPacked(field, table, packing).run(), (*str(table).split("\n"), str(packing)))
             return Scheduled(place(field, table), str(table).split("\n"))
         except NotPlaceable as refusal:
             reason = str(refusal)

@@ -105,7 +105,7 @@ def _computed_dtype(field: HirFunction) -> str:
     return widest
 
 
-def _contiguity(field: HirFunction, among: list[Instruction] | None = None) -> dict[str, int]:
+def contiguity(field: HirFunction, among: list[Instruction] | None = None) -> dict[str, int]:
     """Votes by axis, weighted by the number of axes of the access (its traffic): for, when a step along the axis is a step to the
     next element; against, when it is a longer one."""
     votes: dict[str, int] = dict.fromkeys(field.axes, 0)
@@ -170,7 +170,7 @@ def _choose_vector(
 ) -> None:
     """Vectors for what isn't a contraction: the axis with the most contiguous traffic, if no target then has two vector axes."""
     contracted = {a for op in field.body.body if (p := product_sum(op)) is not None and p.m and p.n for a in p.k}
-    votes = _contiguity(field)
+    votes = contiguity(field)
     taken = [axis for axis, (_, lanes) in tiles.items() if lanes > 1]
     together = [axes_of(op) for op in field.body.body if isinstance(op, Store | Reduce | Contract)]
 
@@ -215,11 +215,11 @@ def _turn_squares(
         return
     stores = [op for op in field.body.body if isinstance(op, Store)]
     loads = [op for op in field.body.body if isinstance(op, Load)]
-    written = [a for a in facts.common if a not in facts.ordered and all(_contiguity(field, [op])[a] > 0 for op in stores)]
+    written = [a for a in facts.common if a not in facts.ordered and all(contiguity(field, [op])[a] > 0 for op in stores)]
     if not written:
         return
     (column, *_) = written
-    votes = [_contiguity(field, [op]) for op in loads]
+    votes = [contiguity(field, [op]) for op in loads]
     rows = [a for a in facts.common if a != column and any(vote[a] > 0 and vote[column] for vote in votes)]
     lanes = _lanes(field, column, min(machine.lanes(facts.widest), SQUARE))
     if rows and lanes > 1 and _registers(field, rows[0], lanes, 1) == lanes:
@@ -234,7 +234,7 @@ def _block_product(
     broadcast from the other; when both operands are contiguous along the sum instead, vectors run along it and both sides give rows."""
     left, right = axes_of_value(product.a), axes_of_value(product.b)
     own = [a for a in (*product.m, *product.n) if a not in tiles]
-    votes = _contiguity(field, loads_of(product))
+    votes = contiguity(field, loads_of(product))
     lanes_for = machine.lanes(dtype_of(product.result))
     column = max((a for a in own if votes[a] > 0), key=lambda a: votes[a], default=None)
     if column is not None:
@@ -287,4 +287,4 @@ def axes_of_value(value: Value) -> set[str]:
 
 def axes_contiguous(field: HirFunction) -> set[str]:
     """Axes with more contiguous traffic than strided."""
-    return {axis for axis, votes in _contiguity(field).items() if votes > 0}
+    return {axis for axis, votes in contiguity(field).items() if votes > 0}

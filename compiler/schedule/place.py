@@ -65,8 +65,12 @@ class Placing(TileValues):
                     raise NotPlaceable(f"`{op.name}` in a field")
                 case _:
                     pass
-        self.produce(stores, root, {})
+        self.begin(stores, root)
         return self.out.finish()
+
+    def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
+        """Everything that the function computes."""
+        self.produce(stores, root, {})
 
     # ---- targets ----
 

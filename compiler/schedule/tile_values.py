@@ -26,9 +26,7 @@ class TileValues:
         self.scope = field.scope()
         self.out = FunctionBuilder(field.name, Form.TILE)
         for plan in table.plans:
-            for name, extent, _ in dict.fromkeys((*plan.digits(), *plan.narrowed().digits())):
-                self.out.function.axes[name] = Affine.of(extent)
-                self.out._taken.add(name)
+            self.declare(plan)
         self.named = {result.name: result for op in field.body.body for result in op.results}
         self.sources: dict[Value, Store] = {}
         self.scans = [op for op in field.body.body if isinstance(op, Scan)]
@@ -39,6 +37,12 @@ class TileValues:
         raise NotImplementedError
 
     # ---- axes ----
+
+    def declare(self, plan: AxisPlan) -> None:
+        """The digits of a plan become axes of the new function."""
+        for name, extent, _ in dict.fromkeys((*plan.digits(), *plan.narrowed().digits())):
+            self.out.function.axes[name] = Affine.of(extent)
+            self.out._taken.add(name)
 
     def axes(self, values: Iterable[Value]) -> set[str]:
         return {name for name, _ in union_axes(*values) if name in self.table}

@@ -1,0 +1,149 @@
+"""Products packed into panels compute what their field says, whatever the sizes, blocks and layouts, on any number of threads."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from compiler.backends.cpu.compile import compile_function
+from compiler.emulator.interpret import interpret
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import INDEX, Mem
+from compiler.hir.verify import verify
+from compiler.machines.cpu import CpuMachine
+from compiler.schedule import packed
+from compiler.schedule.field import table_for
+from compiler.schedule.packed import PlacingPacked, packing_for
+from tests.schedule.fields import EXAMPLES
+
+MACHINES = [CpuMachine(256, 16), CpuMachine(512, 32), CpuMachine(128, 32)]
+SIZES = [(0, 3, 2), (3, 0, 5), (5, 4, 0), (1, 1, 1), (7, 33, 19), (31, 3, 130), (97, 64, 31), (130, 131, 47)]
+"""Rows, columns, terms: none, one, ends in every direction, several blocks of each."""
+
+
+@frozen
+class Product:
+    """`max(A B + bias, 0)`. The index of each memory in order, `h` for a head of three; the type of the operands and of the result."""
+
+    name: str
+    a: str = "ik"
+    b: str = "kj"
+    c: str = "ij"
+    dtype: str = "f32"
+    to: str = "f32"
+
+    def field(self) -> HirFunction:
+        sizes = {"h": 3, "g": 2, "i": "M", "j": "N", "k": "K"}
+        used = [axis for axis in sizes if axis in self.a + self.b]
+        f = FunctionBuilder("product", Form.FIELD, {axis: sizes[axis] for axis in used})  # type: ignore[misc]
+        a, b, bias, c = (
+            f.parameter(name, Mem(dtype, tuple(sizes[axis] for axis in axes)))  # type: ignore[misc]
+            for name, dtype, axes in (("A", self.dtype, self.a), ("B", self.dtype, self.b), ("bias", self.to, "j"), ("C", self.to, self.c))
+        )
+        for name in "MNK":
+            f.parameter(name, INDEX)
+        e = f.body
+        product = e.contract(e.load(a, list(self.a)), e.load(b, list(self.b)), over=["k"], to=self.to)
+        zero = e.const(0 if self.to == "i32" else 0.0, self.to)
+        e.store(c, e.op("max", e.add(product, e.load(bias, ["j"])), zero), list(self.c))
+        return f.finish()
+
+    def arrays(self, sizes: tuple[int, ...]) -> tuple[list[Any], Any]:
+        """Inputs and result of integers, whose sums are exact in every type; and what is expected."""
+        extents = {"h": 3, "g": 2, **dict(zip("ijk", sizes, strict=True))}
+        rng = np.random.default_rng(3)
+        kinds = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32}
+        a, b, bias = (
+            rng.integers(-4, 5, [extents[axis] for axis in axes]).astype(kinds[dtype])
+            for axes, dtype in ((self.a, self.dtype), (self.b, self.dtype), ("j", self.to))
+        )
+        wide = np.einsum(f"{self.a},{self.b}->{''.join(sorted(self.c, key='hgij'.index))}", a.astype(float), b.astype(float)) + bias
+        order = [sorted(self.c, key="hgij".index).index(axis) for axis in self.c]
+        expected = np.maximum(wide, 0).transpose(order)
+        return [a, b, bias, np.full(expected.shape, 7, kinds[self.to])], expected
+
+
+PRODUCTS = [
+    Product("plain"),
+    Product("both along the sum", b="jk"),
+    Product("both across the sum", a="ki"),
+    Product("transposed", a="ki", b="jk", c="ji"),
+    Product("batched", a="hik", b="hkj", c="hij"),
+    Product("heads of one matrix", a="hgik", b="kj", c="hgij"),
+    Product("grouped", a="hgik", b="hkj", c="hgij"),
+    Product("f64", dtype="f64", to="f64"),
+    Product("f16 to f32", dtype="f16", b="jk"),
+    Product("i32", dtype="i32", to="i32"),
+]
+
+
+def packed_always(field: HirFunction, machine: CpuMachine, monkeypatch: pytest.MonkeyPatch) -> HirFunction:
+    """The field in panels of any size, in small blocks."""
+    for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_WHOLE", "LEAST_RAGGED"):
+        monkeypatch.setattr(packed, name, 1)
+    monkeypatch.setattr(packed, "PANEL_BYTES", 128)
+    monkeypatch.setattr(packed, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(packed, "BLOCK_COLUMNS", 32)
+    table = table_for(field, machine)
+    packing = packing_for(field, table, machine)
+    assert packing is not None
+    function = PlacingPacked(field, table, packing).run()
+    verify(function)
+    return function
+
+
+@pytest.mark.parametrize(("product", "machine"), list(itertools.product(PRODUCTS, MACHINES)), ids=lambda v: getattr(v, "name", None))
+def test_native_code_is_exact_on_any_number_of_threads(product: Product, machine: CpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = compile_function(packed_always(product.field(), machine, monkeypatch))
+    for sizes, threads in itertools.product(SIZES, (1, 2)):
+        arrays, expected = product.arrays(sizes)
+        assert kernel.run([*(array.ctypes.data for array in arrays), *sizes], threads) is None
+        np.testing.assert_array_equal(arrays[-1], expected, err_msg=f"{sizes} on {threads} threads")
+
+
+@pytest.mark.parametrize("product", PRODUCTS[:7], ids=lambda product: product.name)
+def test_the_interpreter_gives_the_same(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = packed_always(product.field(), CpuMachine(128, 16), monkeypatch)
+    for sizes in ((3, 9, 5), (13, 10, 37)):
+        arrays, expected = product.arrays(sizes)
+        interpret(function, [*arrays, *sizes])
+        np.testing.assert_array_equal(arrays[-1], expected, err_msg=str(sizes))
+
+
+def test_sums_of_several_blocks_have_the_same_bits_on_any_number_of_threads() -> None:
+    """A product of the size that is packed without being asked to, of numbers that don't add up exactly."""
+    field = EXAMPLES[0].make()
+    machine = CpuMachine(256, 16)
+    table = table_for(field, machine)
+    packing = packing_for(field, table, machine)
+    assert packing is not None
+    kernel = compile_function(PlacingPacked(field, table, packing).run())
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((100, 700)).astype(np.float32), rng.standard_normal((700, 90)).astype(np.float32)
+    results = []
+    for threads in (1, 2, 3):
+        c = np.full((100, 90), 7, np.float32)
+        assert kernel.run([a.ctypes.data, b.ctypes.data, c.ctypes.data, 100, 90, 700], threads) is None
+        np.testing.assert_allclose(c, a.astype(float) @ b, rtol=1e-5, atol=1e-4)
+        results.append(c.tobytes())
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_only_products_of_one_sum_are_packed(example: Any) -> None:
+    field, machine = example.make(), CpuMachine()
+    found = packing_for(field, table_for(field, machine), machine)
+    assert (found is not None) == example.name.startswith("matmul")
+
+
+def test_tiles_fill_the_registers() -> None:
+    field = EXAMPLES[0].make()
+    tiles = {}
+    for machine in MACHINES:
+        packing = packing_for(field, table_for(field, machine), machine)
+        assert packing is not None
+        tiles[machine.vector_bits] = packing.rows.plan.tile, packing.columns.plan.tile
+    assert tiles == {256: (6, 16), 512: (8, 32), 128: (8, 8)}
