@@ -16,7 +16,8 @@ from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Cast, Contract, Index, Reduce, Scan, Take, dtype_of
+from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
@@ -34,6 +35,12 @@ SCAN_CHUNKS = 64
 
 LEAST_TILES = 16
 """Tiles of a chunk: fewer aren't worth a chunk of their own."""
+
+BEATEN = {"argmax": "le", "argmin": "ge"}
+"""How an element that doesn't beat the best compares with it."""
+
+LEAST_SEARCHED = 256
+"""Tiles that a thread searches for the best element, at least."""
 
 
 def place(field: HirFunction, table: Table) -> HirFunction:
@@ -265,6 +272,9 @@ class Placing(TileValues):
         alone, so the result doesn't depend on the number of threads."""
         b = region.builder
         share = b.index(whole.ceildiv(CHUNKS), "share")
+        if all(isinstance(target, Reduce) and _searches(target) for target in carrying):
+            # each chunk looks for its first best elements anew
+            share = b.op("max", share, b.const(LEAST_SEARCHED, "index"))
         total = b.index(whole, "total")
         buffers = [b.alloc(Mem(dtype_of(v), (CHUNKS, *_extents(v)), align=64), "partial") for t in carrying for v in result[t]]
         with b.loop("chunk", 0, CHUNKS, place="thread") as (body, loop):
@@ -331,6 +341,28 @@ class Placing(TileValues):
             self.one_loop(plan, low, high, False, group, [], inner, {}, scans, lead)
         return behind
 
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
+        """Of an arg-reduction on the CPU only tiles with an element that beats the best so far are joined, nearly none of a long axis. All
+        lanes then hold the new best."""
+        names = _axis_names(accumulators[0])
+        if not (isinstance(target, Reduce) and names and self.outer == "thread" and _searches(target)):
+            return super().accumulate(target, accumulators, region)
+        if {*names} != {name for name, _ in self.tile_axes(target.over, region)}:
+            return super().accumulate(target, accumulators, region)
+        b, values, best = region.builder, self.brought(target, region), accumulators[0]
+        for name in names:
+            best = b.emit(Take(value=best, axis=name, at=Affine())).result
+        # NaN beats all, and compares with nothing; the identity loses against its equal
+        beats = b.op("not", b.op(BEATEN[target.monoid], values[0], best))
+        (some,) = b.reduce("or", beats, over=_axis_names(beats))
+        nothing = b.const(identity_of(target.monoid, [dtype_of(v) for v in target.values])[0], dtype_of(best))
+        with b.branch(b.op("or", some, b.op("eq", best, nothing)), [value.type for value in accumulators]) as (then, otherwise, chosen):
+            chosen.likely = False
+            tops = then.reduce(target.monoid, *self.combined(target, accumulators, values, then), over=names)
+            then.yield_(*[then.select(beats, top, top) for top in tops])
+            otherwise.yield_(*accumulators)
+        return chosen.results
+
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         """All loops stand: store the value, or combine it into the accumulator."""
         if isinstance(target, Store):
@@ -347,6 +379,15 @@ class Placing(TileValues):
         else:
             for value, final in zip(target.results, self.combine_digits(target, after, region), strict=True):
                 region.made[value] = final
+
+
+def _searches(target: Reduce) -> bool:
+    """Whether a reduction finds the place of the first best element along one axis: of equal ones, the first that it comes to."""
+    if target.monoid not in BEATEN or len(target.over) != 1 or len(target.values) != 2:
+        return False
+    place = target.values[1].source
+    place = place.value.source if isinstance(place, Cast) else place
+    return isinstance(place, Index) and place.of.coefficient(target.over[0]) > 0
 
 
 def _extents(value: Value) -> tuple[Affine, ...]:
