@@ -19,6 +19,8 @@ from compiler.hir.numbers import limits
 from compiler.hir.types import DTYPES, Array, HirType, Pointer, Struct, Tile, is_float, is_signed
 from runtime.records import frozen
 
+OUTSIDE = "index {0} in an array of {1}"
+"""What a failure says of an index that an array doesn't have."""
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "shl": "<<", "shr": ">>"}
 
 
@@ -331,12 +333,12 @@ class InstructionWriter:
         """The address of a field, by its name, or of an element, by its index."""
         if isinstance(part, str):
             return self.emit(Member(field_=part, pointer=memory.hir))
-        site = self.site("0801", "index {0} in an array of {1}") if checks else -1
+        site = self.site("0801", OUTSIDE) if checks else -1
         return self.emit(Element(pointer=memory.hir, at=self.number(part, "i64").hir, site=site))
 
     def row(self, array: Expr, index: Number, count: Number, proved: bool = False) -> Record:
         """The address of an element of an open array that has `count` of them."""
-        site = -1 if proved else self.site("0801", "index {0} in an array of {1}")
+        site = -1 if proved else self.site("0801", OUTSIDE)
         at, of = self.number(index, "i64"), self.number(count, "i64")
         return self.emit(Element(pointer=array.hir, at=at.hir, count=of.hir, site=site))
 

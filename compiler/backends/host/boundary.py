@@ -8,7 +8,6 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from itertools import count
 from typing import Any
 
@@ -58,9 +57,6 @@ def native_entry(entry: NativeEntry, address: int) -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *types, ctypes.c_void_p)(address)
 
 
-_struct, _cases = cache(struct_class), cache(case_classes)
-
-
 @define(eq=False)
 class _Writer:
     """The text of one function, and the values that it names."""
@@ -95,7 +91,7 @@ class _Writer:
                 cls, inside = self.value(tuple), elements
             case StructType():
                 fields = (self.cases_of(found) or {})[""]
-                cls, inside = self.value(_struct(found.name, tuple(name for name, _ in fields))), tuple(type for _, type in fields)
+                cls, inside = self.value(struct_class(found.name, tuple(name for name, _ in fields))), tuple(type for _, type in fields)
             case _ if found == UNIT:
                 self.line(indent, f"if {given} is not None: {miss}")
                 return []
@@ -125,9 +121,7 @@ class _Writer:
         names = {name: [self.name() for _ in self._leaves(parts)] for name, parts in cases.items()}
         for number, (name, parts) in enumerate(cases.items()):
             own = classes[name]
-            nothing = isinstance(found, OptionType) and not parts
-            test = f"{given} is {self.value(NONE)}" if nothing else f"{given}.__class__ is {self.value(own)}"
-            self.line(indent, f"{'el' if number else ''}if {test}:")
+            self.line(indent, f"{'el' if number else ''}if {given}.__class__ is {self.value(own)}:")
             self.line(indent + 1, f"{tag} = {self._tag(found, name, number)}")
             given_parts = [self.name() for _ in parts]
             if given_parts:
@@ -152,7 +146,7 @@ class _Writer:
                 return {"Ok": Ok, "Err": Err}
         assert isinstance(found, EnumType)
         cases = self.cases_of(found) or {}
-        made = _cases(found.name, tuple((name, tuple(part for part, _ in parts)) for name, parts in cases.items()))
+        made = case_classes(found.name, tuple((name, tuple(part for part, _ in parts)) for name, parts in cases.items()))
         return dict(zip(cases, made, strict=True))
 
     def _parts(self, found: Type) -> Mapping[str, tuple[Type, ...]]:
@@ -192,7 +186,7 @@ class _Writer:
                 return f"({''.join(self.give(element, numbers) + ', ' for element in elements)})"
             case StructType():
                 fields = (self.cases_of(found) or {})[""]
-                cls = self.value(_struct(found.name, tuple(name for name, _ in fields)))
+                cls = self.value(struct_class(found.name, tuple(name for name, _ in fields)))
                 return f"{cls}(({''.join(self.give(type, numbers) + ', ' for _, type in fields)}))"
             case OptionType(value=value):
                 there = numbers.pop(0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
-from compiler.backends.host.native_faults import StoppedNatively, placed
+from compiler.backends.host.stopped_natively import StoppedNatively, placed
 from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import NOWHERE, Span

@@ -1,24 +1,16 @@
 """A failure of a native function, as a message with the program's own place."""
 
-import attrs
-
+from compiler.backends.host.stopped_natively import CALLED
 from compiler.backends.native.link import Linked
 from compiler.backends.native.record import HostFault, read_callers
 from compiler.diagnostics import Diagnostic, Label
+from compiler.hir.native_expressions import OUTSIDE
 from compiler.source import Span
 from runtime.lazy_numpy import np
 
-CALLED = "called from here"
 TOO_DEEP = "functions call each other too deep"
+NO_ELEMENT = "index {0} is out of range: the array has {1}, indices go from 0 to {2}"
 ENDS = "check that the recursion ends, or use a loop"
-
-
-class StoppedNatively(Exception):
-    """What a native function stopped for. The place that called it, where no native function did, is known to whoever catches this."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
 
 
 def diagnostic(linked: Linked, fault: HostFault, record: bytes) -> Diagnostic:
@@ -29,7 +21,8 @@ def diagnostic(linked: Linked, fault: HostFault, record: bytes) -> Diagnostic:
     if site is None:
         return Diagnostic(fault.code, TOO_DEEP, callers[0] if callers else None, hint=ENDS)
     values = [_shown(value, dtype) for value, dtype in zip(fault.values, fault.dtypes, strict=True)]
-    message, label = site.message.format(*values), site.label.format(*values)
+    words = NO_ELEMENT if site.message == OUTSIDE else site.message
+    message, label = words.format(*values, *(number - 1 for number in fault.values[1:2])), site.label.format(*values)
     return Diagnostic(site.code, message, site.span, label, (*site.others, *_called(callers)), hint=site.hint)
 
 
@@ -40,12 +33,3 @@ def _called(callers: list[Span]) -> tuple[Label, ...]:
 def _shown(value: int | float | bool, dtype: str) -> object:
     """A number as Python shows it; of narrow floats the shortest text that means them."""
     return np.float32(value) if dtype == "f32" else value
-
-
-def placed(stopped: Diagnostic, called: Span | None) -> Diagnostic:
-    """The failure with the place in the program that called native code, where nothing nearer did."""
-    if stopped.span is None:
-        return attrs.evolve(stopped, span=called)
-    if called is None or any(label.text == CALLED for label in stopped.others):
-        return stopped
-    return attrs.evolve(stopped, others=(*stopped.others, Label(called, CALLED)))

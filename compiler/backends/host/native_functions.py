@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import Factory
 
 from compiler.backends.host.naming import MARK
-from compiler.backends.host.native_faults import StoppedNatively
+from compiler.backends.host.stopped_natively import StoppedNatively
 from compiler.backends.host.support import MISSING
-from compiler.backends.host.values import convert
 from compiler.source import Source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
@@ -118,11 +117,13 @@ class NativeFunctions:
     def _otherwise(self, own: FunctionEffects) -> Callable[..., Any]:
         """What a call does whose arguments aren't just what the types have on Python: they are converted, and where that fails, the
         function on Python says why."""
-        name = own.function.name
+        name, convert = own.function.name, self.namespace.get(f"{MARK}convert")
         python, parameters = self.python[name], own.function.parameters
 
         def otherwise(*given: Any) -> Any:
             values = []
+            if convert is None:
+                return self.originals[name](*given)
             try:
                 for parameter, type, value in zip(parameters, own.parameters, given, strict=True):
                     if value is MISSING:
@@ -130,7 +131,7 @@ class NativeFunctions:
                         if default is None:
                             return self.originals[name](*given)
                         value = default()
-                    values.append(convert(self.checker.library, value, type))
+                    values.append(convert(value, type))
             except LibraryFault:
                 return self.originals[name](*given)
             if all(new is old for new, old in zip(values, given, strict=True)):

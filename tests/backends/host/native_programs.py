@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import zynml
-from compiler.backends.host.native_faults import StoppedNatively
 from compiler.backends.host.native_functions import NativeFunctions, native_functions
+from compiler.backends.host.stopped_natively import StoppedNatively
 from compiler.options import CompileOptions
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes

@@ -13,12 +13,11 @@ import pytest
 from native_programs import Natively, native_of, opened, outcome
 
 import zynml
-from compiler.backends.host import boundary
 from compiler.backends.native.stopping import under_way
 from compiler.typed_ast.check import checker_of
 from compiler.typed_ast.effects import effects
 from compiler.typed_ast.native_calls import has_native_code
-from runtime.values import NONE, Err, Ok, Some
+from runtime.values import NONE, Err, Ok, Some, case_classes, struct_class
 from tests.core.dialects import Stopped, _plain, agrees, zynml_words
 from tests.core.program import Program
 from tests.core.record_programs import RECORD_PROGRAMS
@@ -76,7 +75,7 @@ def test_conversions_give_the_same_both_ways(type: str) -> None:
     assert native == {f"to_{target}" for target in targets}
 
 
-@pytest.mark.parametrize("program", SCALAR_PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", (*SCALAR_PROGRAMS, *RECORD_PROGRAMS), ids=lambda program: program.name)
 def test_common_programs_give_the_same_both_ways(program: Program) -> None:
     both_ways(zynml_words(program.text) + "\n", [("f", arguments) for arguments, _ in program.calls])
 
@@ -155,7 +154,7 @@ fn outside(n: int) -> int {
     assert natively("primes") == sum(all(n % d for d in range(2, math.isqrt(n) + 1)) for n in range(2, 8000))
     assert [natively("outside", n) for n in (0, 6, 7)] == [5, 5, 36]
     stopped = natively("outside", 8)
-    assert (stopped.code, stopped.message) == ("0801", "index 7 in an array of 7")
+    assert (stopped.code, stopped.message) == ("0801", "index 7 is out of range: the array has 7, indices go from 0 to 6")
 
 
 def test_floats_follow_ieee() -> None:
@@ -219,10 +218,9 @@ fn pair(t: (int, (bool, f32))) -> ((f32, bool), int) { ((t.1.1, t.1.0), t.0) }
 def test_values_with_parts_cross() -> None:
     natively = Natively(RECORDS)
     assert not any(natively.reasons.values()), natively.reasons
-    struct, cases = boundary._struct, boundary._cases
-    point, pair = struct("Point", ("x", "y")), struct("Pair", ("first", "count", "on"))
-    buy, sell = cases("Side", (("Buy", ()), ("Sell", ())))
-    circle, box, empty = cases("Shape", (("Circle", ("0",)), ("Box", ("width", "height")), ("Empty", ())))
+    point, pair = struct_class("Point", ("x", "y")), struct_class("Pair", ("first", "count", "on"))
+    buy, sell = case_classes("Side", (("Buy", ()), ("Sell", ())))
+    circle, box, empty = case_classes("Shape", (("Circle", ("0",)), ("Box", ("width", "height")), ("Empty", ())))
     own = natively.functions
     expected_of = [
         ("mirrored", point((1.5, -0.0)), point((-0.0, 1.5))),

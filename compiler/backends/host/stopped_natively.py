@@ -1,0 +1,25 @@
+"""What a native function raises when it stopped, and the place in the program that it gets."""
+
+import attrs
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.source import Span
+
+CALLED = "called from here"
+
+
+class StoppedNatively(Exception):
+    """What a native function stopped for. The place that called it, where no native function did, is known to whoever catches this."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def placed(stopped: Diagnostic, called: Span | None) -> Diagnostic:
+    """The failure with the place in the program that called native code, where nothing nearer did."""
+    if stopped.span is None:
+        return attrs.evolve(stopped, span=called)
+    if called is None or any(label.text == CALLED for label in stopped.others):
+        return stopped
+    return attrs.evolve(stopped, others=(*stopped.others, Label(called, CALLED)))
