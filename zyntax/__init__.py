@@ -9,16 +9,19 @@ from zyntax_lang import require_own_packages
 
 if TYPE_CHECKING:
     from quantdsl import Program, QuantError, Result, functions
-    from zynml import CompiledProgram, Future, Tensor, ZynMLError
+    from zynml import CompiledProgram, Err, Future, Ok, Some, Tensor, ZynMLError
     from zyntax import quantdsl, zynml
     from zyntax.either import compile
 
 _HOMES = {
     "CompiledProgram": "zynml",
+    "Err": "zynml",
     "Future": "zynml",
+    "Ok": "zynml",
     "Program": "quantdsl",
     "QuantError": "quantdsl",
     "Result": "quantdsl",
+    "Some": "zynml",
     "Tensor": "zynml",
     "ZynMLError": "zynml",
     "compile": "zyntax.either",
@@ -28,10 +31,13 @@ _HOMES = {
 
 __all__ = [
     "CompiledProgram",
+    "Err",
     "Future",
+    "Ok",
     "Program",
     "QuantError",
     "Result",
+    "Some",
     "Tensor",
     "ZynMLError",
     "compile",

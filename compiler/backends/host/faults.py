@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
-from compiler.backends.host.stopped_natively import StoppedNatively, placed
+from compiler.backends.host.stopped_natively import ENDS, TOO_DEEP, StoppedNatively, placed
 from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import NOWHERE, Span
@@ -72,10 +72,9 @@ def translated(error: BaseException) -> ZyntaxError:
         case LibraryFault():
             return ZyntaxError(Diagnostic(error.code, error.message, span, others=_caller(error.__traceback__), hint=error.hint))
         case RecursionError():
-            message = f"functions call each other deeper than {sys.getrecursionlimit()} levels"
             # the innermost frame stopped wherever it happened to be; the one around it, at the call
             around = _caller(error.__traceback__)
-            return _error("0808", message, around[0].span if around else span, "check that the recursion ends, or use a loop")
+            return _error("0808", TOO_DEEP, around[0].span if around else span, ENDS)
         case MemoryError():
             return _error("0804", "out of memory", span)
         case SystemError() if "without exception set" in str(error) or "without setting an exception" in str(error):

@@ -1,6 +1,6 @@
 """A failure of a native function, as a message with the program's own place."""
 
-from compiler.backends.host.stopped_natively import CALLED
+from compiler.backends.host.stopped_natively import CALLED, ENDS, TOO_DEEP
 from compiler.backends.native.link import Linked
 from compiler.backends.native.record import HostFault, read_callers
 from compiler.diagnostics import Diagnostic, Label
@@ -8,9 +8,7 @@ from compiler.hir.native_expressions import OUTSIDE
 from compiler.source import Span
 from runtime.lazy_numpy import np
 
-TOO_DEEP = "functions call each other too deep"
 NO_ELEMENT = "index {0} is out of range: the array has {1}, indices go from 0 to {2}"
-ENDS = "check that the recursion ends, or use a loop"
 
 
 def diagnostic(linked: Linked, fault: HostFault, record: bytes) -> Diagnostic:

@@ -6,6 +6,8 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 
 CALLED = "called from here"
+TOO_DEEP = "functions call each other too deep"
+ENDS = "check that the recursion ends, or use a loop"
 
 
 class StoppedNatively(Exception):

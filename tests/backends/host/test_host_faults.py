@@ -52,9 +52,8 @@ def test_an_expression_over_several_lines_has_its_span() -> None:
 
 
 def test_endless_recursion_is_0808() -> None:
-    limit = sys.getrecursionlimit()
     found = message("def f(n) { f(n) }\nf(0)").splitlines()
-    assert found[:2] == [f"error[ZYN0808]: functions call each other deeper than {limit} levels", " --> program.zynml:1:12"]
+    assert found[:2] == ["error[ZYN0808]: functions call each other too deep", " --> program.zynml:1:12"]
 
 
 def test_interruption_is_0809() -> None:
