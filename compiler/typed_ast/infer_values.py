@@ -1,20 +1,17 @@
 """Types of values and of control flow that yields values: names, lists, branches, lambdas."""
 
-from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast.checker import ZYNML_RULES, Checker, Frame, infers
-from compiler.typed_ast.conversions import clash, join, place_of, strong
+from compiler.typed_ast.conversions import join, strong
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.nodes import (
     Comprehension,
     EllipsisIndex,
     Expression,
     Lambda,
-    ListLiteral,
     OperatorValue,
     Slice,
 )
-from compiler.typed_ast.rules.arrays import array_literal
 from compiler.typed_ast.rules.bodies import declare_parameter
 from compiler.typed_ast.rules.loops import bind_loop_names
 from compiler.typed_ast.rules.placing import condition
@@ -22,37 +19,10 @@ from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import (
     NEVER,
     UNKNOWN,
-    ArrayType,
     FunctionType,
     ListType,
     Type,
 )
-
-
-@infers(ListLiteral)
-def list_literal(checker: Checker, node: ListLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
-    place = place_of(expected)
-    if isinstance(place, ArrayType):
-        return array_literal(checker, node, place, scope)
-    inner = expected.element if isinstance(expected, ListType) else None
-    element: Type = UNKNOWN
-    for i, item in enumerate(node.elements):
-        found = checker.infer(item, scope, inner)
-        if i == 0:
-            element = found
-        elif clash(element, found):
-            first = node.elements[0]
-            return checker.report(
-                "0203",
-                f"the elements of a list have one type: expected {element}, found {found}",
-                item.span,
-                f"this is {found}",
-                (Label(first.span, f"the first is {checker.type_of(first)}"),),
-                hint="a tuple `(a, b)` holds values of several types",
-            )
-        else:
-            element = join(element, found)
-    return ListType(element)
 
 
 def undeclared(checker: Checker, word: str, span: Span) -> Type | None:

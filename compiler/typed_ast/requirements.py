@@ -48,10 +48,17 @@ class Reports(Protocol):
 
 
 def require(
-    checker: Reports, found: Type, expected: Type, span: Span, what: str, others: Iterable[Label] = (), value: object = None
+    checker: Reports,
+    found: Type,
+    expected: Type,
+    span: Span,
+    what: str,
+    others: Iterable[Label] = (),
+    value: object = None,
+    hint: str | None = None,
 ) -> bool:
     """Reports a value that doesn't fit; `what` names where it goes, as in "the parameter `qty`", and `others` say why that is so. `value`:
-    the number that it is known to be."""
+    the number that it is known to be; `hint`: what to do about a value of another kind, where the types don't tell."""
     others = tuple(others)
     fitting = fit(found, expected, value)
     if fitting is Fit.YES:
@@ -62,8 +69,8 @@ def require(
     if isinstance(found, OptionType) and fits(found.value, inside):
         report_optional(checker, found, span)
     elif isinstance(found, ResultType) and fits(found.value, inside):
-        hint = "`match` it with `Ok(v)` and `Err(e)`, or write `e?` to leave with the error"
-        checker.report("0726", f"this is a `{found}`, used as a `{inside}`", span, hint=hint)
+        matched = "`match` it with `Ok(v)` and `Err(e)`, or write `e?` to leave with the error"
+        checker.report("0726", f"this is a `{found}`, used as a `{inside}`", span, hint=matched)
     elif misfit is not None and misfit(checker, found, expected, span, what):
         pass
     elif type(value) is int and isinstance(inside, Scalar) and inside.dtype.is_int:
@@ -75,7 +82,7 @@ def require(
         checker.report("0207", f"{what} is `{wanted}`, and a `{given}` may not fit it", span, f"this is {given}", others, hint=cast)
     else:
         shown, label = ("nothing", "") if found == UNIT else (f"`{given}`", f"this is {given}")
-        checker.report("0203", f"{what} is `{wanted}`, and this is {shown}", span, label, others, hint=_hint(found, inside))
+        checker.report("0203", f"{what} is `{wanted}`, and this is {shown}", span, label, others, hint=_hint(found, inside) or hint)
     return False
 
 

@@ -50,7 +50,7 @@ _STATEMENT = Refusal("this statement", "return a `Result`")
 _EXPRESSION = Refusal("this expression")
 MEANING = Meaning(
     RULES,
-    LanguageSettings(int_beside_f32="f64"),
+    LanguageSettings(int_beside_f32="f64", list_literal="array"),
     {
         nodes.Lambda: Refusal("a function without a name", "write a `fn`"),
         nodes.DictLiteral: Refusal("a dict", "use `table<K, V, N>`"),

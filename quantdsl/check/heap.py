@@ -2,7 +2,6 @@
 refuses them where it is written, as programs with a `main` run them."""
 
 from compiler.typed_ast import nodes
-from compiler.typed_ast.conversions import place_of
 from compiler.typed_ast.requirements import require
 from compiler.typed_ast.rules.calls import require_changeable
 from compiler.typed_ast.scope import Scope
@@ -73,16 +72,6 @@ def method(checker: QuantChecker, node: nodes.Call, target: nodes.Field, subject
         return element
     require(checker, given[0], element, node.arguments[0].span, "an element of this list")
     return UNIT
-
-
-def list_literal(checker: QuantChecker, node: nodes.ListLiteral, scope: Scope, expected: Type | None) -> Type | None:
-    """`[a, b]` where a list is wanted; None where none is."""
-    place = place_of(expected)
-    if not isinstance(place, ListType):
-        return None
-    for value in node.elements:
-        require(checker, checker.infer(value, scope, place.element), place.element, value.span, "an element of this list")
-    return place
 
 
 def element(subject: Type) -> Type | None:

@@ -27,7 +27,7 @@ from compiler.typed_ast.types import (
 )
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check import operators
+from quantdsl.check import library, operators
 from quantdsl.check.checker import RULES, QuantChecker, note_change
 from quantdsl.check.fits import CONVERSIONS, report_float, shown
 from quantdsl.check.literals import on_grid
@@ -134,6 +134,14 @@ def _each(checker: QuantChecker, found: ListType | TensorType, span: Span) -> Ty
     return found.element if isinstance(found, ListType) else F64
 
 
+def _undeclared(checker: QuantChecker, word: str, span: Span) -> Type | None:
+    """What is said of a function as a value."""
+    if word not in checker.declarations.functions and word not in library.names():
+        return None
+    return checker.report("0203", f"`{word}` is a function, not a value", span, hint=f"call it: `{word}(...)`")
+
+
+RULES.undeclared = _undeclared
 RULES.resolve = RULES.signature = _resolved
 RULES.show, RULES.implied, RULES.compared = shown, _implied, operators.no_equal_floats
 RULES.declared, RULES.changed, RULES.changes_states = _declared, note_change, _may_change_states

@@ -6,7 +6,7 @@ from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Variable, VariableKind
-from quantdsl.check import blocks, calls, expressions, kinds, literals, operators, statements  # noqa: F401  They register their rules.
+from quantdsl.check import blocks, calls, kinds, literals, operators, statements  # noqa: F401  They register their rules.
 from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.check.checker import quant_checker
 from quantdsl.check.declarations import check_declarations, check_library

@@ -1,19 +1,58 @@
-"""Arrays of one element, written out: `[0; 64]`."""
+"""Lists and arrays, written out: `[1, 2, 3]`, `[0; 64]`."""
 
+from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.constants import whole_constant
-from compiler.typed_ast.conversions import fits, strong
+from compiler.typed_ast.conversions import clash, fits, is_silent, join, place_of, strong
+from compiler.typed_ast.requirements import require
 from compiler.typed_ast.rules.placing import placed
 from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
-from compiler.typed_ast.types import ArrayType, Size, Type, TypeVariable
+from compiler.typed_ast.types import ERROR, UNKNOWN, ArrayType, ListType, Size, TensorType, Type, TypeVariable
 
 
-def array_literal(checker: Checker, node: nodes.ListLiteral, place: ArrayType, scope: Scope) -> Type:
-    """`[1, 2, 3]` where an array is wanted; how many it wants is compared where its type is required."""
+@CORE.infers(nodes.ListLiteral)
+def list_literal(checker: Checker, node: nodes.ListLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+    """What its place wants, a list or an array; alone what the language says. How many elements an array must have is compared where its
+    type is required."""
+    place = place_of(expected)
+    size = Size(len(node.elements))
+    if isinstance(place, ArrayType):
+        for value in node.elements:
+            placed(checker, value, scope, place.element, "an element of this array")
+        return ArrayType(place.element, size)
+    is_list = isinstance(place, ListType | TensorType) or checker.meaning.settings.list_literal == "list"
+    wanted = place.element if isinstance(place, ListType) else None
+    element = _common(checker, node, scope, wanted, "list" if is_list else "array")
+    if is_list:
+        return ListType(element)
+    if not node.elements:
+        hint = "write the type: `let xs: list<f64> = []`; a ring or table begins empty: `var xs: ring<f64, 8>`"
+        return checker.report("0203", "an array without elements has no type", node.span, hint=hint)
+    return ArrayType(strong(element), size)
+
+
+def _common(checker: Checker, node: nodes.ListLiteral, scope: Scope, wanted: Type | None, what: str) -> Type:
+    """The type of all elements: `wanted`, or the first one's, where numbers meet and what isn't known better joins."""
+    if wanted is not None and wanted != UNKNOWN:
+        for element in node.elements:
+            placed(checker, element, scope, wanted, f"an element of this {what}")
+        return wanted
+    common: Type | None = None
     for element in node.elements:
-        placed(checker, element, scope, place.element, "an element of this array")
-    return ArrayType(place.element, Size(len(node.elements)))
+        found = checker.infer(element, scope, common if common != UNKNOWN else None)
+        met = checker.meaning.meet(common, found) if common is not None else found
+        if met is not None:
+            common = met
+        elif common is not None and (is_silent(common) or is_silent(found) or checker.kind(common).widens) and not clash(common, found):
+            common = join(common, found)
+        elif common is not None:
+            first = node.elements[0]
+            others = (Label(first.span, f"the first is {checker.show(checker.type_of(first))}"),)
+            hint = "a tuple `(a, b)` holds values of several types"
+            if not require(checker, found, common, element.span, f"an element of this {what}", others, hint=hint):
+                return ERROR
+    return UNKNOWN if common is None else common
 
 
 @CORE.infers(nodes.Repeat)
