@@ -80,7 +80,8 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
     parameters = [p for p in function.parameters if p.name != "self" or receiver is None]
     slots = [ArgumentSlot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in parameters]
     matched = match_arguments(slots, node, Callee(function.name, lambda: function.signature))
-    found = {id(a): checker.infer(a.value, scope) for a in node.arguments}
+    # The library takes lists, whatever `[1, 2]` is alone.
+    found = {id(a): checker.infer(a.value, scope, ListType(UNKNOWN) if isinstance(a.value, ListLiteral) else None) for a in node.arguments}
     if isinstance(matched, Diagnostic):
         return checker.add(matched)
     if function.name in _OF_NESTED_LISTS and node.arguments and (rows := ragged_rows(node.arguments[0].value)) is not None:

@@ -23,7 +23,6 @@ _INSTEAD: dict[type[nodes.Node], tuple[str, str]] = {
     ),
     quant.Signal: ("a signal", "signals belong to strategies: loop over the values here"),
     quant.State: ("`state`", "use a `var`"),
-    nodes.ArrayTypeSyntax: ("an array type", "write `list<f64>` or `tensor`"),
     nodes.ConstantTypeSyntax: ("a `const` parameter", "declare it without `const`"),
 }
 _TYPES = {*qt.OF_INSTRUMENT, *qt.OPAQUE, "Money", "Side", "Tif", "ring", "table", "book"}

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from attrs import evolve
+
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.driver import CompileOptions, Session
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
+from compiler.typed_ast.check import ZYNML
 from compiler.typed_ast.library import Library
+from quantdsl.check.checker import MEANING
 from quantdsl.host.library import library
 from quantdsl.host.refused import refused
 from quantdsl.host.tree import host_tree
@@ -16,7 +20,9 @@ from zynml.stdlib import StdlibSettings
 
 
 class QuantHost(ZynML):
-    """QuantDSL as the driver sees it."""
+    """QuantDSL as the driver sees it: ZynML's rules and library, with QuantDSL's settings."""
+
+    meaning = evolve(ZYNML, settings=MEANING.settings, function=MEANING.function, result=MEANING.result)
 
     @property
     def library(self) -> Library:

@@ -75,6 +75,10 @@ class _Change:
         pattern = nodes.BindingPattern(name=node.name, span=node.span)
         return nodes.Let(pattern=pattern, annotation=node.annotation, value=node.value, span=node.span)
 
+    def function(self, node: nodes.Function) -> nodes.Function:
+        """A function that writes no result gives none."""
+        return attrs.evolve(node, result=nodes.TupleTypeSyntax(span=node.name_span)) if node.result is None else node
+
     def unit_number(self, node: nodes.UnitNumber) -> nodes.Expression:
         ratio = RATIOS.get(node.unit)
         return node if ratio is None else nodes.FloatLiteral(value=float(Fraction(node.text) * ratio), span=node.span)
@@ -85,11 +89,6 @@ class _Change:
     def case_pattern(self, node: nodes.VariantPattern) -> nodes.VariantPattern:
         case = OPTIONALS.get(node.path[-1])
         return node if case is None else attrs.evolve(node, path=(*node.path[:-1], case))
-
-    def repeat(self, node: nodes.Repeat) -> nodes.Expression:
-        """`[e; n]` as `[e].repeat(n)`."""
-        method = nodes.Field(value=nodes.ListLiteral(elements=(node.element,), span=node.span), name="repeat", span=node.span)
-        return _call(method, node, node.count)
 
     def call(self, node: nodes.Call) -> nodes.Expression:
         if not isinstance(node.function, nodes.Name):
@@ -130,9 +129,9 @@ def _call(function: nodes.Expression, place: nodes.Node, *values: nodes.Expressi
 
 _RULES: dict[type[nodes.Node], Callable[[_Change, Any], nodes.Node]] = {
     nodes.Constant: _Change.constant,
+    nodes.Function: _Change.function,
     nodes.UnitNumber: _Change.unit_number,
     nodes.Name: _Change.name,
-    nodes.Repeat: _Change.repeat,
     nodes.VariantPattern: _Change.case_pattern,
     nodes.Call: _Change.call,
     nodes.Block: _Change.block,

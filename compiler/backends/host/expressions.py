@@ -84,6 +84,8 @@ class Expressions(Records):
                     return ast.Constant(None)
                 types = node.type.elements if isinstance(node.type, TupleType) else (UNKNOWN,) * len(elements)
                 return self.tuple_of(elements, tuple(map(inferred, types)), node.span)
+            case nodes.ListLiteral() if isinstance(node.type, ArrayType):
+                return self.converted(node, node.type)
             case nodes.ListLiteral(elements=elements):
                 element = inferred(node.type.element) if isinstance(node.type, ListType) else UNKNOWN
                 return self.list_of(elements, (element,) * len(elements), node.span)

@@ -16,6 +16,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import DTYPE_NAMES, strong
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import (
+    F64,
     UNKNOWN,
     WEAK_INT,
     DType,
@@ -197,6 +198,8 @@ class Operators(Emitter):
     def _apply(self, node: nodes.Binary, left: ast.expr | None) -> ast.expr:
         """One operator, `left` already made unless it is the first of a chain."""
         left_to, right_to = self._operand_dtypes(node)
+        if left is not None and left_to is not None:
+            left = self.convert(left, node.left.type, left_to, node.span)
         makers = [lambda: left or self._operand(node.left, left_to), lambda: self._operand(node.right, right_to)]
         first, second = self.in_order(makers, node.span)
         return self.operate(
@@ -211,7 +214,11 @@ class Operators(Emitter):
         )
 
     def _operand_dtypes(self, node: nodes.Binary) -> tuple[Scalar | None, Scalar | None]:
-        """The types that the operands' literals take from each other."""
+        """The types that the operands' literals take from each other; and f64 for both, where the language says that an int and an f32 meet
+        there."""
+        kinds = [side.type.dtype for side in (node.left, node.right) if isinstance(side.type, Scalar) and not side.type.weak]
+        if node.type == F64 and DType.F32 in kinds and any(kind.is_int for kind in kinds):
+            return F64, F64
 
         def taken(literal: nodes.Expression, other: nodes.Expression) -> Scalar | None:
             if not isinstance(other.type, Scalar) or other.type.weak:

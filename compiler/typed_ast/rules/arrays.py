@@ -40,7 +40,8 @@ def _common(checker: Checker, node: nodes.ListLiteral, scope: Scope, wanted: Typ
         return wanted
     common: Type | None = None
     for element in node.elements:
-        found = checker.infer(element, scope, common if common != UNKNOWN else None)
+        nested = ListType(UNKNOWN) if what == "list" and isinstance(element, nodes.ListLiteral) else None
+        found = checker.infer(element, scope, common if common not in (None, UNKNOWN) else nested)
         met = checker.meaning.meet(common, found) if common is not None else found
         if met is not None:
             common = met
