@@ -8,7 +8,6 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.conversions import fits, join, strong
-from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.definite_assignment import early_reads
 from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM, FunctionEffects, ProgramEffects, Reason
 from compiler.typed_ast.native_forms import without_form
@@ -80,12 +79,13 @@ class BodyEffects:
         if node.body is None:
             self.because(SYSTEM, "it is declared elsewhere", node.span)
             return
-        if is_method(node):
-            self.because(DYNAMIC, "it is a method", node.span)
         if node.is_async or node.type_parameters:
             self.because(DYNAMIC, "it has type parameters" if node.type_parameters else "it is `async`", node.span)
             return
         types: list[Type] = []
+        for parameter in node.parameters:
+            if parameter.default is not None:
+                self.visit(parameter.default)
         for parameter in node.parameters:
             found = self.written(parameter.annotation) if parameter.annotation is not None else UNKNOWN
             if parameter.annotation is None:
@@ -299,11 +299,13 @@ class BodyEffects:
             if isinstance(argument.value, nodes.StringLiteral) and getattr(node.function, "name", "") == "assert":
                 continue
             self.visit(argument.value)
+        if isinstance(node.function, nodes.Field):
+            self.visit(node.function.value)
         match node.function:
-            case nodes.Name(name=name) if self.local(name) is None and name in self.program.functions:
-                self.own.calls.setdefault(name, node.span)
+            case nodes.Name() | nodes.Path() | nodes.Field() if node.callee in self.program.functions:
+                self.own.calls.setdefault(node.callee, node.span)
                 if self.loops:
-                    self.own.called_in_loops.add(name)
+                    self.own.called_in_loops.add(node.callee)
             case nodes.Name(name=name) if self.local(name) is None and self._is_case(name):
                 pass
             case nodes.Name(name=name) if self.local(name) is None:
@@ -312,12 +314,8 @@ class BodyEffects:
                 pass
             case nodes.Path(segments=segments):
                 self._library(node, "::".join(segments))
-            case nodes.Field(value=receiver, name=name):
-                self.visit(receiver)
-                if node.callee:
-                    self.because(DYNAMIC, f"it calls the method `{name}`", node.span)
-                else:
-                    self._library(node, name)
+            case nodes.Field(name=name):
+                self._library(node, name)
             case other:
                 self.because(DYNAMIC, "it calls a value", other.span)
 

@@ -4,6 +4,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.body_effects import BodyEffects, NativeCall
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.constants import constant
+from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.function_effects import FunctionEffects, ProgramEffects
 from compiler.typed_ast.types import Scalar
 from compiler.typed_ast.walk import walk
@@ -13,12 +14,13 @@ def effects(checker: Checker, program: nodes.Program, native_call: NativeCall) -
     """Of the typed tree of a program without errors. `checker` knows its types."""
     found = ProgramEffects(constants=_constants(program))
     for statement in program.statements:
-        if isinstance(statement, nodes.Function):
-            found.functions[statement.name] = FunctionEffects(statement)
+        for name, function in checker.declarations.by_name((statement,)).items():
+            if "::" in name or not is_method(function):
+                found.functions[name] = FunctionEffects(name, function)
     for own in found.functions.values():
         BodyEffects(checker, found, own, native_call).look()
     for own in found.functions.values():
-        own.loops = own.loops or _comes_back(found, own.function.name)
+        own.loops = own.loops or _comes_back(found, own.name)
     found.spread()
     return found
 

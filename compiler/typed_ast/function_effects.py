@@ -24,9 +24,11 @@ class Reason:
 
 @define(eq=False)
 class FunctionEffects:
-    """`reasons`: what it does itself that keeps it from being static, and then each callee that does; `calls`: the program's functions
-    that it calls, each with its first place; `loops`: it has a loop, or calls itself, by however many steps, or calls one that does."""
+    """`name`: that by which it is called, as `Point::norm`; `reasons`: what it does itself that keeps it from being static, and then each
+    callee that does; `calls`: the program's functions that it calls, each with its first place; `loops`: it has a loop, or calls
+    itself, by however many steps, or calls one that does."""
 
+    name: str
     function: nodes.Function
     result: Type = UNKNOWN
     parameters: tuple[Type, ...] = ()

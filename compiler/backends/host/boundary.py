@@ -216,15 +216,20 @@ def python_function(
     missing: object,
     optional: int,
     long: bool,
+    changing: bool,
 ) -> Callable[..., Any]:
     """The function that Python calls. `names` of the parameters, as callers may write them, of which the last `optional` may be left out,
-    and are `missing` then; `otherwise(*arguments)` is called where an
-    argument isn't what its type has, `failed(room, *arguments)` where the function stopped; `rooms`: makes one, and those that are
-    free; `long`: it may run for long, and is stopped by a Ctrl-C."""
+    and are `missing` then; `otherwise(*arguments)` is called where an argument isn't what its type has, `failed(room, *arguments)` where
+    the function stopped; `rooms`: makes one, and those that are free; `long`: it may run for long, and is stopped by a Ctrl-C; `changing`:
+    it is a method that changes its first argument, which comes in a box, a list of it, in which the caller finds what it is afterwards."""
     w = _Writer(cases_of)
     given = [f"a{number}" for number in range(len(names))]
     miss = f"return {w.value(otherwise)}({', '.join(given)})"
-    leaves = [leaf for name, type in zip(given, parameters, strict=True) for leaf in w.take(type, name, 1, miss)]
+    values = given
+    if changing:
+        w.line(1, f"boxed = {given[0]}[0]")
+        values = ["boxed", *given[1:]]
+    leaves = [leaf for name, type in zip(values, parameters, strict=True) for leaf in w.take(type, name, 1, miss)]
     make, free = rooms
     w.line(1, f"try: room = {w.value(free.pop)}()")
     w.line(1, f"except {w.value(IndexError)}: room = {w.value(make)}()")
@@ -241,7 +246,10 @@ def python_function(
         held = struct.Struct("<" + _format(entry.results))
         w.line(1, f"{', '.join(numbers)}, = {w.value(held.unpack_from)}(results)")
     w.line(1, f"{w.value(free.append)}(room)")
-    w.line(1, f"return {w.give(result, numbers)}")
+    given_back = w.give(result, numbers)
+    if changing:
+        w.line(1, f"{given[0]}[0] = {w.give(parameters[0], numbers)}")
+    w.line(1, f"return {given_back}")
     left_out = f"={w.value(missing)}"
     header = f"def function({', '.join(name + left_out * (number >= len(given) - optional) for number, name in enumerate(given))}):"
     tree = ast.parse("\n".join([header, *w.lines]))

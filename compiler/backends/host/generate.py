@@ -102,6 +102,11 @@ class Generator(Functions):
         ahead = {n: b.python for n, b in self._ahead.names.items() if isinstance(b, (PythonVariable, DeclaredFunction))}
         return ahead | {n: b.python for n, b in self.scope.names.items() if isinstance(b, PythonVariable)}
 
+    def native_names(self) -> dict[str, str]:
+        """The names of functions and methods among the globals, by those that they are called by."""
+        plain = {function.name: function.python for function in self.functions if id(function.node) not in self.method_names}
+        return plain | {name: method.python for name, method in self.methods.items()}
+
     def runtime_functions(self) -> dict[str, Callable[..., object]]:
         return dict(self.runtime.functions)
 

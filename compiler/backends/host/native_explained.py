@@ -15,7 +15,7 @@ def native_explained(checker: Checker, program: nodes.Program, sources: Sources)
     found = effects(checker, program, has_native_code)
     if not found.functions:
         return "the program has no functions\n"
-    lowered(checker, found, [own.function.name for own in found.static])
+    lowered(checker, found, [own.name for own in found.static])
     width = max(map(len, found.functions))
     wanted = called_by_python(checker, found, list(found.functions), False)
     reached = _reached(wanted, found.functions)

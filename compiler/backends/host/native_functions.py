@@ -16,6 +16,7 @@ from compiler.backends.host.support import MISSING
 from compiler.source import Source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.effects import effects
 from compiler.typed_ast.function_effects import FunctionEffects, ProgramEffects
 from compiler.typed_ast.library import LibraryFault
@@ -100,6 +101,7 @@ class NativeFunctions:
             MISSING,
             optional,
             own.loops,
+            changes_receiver(own.function),
         )
         return made
 
@@ -117,15 +119,17 @@ class NativeFunctions:
     def _otherwise(self, own: FunctionEffects) -> Callable[..., Any]:
         """What a call does whose arguments aren't just what the types have on Python: they are converted, and where that fails, the
         function on Python says why."""
-        name, convert = own.function.name, self.namespace.get(f"{MARK}convert")
+        name, convert = own.name, self.namespace.get(f"{MARK}convert")
+        changing = changes_receiver(own.function)
         python, parameters = self.python[name], own.function.parameters
 
         def otherwise(*given: Any) -> Any:
-            values = []
+            values: list[Any] = []
+            plain = (given[0][0], *given[1:]) if changing else given
             if convert is None:
                 return self.originals[name](*given)
             try:
-                for parameter, type, value in zip(parameters, own.parameters, given, strict=True):
+                for parameter, type, value in zip(parameters, own.parameters, plain, strict=True):
                     if value is MISSING:
                         default = self.namespace.get(f"{MARK}default {python} {parameter.name}")
                         if default is None:
@@ -134,8 +138,10 @@ class NativeFunctions:
                     values.append(convert(value, type))
             except LibraryFault:
                 return self.originals[name](*given)
-            if all(new is old for new, old in zip(values, given, strict=True)):
+            if all(new is old for new, old in zip(values, plain, strict=True)):
                 return self.originals[name](*given)
+            if changing:
+                given[0][0], values[0] = values[0], given[0]
             return self.namespace[python](*values)
 
         return otherwise
@@ -155,8 +161,8 @@ def stack_bytes() -> int:
 def native_functions(
     checker: Checker, program: nodes.Program, source: Source | None, namespace: dict[str, Any], declared: Mapping[str, str], all: bool
 ) -> NativeFunctions | None:
-    """Those of a program, in its namespace; None where it has none that Python should call. `declared`: its functions, by their own names
-    those in the namespace; `all`: also those where a call costs more than it spares."""
+    """Those of a program, in its namespace; None where it has none that Python should call. `declared`: its functions, by the names that
+    they are called by those in the namespace; `all`: also those where a call costs more than it spares."""
     if not declared:
         return None
     found = effects(checker, program, has_native_code)
@@ -171,7 +177,7 @@ def native_functions(
 def called_by_python(checker: Checker, found: ProgramEffects, names: Sequence[str], all: bool) -> list[str]:
     """The static functions among these that Python calls natively; `all`: also those where a call costs more than it spares."""
     own = [found.functions[name] for name in names if name in found.functions]
-    return [one.function.name for one in own if one.is_static and (all or one.loops) and _passes(checker, one)]
+    return [one.name for one in own if one.is_static and (all or one.loops) and _passes(checker, one)]
 
 
 def _passes(checker: Checker, own: FunctionEffects) -> bool:

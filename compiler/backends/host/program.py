@@ -101,7 +101,7 @@ def compile_program(
     exec(code, namespace)
     convert = namespace[f"{MARK}convert"]
     if native != "none":
-        declared = {function.name: function.python for function in generator.functions}
+        declared = generator.native_names()
         host.native = native_functions(checker_of(program, library, meaning=meaning), program, source, namespace, declared, native == "all")
     for function in generator.functions:
         if function.name == "main":

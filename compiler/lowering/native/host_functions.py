@@ -49,11 +49,11 @@ class NativeProgram:
     layouts: Layouts
 
 
-def rules_of(checker: Checker, results: Mapping[str, Type]) -> NativeRules:
-    """What the lowering asks of ZynML. `results`: of the functions that don't declare any, by name."""
+def rules_of(checker: Checker, results: Mapping[int, Type]) -> NativeRules:
+    """What the lowering asks of ZynML. `results`: of functions, by identity."""
 
     def result(callee: CallableDeclaration) -> Type:
-        return results.get(callee.name, UNIT)
+        return results.get(id(callee), UNIT)
 
     return NativeRules(
         checker.meaning,
@@ -83,7 +83,8 @@ def native_program(checker: Checker, found: ProgramEffects, wanted: Collection[s
                 failed = True
                 break
         if not failed:
-            symbols = {instance.callee.name: instance.name for instance in made.instances.values() if instance.callee.name in wanted}
+            names = {id(made.functions[name]): name for name in wanted if name in made.functions}
+            symbols = {names[at]: instance.name for instance in made.instances.values() if (at := id(instance.callee)) in names}
             return NativeProgram(made.program.module, symbols, made.layouts)
 
 
@@ -91,7 +92,7 @@ def _note(found: ProgramEffects, made: Elaboration, error: ZyntaxError) -> None:
     """Why the function that was being written isn't native after all."""
     open_ = [instance for instance in made.instances.values() if instance.open]
     innermost: Instance = open_[-1]
-    own = found.functions[innermost.callee.name]
+    own = found.functions[next(name for name, function in made.functions.items() if function is innermost.callee)]
     first = error.diagnostics[0]
     own.reasons.append(Reason(DYNAMIC, first.message, first.span or own.function.span))
     found.spread()
@@ -99,8 +100,8 @@ def _note(found: ProgramEffects, made: Elaboration, error: ZyntaxError) -> None:
 
 def _begin(checker: Checker, found: ProgramEffects, wanted: Collection[str]) -> Elaboration:
     """An elaboration with the program's constants, and nothing written yet; what is `wanted` can be called from outside."""
-    functions: dict[str, CallableDeclaration] = {own.function.name: _settled(own) for own in found.static}
-    results = {own.function.name: own.result for own in found.static}
+    functions: dict[str, CallableDeclaration] = {own.name: _settled(own) for own in found.static}
+    results = {id(function): found.functions[name].result for name, function in functions.items()}
     layouts = Layouts(rules_of(checker, results), partial(cases_of, checker))
     exported = frozenset(id(function) for name, function in functions.items() if name in wanted)
     made = Elaboration(None, checker, ModuleBuilder("functions"), layouts, functions, exported=exported)

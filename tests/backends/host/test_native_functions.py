@@ -49,7 +49,7 @@ def both_ways(text: str, calls: list[tuple[str, tuple[Any, ...]]]) -> set[str]:
         expected, found = outcome(python, name, arguments), outcome(natively, name, arguments)
         assert found == expected, f"{name}{arguments}"
     native = native_of(natively)
-    return {own.function.name for own in native.found.static} if native is not None else set()
+    return {own.name for own in native.found.static} if native is not None else set()
 
 
 @pytest.mark.parametrize("type", TYPES)
