@@ -1,7 +1,8 @@
 """Between Python and native functions: what a Python caller gives is taken apart into the numbers that a native function takes, and what
 that gives is put together again. One place for each signature, a Python function written for it.
 
-An argument whose class isn't just what the type has on Python goes to `otherwise`, which converts it or says what is wrong."""
+An array of numbers goes by its address, which native code only reads, and a result that is one is written into a new array. An argument
+whose class isn't just what the type has on Python goes to `otherwise`, which converts it or says what is wrong."""
 
 import ast
 import ctypes
@@ -19,16 +20,20 @@ from compiler.backends.native.stopping import under_way
 from compiler.typed_ast.exhaustiveness import CasesOf
 from compiler.typed_ast.types import (
     UNIT,
+    ArrayType,
     DType,
     EnumType,
     OptionType,
     ResultType,
     Scalar,
+    Size,
     StructType,
     TupleType,
     Type,
 )
+from runtime.lazy_numpy import np
 from runtime.records import define
+from runtime.tensor import numpy_dtype
 from runtime.values import NONE, Err, Ok, Some, case_classes, struct_class
 
 C_TYPES: Mapping[str, Any] = {"f64": ctypes.c_double, "f32": ctypes.c_float, "ptr": ctypes.c_void_p}
@@ -39,6 +44,7 @@ _SINGLE: Mapping[str, Any] = {"i64": ctypes.c_int64, "u64": ctypes.c_uint64, "f6
 _PLAIN = (DType.I64, DType.F64, DType.BOOL)
 
 
+_FROM_BUFFER = ctypes.c_char.from_buffer
 NativeRoom = tuple[int, int, Any, Any]
 """What one call needs besides its arguments: the addresses of the record of failures and of where results go, and both. Calls that run at
 the same time have rooms of their own."""
@@ -87,6 +93,8 @@ class _Writer:
         match found:
             case Scalar(dtype=dtype):
                 return [self._number(dtype, given, indent, miss)]
+            case ArrayType():
+                return [self._array(found, given, indent, miss)]
             case TupleType(elements=elements):
                 cls, inside = self.value(tuple), elements
             case StructType():
@@ -113,6 +121,21 @@ class _Writer:
         name = self.name()
         self.line(indent, f"{name} = {given}.item()")
         return name
+
+    def _array(self, found: ArrayType, given: str, indent: int, miss: str) -> str:
+        """The address of its numbers, where they lie as native code has them; `from_buffer` refuses those with gaps."""
+        dtype, count = array_layout(found)
+        self.line(indent, f"if {given}.__class__ is not {self.value(np.ndarray)}: {miss}")
+        self.line(indent, f"if {given}.dtype is not {self.value(dtype)} or {given}.shape != ({count},): {miss}")
+        address = self.name()
+        self.line(indent, f"try: {address} = {self.address(given)}")
+        self.line(indent, f"except {self.value(TypeError)}: {miss}")
+        if dtype.itemsize > 1:
+            self.line(indent, f"if {address} & {dtype.itemsize - 1}: {miss}")
+        return address
+
+    def address(self, array: str) -> str:
+        return f"{self.value(ctypes.addressof)}({self.value(_FROM_BUFFER)}({array}))"
 
     def _case(self, found: Type, given: str, indent: int, miss: str) -> list[str]:
         """A value of several cases: the number of its case, then the parts of all of them, those of the others 0."""
@@ -203,6 +226,12 @@ class _Writer:
         return "None"
 
 
+def array_layout(found: ArrayType) -> tuple[Any, int]:
+    """The dtype of NumPy's of an array of numbers, and how many it has."""
+    assert isinstance(found.element, Scalar) and isinstance(found.size, Size) and found.size.value is not None
+    return np.dtype(numpy_dtype(found.element.dtype.value)), found.size.value
+
+
 def python_function(
     names: Sequence[str],
     parameters: Sequence[Type],
@@ -236,6 +265,10 @@ def python_function(
     w.line(1, "recorded, given, record, results = room")
     if long:
         w.line(1, f"{w.value(under_way)}[{w.value(threading.get_ident)}()] = record")
+    if isinstance(result, ArrayType):
+        dtype, count = array_layout(result)
+        w.line(1, f"array = {w.value(np.empty)}({count}, {w.value(dtype)})")
+        leaves.append(w.address("array"))
     passed = ", ".join(["recorded", *leaves, "given"])
     again = ", ".join(["room", *given])
     w.line(1, f"if {w.value(call)}({passed}): return {w.value(failed)}({again})")
@@ -246,7 +279,7 @@ def python_function(
         held = struct.Struct("<" + _format(entry.results))
         w.line(1, f"{', '.join(numbers)}, = {w.value(held.unpack_from)}(results)")
     w.line(1, f"{w.value(free.append)}(room)")
-    given_back = w.give(result, numbers)
+    given_back = w.give(result, numbers) if not isinstance(result, ArrayType) else "array"
     if changing:
         w.line(1, f"{given[0]}[0] = {w.give(parameters[0], numbers)}")
     w.line(1, f"return {given_back}")

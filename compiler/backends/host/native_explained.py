@@ -34,7 +34,7 @@ def native_explained(checker: Checker, program: nodes.Program, sources: Sources)
 
 
 def _spared(own: FunctionEffects) -> str:
-    return "Python can't hand its arrays over" if own.loops else "has no loop, and a call costs more than it does"
+    return "Python can't hand over arrays inside of other values" if own.loops else "has no loop, and a call costs more than it does"
 
 
 def _reached(wanted: list[str], functions: dict[str, FunctionEffects]) -> set[str]:

@@ -22,7 +22,7 @@ from compiler.typed_ast.function_effects import FunctionEffects, ProgramEffects
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.native_calls import has_native_code
 from compiler.typed_ast.rules.parts import cases_of, parts_of
-from compiler.typed_ast.types import ArrayType, Type
+from compiler.typed_ast.types import ArrayType, Scalar, Type
 from runtime.records import define
 
 if TYPE_CHECKING:
@@ -181,8 +181,18 @@ def called_by_python(checker: Checker, found: ProgramEffects, names: Sequence[st
 
 
 def _passes(checker: Checker, own: FunctionEffects) -> bool:
-    """Whether Python can call it: arguments and result go between Python and native functions."""
-    return all(_crosses(checker, found) for found in (*own.parameters, own.result))
+    """Whether Python can call it: arguments and result go between Python and native functions, arrays of numbers by their address. What a
+    method leaves of what it is called on is no array."""
+    left = own.parameters[:1] if changes_receiver(own.function) else ()
+    alone = () if left else (own.result,)
+    together = (own.result, *left) if left else ()
+    return all(_is_array_of_numbers(found) or _crosses(checker, found) for found in (*own.parameters, *alone)) and all(
+        _crosses(checker, found) for found in together
+    )
+
+
+def _is_array_of_numbers(found: Type) -> bool:
+    return isinstance(found, ArrayType) and isinstance(found.element, Scalar)
 
 
 def _crosses(checker: Checker, found: Type) -> bool:

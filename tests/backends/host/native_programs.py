@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 import zynml
 from compiler.backends.host.native_functions import NativeFunctions, native_functions
 from compiler.backends.host.stopped_natively import StoppedNatively
@@ -30,7 +32,7 @@ def outcome(program: CompiledProgram, name: str, arguments: tuple[Any, ...]) -> 
         value = program.functions[name](*arguments)
     except zynml.ZynMLError as error:
         return "error", str(error)
-    return type(value).__name__, "nan" if value != value else repr(value)
+    return type(value).__name__, "nan" if isinstance(value, float | np.floating) and value != value else repr(value)
 
 
 class Natively:
