@@ -72,7 +72,6 @@ class BodyEffects:
     def __init__(self, checker: Checker, program: ProgramEffects, own: FunctionEffects, native_call: NativeCall) -> None:
         self.checker, self.program, self.own, self.native_call = checker, program, own, native_call
         self.scopes: list[dict[str, _Local]] = [{}]
-        self.loops = 0
 
     def look(self) -> None:
         own, node = self.own, self.own.function
@@ -249,7 +248,6 @@ class BodyEffects:
 
     def for_(self, node: nodes.For, used: bool) -> None:
         self.own.loops = True
-        self.loops += 1
         with self.scope():
             for clause in node.clauses:
                 source = clause.source
@@ -264,15 +262,12 @@ class BodyEffects:
                     one = source.type.element if isinstance(source.type, ArrayType) and len(clause.names) == 1 else None
                     self.scopes[-1].update({name: _Local(one) for name in clause.names})
             self.visit(node.body, used=False)
-        self.loops -= 1
 
     def while_(self, node: nodes.While, used: bool) -> None:
         self.own.loops = True
-        self.loops += 1
         with self.scope():
             self.visit(node.condition)
             self.visit(node.body, used=False)
-        self.loops -= 1
 
     def name(self, node: nodes.Name, used: bool) -> None:
         name = node.name
@@ -304,8 +299,6 @@ class BodyEffects:
         match node.function:
             case nodes.Name() | nodes.Path() | nodes.Field() if node.callee in self.program.functions:
                 self.own.calls.setdefault(node.callee, node.span)
-                if self.loops:
-                    self.own.called_in_loops.add(node.callee)
             case nodes.Name(name=name) if self.local(name) is None and self._is_case(name):
                 pass
             case nodes.Name(name=name) if self.local(name) is None:

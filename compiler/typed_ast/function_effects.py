@@ -36,7 +36,6 @@ class FunctionEffects:
     loops: bool = False
     reasons: list[Reason] = Factory(list)
     calls: dict[str, Span] = Factory(dict)
-    called_in_loops: set[str] = Factory(set)
 
     @property
     def is_static(self) -> bool:
