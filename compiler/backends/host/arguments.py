@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from compiler.backends.host.layouts import Layouts
+from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.numbers import dtype_of, loses_nothing, scalar_class
 from compiler.backends.host.record_arguments import RecordArguments, restored
 from compiler.backends.host.record_values import RECORD_TYPES
@@ -26,7 +26,7 @@ ORDINARY = 1 << 8
 """Python's ints up to here fit every type that programs commonly use, and aren't looked at."""
 
 
-def taken_as(parameter: nodes.Parameter, to: Type, function: str, layouts: Layouts, convert: Callable[[Any, Type], Any]) -> Taken:
+def taken_as(parameter: nodes.Parameter, to: Type, function: str, layouts: RecordLayouts, convert: Callable[[Any, Type], Any]) -> Taken:
     """What makes a call's value the parameter's. It raises ZyntaxError (0807). `convert` checks the parts of records, by LibraryFault."""
     refuse = _Refusal(parameter, to, function)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from compiler.backends.host.layouts import Layouts
+from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.naming import MARK, Binding, DeclaredFunction, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.positions import Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -44,7 +44,7 @@ class Emitter:
         kinds = nodes.TypeAlias | nodes.Struct | nodes.EnumDeclaration | nodes.Impl
         self.declared.declare_all(s for s in program.statements if isinstance(s, kinds) or is_method(s))
         self._types = TypeResolver(lambda diagnostic: None, self.declared, numbers=top_numbers(program))
-        self.layouts = Layouts(self.declared, self._types)
+        self.layouts = RecordLayouts(self.declared, self._types)
         self.method_names = {id(function): name for name, function in self.declared.functions.items() if "::" in name}
         self.methods: dict[str, DeclaredFunction] = {}
 

@@ -20,7 +20,7 @@ class CaseLayout:
     parts: Fields
 
 
-class Layouts:
+class RecordLayouts:
     """The layouts of one program. `declared` are its types, which `types` reads."""
 
     def __init__(self, declared: Declarations[Function], types: TypeResolver) -> None:
@@ -103,5 +103,5 @@ class Layouts:
         return any(map(self.holds_arrays, inner))
 
 
-NO_LAYOUTS = Layouts(Declarations((Function,)), TypeResolver(lambda diagnostic: None, Declarations((Function,))))
+NO_LAYOUTS = RecordLayouts(Declarations((Function,)), TypeResolver(lambda diagnostic: None, Declarations((Function,))))
 """Of a program without structs and enums."""

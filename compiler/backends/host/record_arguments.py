@@ -4,7 +4,7 @@ as a record, a dictionary or a tuple of its fields, an optional as None or its v
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compiler.backends.host.layouts import CaseLayout, Layouts
+from compiler.backends.host.layouts import CaseLayout, RecordLayouts
 from compiler.backends.host.numbers import dtype_of, loses_nothing
 from compiler.backends.host.record_values import array_of, enum_of
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -30,7 +30,7 @@ class RecordArguments:
 
     parameter: nodes.Parameter
     function: str
-    layouts: Layouts
+    layouts: RecordLayouts
     inside: Inside
     convert: Convert
     where: str = ""
@@ -122,7 +122,7 @@ class RecordArguments:
         return array.astype(numpy_dtype(to.element.dtype.value))
 
 
-def restored(value: Any, layouts: Layouts, inside: Inside, parameter: nodes.Parameter, function: str) -> Any:
+def restored(value: Any, layouts: RecordLayouts, inside: Inside, parameter: nodes.Parameter, function: str) -> Any:
     """A record that is given where the type isn't known: its own class tells the types of its parts."""
     if not isinstance(value, RecordValue) or (parts := layouts.parts(value)) is None:
         return value

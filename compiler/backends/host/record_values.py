@@ -5,7 +5,7 @@ from collections.abc import Callable
 from operator import index as whole
 from typing import Any
 
-from compiler.backends.host.layouts import Layouts
+from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.numbers import dtype_of, plain, scalar_class
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import ArrayType, DType, EnumType, OptionType, ResultType, Scalar, Size, StructType, Type
@@ -25,7 +25,7 @@ def enum_of(value: object) -> str:
     return value.__record__.enum if isinstance(value, CaseValue) else ""
 
 
-def as_declared(value: Any, to: Type, layouts: Layouts, convert: Convert, describe: Describe) -> Any:
+def as_declared(value: Any, to: Type, layouts: RecordLayouts, convert: Convert, describe: Describe) -> Any:
     """The value as a struct, enum, optional, result or array has it; `convert` serves its parts. The same object where nothing changes."""
     match to:
         case OptionType(value=inner):
@@ -144,7 +144,7 @@ def part_index(value: tuple[Any, ...], name: str, describe: Describe) -> int:
     raise LibraryFault("0807", f"{describe(value)} has no field `{name}`")
 
 
-def with_part(value: tuple[Any, ...], index: int, part: Any, layouts: Layouts, convert: Convert) -> tuple[Any, ...]:
+def with_part(value: tuple[Any, ...], index: int, part: Any, layouts: RecordLayouts, convert: Convert) -> tuple[Any, ...]:
     """The record or tuple with another part, which becomes what its struct or case declares."""
     parts = layouts.parts(value) if isinstance(value, RecordValue) else None
     return replaced(value, index, part if parts is None else convert(part, parts[index][1]))

@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.backends.host import numbers
 from compiler.backends.host.futures import AWAITING, LATE
-from compiler.backends.host.layouts import Layouts
+from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import shown
 from compiler.backends.host.record_values import (
@@ -59,7 +59,7 @@ class Missing:
 MISSING = Missing()
 
 
-def helpers(library: Library, layouts: Layouts) -> dict[str, Any]:
+def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
     """All helpers by generated name. `layouts`: those of the program's structs and enums."""
     table: dict[str, Helper] = {
         "get": lambda value, *indices: get_item(library, value, indices),
@@ -103,7 +103,7 @@ def helpers(library: Library, layouts: Layouts) -> dict[str, Any]:
     return named | {MARK + name: value for name, value in plain.items()}
 
 
-def _of_records(library: Library, layouts: Layouts) -> dict[str, Helper]:
+def _of_records(library: Library, layouts: RecordLayouts) -> dict[str, Helper]:
     """Those of structs, enums, optionals, results and arrays."""
 
     def converted(value: Any, to: Type) -> Any:

@@ -4,7 +4,7 @@ whatever is nothing else here; everything about them goes through the library's 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from compiler.backends.host.layouts import NO_LAYOUTS, Layouts
+from compiler.backends.host.layouts import NO_LAYOUTS, RecordLayouts
 from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
 from compiler.backends.host.record_values import RECORD_TYPES, as_declared, enum_of
 from compiler.typed_ast.library import Library, LibraryFault
@@ -109,7 +109,7 @@ def invoke(library: Library, name: str, *arguments: Any) -> Any:
 # ---- conversion ------------------------------------------------------------------------------------------------------
 
 
-def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts: Layouts = NO_LAYOUTS) -> Any:
+def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts: RecordLayouts = NO_LAYOUTS) -> Any:
     """The value as the declared type has it, where nothing is lost; a fault where it doesn't fit. `weak`: its numbers come from
     unsuffixed literals and take the type that is asked for."""
     match to:
@@ -150,7 +150,7 @@ def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts:
     return value
 
 
-def _all_converted(library: Library, value: list[Any], element: Type, weak: bool, layouts: Layouts) -> list[Any]:
+def _all_converted(library: Library, value: list[Any], element: Type, weak: bool, layouts: RecordLayouts) -> list[Any]:
     """The same list when no element changes: lists are shared."""
     converted = [convert(library, v, element, weak, layouts) for v in value]
     return value if all(a is b for a, b in zip(converted, value, strict=True)) else converted
