@@ -71,7 +71,7 @@ CODES = (
         "not supported yet",
         """The program is valid, but this version doesn't compile it. The message names what works instead. Nothing is ever quietly
         left out: what isn't supported is refused.""",
-        "let x = 3\nlet y = match x { case 3 { 1 } case _ { 2 } }\n",
-        "let x = 3\nlet y = if x == 3 { 1 } else { 2 }\n",
+        "let ages = {\"ann\": 41}\n",
+        "let ages = [(\"ann\", 41)]\n",
     ),
 )
