@@ -265,6 +265,8 @@ class BodyEffects:
 
     def while_(self, node: nodes.While, used: bool) -> None:
         self.own.loops = True
+        if node.bound is not None:
+            self.visit(node.bound)
         with self.scope():
             self.visit(node.condition)
             self.visit(node.body, used=False)

@@ -3,7 +3,6 @@ other's."""
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import count
 from typing import Any, TypeVar
 
 import attrs
@@ -53,7 +52,6 @@ class _Change:
 
     def __init__(self, library: set[str]) -> None:
         self.library = library
-        self.loops = count(1)
 
     def node(self, node: N) -> N:
         changes: dict[str, object] = {}
@@ -97,35 +95,6 @@ class _Change:
         changed = library.INSIDE + name if name in self.library else RENAMED.get(name, name)
         return node if changed == name else attrs.evolve(node, function=attrs.evolve(node.function, name=changed))
 
-    def block(self, node: nodes.Block) -> nodes.Block:
-        """A loop with a bound counts its rounds, in a variable that no program can name."""
-        if not any(isinstance(s, nodes.While) and s.bound is not None for s in node.statements):
-            return node
-        made: list[nodes.Statement] = []
-        for statement in node.statements:
-            made += self.bounded(statement) if isinstance(statement, nodes.While) and statement.bound is not None else [statement]
-        return attrs.evolve(node, statements=tuple(made))
-
-    def bounded(self, node: nodes.While) -> list[nodes.Statement]:
-        assert node.bound is not None
-        span = node.span
-        rounds = nodes.Name(name=f"rounds·{next(self.loops)}", span=span)
-        fewer = nodes.Binary(operator="<", left=rounds, right=node.bound, span=node.bound.span)
-        text = nodes.StringLiteral(value="the loop's condition holds after `max` rounds", span=span)
-        asserted = nodes.ExpressionStatement(value=_call(nodes.Name(name="assert", span=span), node.bound, fewer, text), span=span)
-        counted = nodes.Assign(target=rounds, operator="+", value=nodes.IntLiteral(value=1, span=span), span=span)
-        body = attrs.evolve(node.body, statements=(asserted, counted, *node.body.statements))
-        start = nodes.BindingPattern(name=rounds.name, span=span)
-        return [
-            nodes.Let(pattern=start, value=nodes.IntLiteral(value=0, span=span), mutable=True, span=span),
-            attrs.evolve(node, body=body, bound=None),
-        ]
-
-
-def _call(function: nodes.Expression, place: nodes.Node, *values: nodes.Expression) -> nodes.Call:
-    arguments = tuple(nodes.Argument(value=value, span=value.span) for value in values)
-    return nodes.Call(function=function, arguments=arguments, span=place.span)
-
 
 _RULES: dict[type[nodes.Node], Callable[[_Change, Any], nodes.Node]] = {
     nodes.Constant: _Change.constant,
@@ -134,5 +103,4 @@ _RULES: dict[type[nodes.Node], Callable[[_Change, Any], nodes.Node]] = {
     nodes.Name: _Change.name,
     nodes.VariantPattern: _Change.case_pattern,
     nodes.Call: _Change.call,
-    nodes.Block: _Change.block,
 }

@@ -195,6 +195,11 @@ class Statements(Places):
     # ---- loops --------------------------------------------------------------------------------------------------------
 
     def while_(self, node: nodes.While) -> None:
+        """With `max n` the condition may hold n times; when it holds once more the program stops."""
+        bound = self.keep(self.expression(node.bound), node.bound.span) if node.bound is not None else None
+        rounds = self.frame.temporary() if bound is not None else ""
+        if bound is not None:
+            self.assign(rounds, ast.Constant(0), node.span)
         self.frame.loop += 1
         with self.collected() as head:
             test = self.condition(node.condition)
@@ -203,6 +208,8 @@ class Statements(Places):
                 self.body.extend(head)
                 self.write(ast.If(ast.UnaryOp(ast.Not(), test), [self.at(ast.Break(), node.condition.span)], []), node.condition.span)
                 test = ast.Constant(True)
+            if bound is not None:
+                self.assign(rounds, self.help("round", node.condition.span, load(rounds), bound), node.condition.span)
             self.block_into(node.body, DISCARD)
         self.frame.loop -= 1
         self.write(ast.While(test, body or [self.at(ast.Pass(), node.span)], []), node.span)

@@ -59,12 +59,20 @@ class Missing:
 MISSING = Missing()
 
 
+def one_more_round(before: int, bound: int) -> int:
+    """The rounds of a `while` with a bound so far, with the one that begins."""
+    if before >= bound:
+        raise LibraryFault("0808", f"the condition still holds after `max` {bound} rounds")
+    return before + 1
+
+
 def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
     """All helpers by generated name. `layouts`: those of the program's structs and enums."""
     table: dict[str, Helper] = {
         "get": lambda value, *indices: get_item(library, value, indices),
         "set": lambda value, *rest: invoke(library, "index set", value, rest[:-1], rest[-1]),
         "iterate": lambda value: iterate(library, value),
+        "round": one_more_round,
         "convert": lambda value, to: convert(library, value, to, False, layouts),
         "convert·weak": lambda value, to: convert(library, value, to, True, layouts),
         "cast": lambda value, to: cast(library, value, to),

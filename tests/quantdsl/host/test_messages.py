@@ -72,11 +72,11 @@ def test_a_whole_message() -> None:
 def test_a_loop_that_is_still_to_go_on_at_its_bound() -> None:
     found = message("fn main() {\n    var x = 1.0\n    while x > 0.0 max 10 { x = x / 2.0 }\n    println(x)\n}\n")
     assert found == (
-        "error[ZYN0808]: assertion failed: the loop's condition holds after `max` rounds\n"
-        " --> p.qdsl:3:23\n"
+        "error[ZYN0808]: the condition still holds after `max` 10 rounds\n"
+        " --> p.qdsl:3:11\n"
         "  |\n"
         "3 |     while x > 0.0 max 10 { x = x / 2.0 }\n"
-        "  |                       ^^"
+        "  |           ^^^^^^^"
     )
 
 
