@@ -26,6 +26,7 @@ let shape = Circle(2.0)
         "let N = 4\nlet a: [bool; 2 * N] = [true; 8]",
         "let both = Pair { first: 1, second: 2 }\nlet c: Pair<i64> = both",
         "let s = Shape::Empty\nlet t = Shape::Circle(1.0)",
+        "struct Tree { value: int, children: List<Tree> }\nlet leaf = Tree { value: 1, children: [] }\nlet tree = Tree { value: 2, children: [leaf] }",
         "var q = p\nq.x = 2.0\nq.y = 3\nq.x += 1",
         "var a: [int; 3] = [0; 3]\na[2] = 4\na[0] += a[2]",
         "var a: [Point; 2] = [p; 2]\na[1].x = 2.0",

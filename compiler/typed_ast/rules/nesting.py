@@ -1,8 +1,13 @@
-"""Types that hold themselves, which would have no end: everything lies in place, and there are no pointers."""
+"""Types that hold themselves, which would have no end: all but the elements of lists lies in place, and there are no pointers."""
+
+from collections.abc import Iterator
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
-from compiler.typed_ast.walk import walk
+from compiler.typed_ast.walk import parts
+
+_ELSEWHERE = ("List", "list", "Future")
+"""The types whose values lie outside of what holds them."""
 
 
 def check_nesting(checker: Checker, declaration: nodes.Struct | nodes.EnumDeclaration) -> None:
@@ -31,4 +36,13 @@ def _parts(checker: Checker, name: str) -> list[str]:
     """The names of types that stand in a declaration."""
     declared = checker.declarations
     declaration = declared.structs.get(name) or declared.enums.get(name) or declared.aliases.get(name)
-    return [found.name for found in walk(declaration) if isinstance(found, nodes.NamedTypeSyntax)] if declaration is not None else []
+    return list(_in_place(declaration)) if declaration is not None else []
+
+
+def _in_place(node: nodes.Node) -> Iterator[str]:
+    if isinstance(node, nodes.NamedTypeSyntax):
+        yield node.name
+        if node.name in _ELSEWHERE:
+            return
+    for part in parts(node):
+        yield from _in_place(part)

@@ -402,3 +402,16 @@ def test_numbers_of_arrays_are_plain_outside_of_them() -> None:
     assert shown("let a: [int; 2] = [9223372036854775807; 2]\nvar t = a[0]\nt -= 1\nprintln(t)") == ["9223372036854775806"]
     found = message("let a: [int; 2] = [9223372036854775807; 2]\nprintln(a[0] + a[1])").splitlines()[0]
     assert found == "error[ZYN0806]: 9223372036854775807 + 9223372036854775807 does not fit in i64"
+
+
+def test_a_struct_with_a_list_of_its_own_kind() -> None:
+    program = """struct Tree { value: int, children: List<Tree> }
+fn total(t: Tree) -> int {
+    var sum = t.value
+    for c in t.children { sum += total(c) }
+    sum
+}
+let leaf = Tree { value: 2, children: [] }
+println(total(Tree { value: 1, children: [leaf, leaf, Tree { value: 5, children: [leaf] }] }))
+"""
+    assert lines(program) == ["12"]
