@@ -4,6 +4,7 @@ from typing import Any
 
 from attrs import evolve
 
+from compiler.backends.host.stopped_natively import ENDS, TOO_DEEP
 from compiler.backends.native.link import Linked
 from compiler.backends.native.record import HostFault
 from compiler.diagnostics import Diagnostic
@@ -20,8 +21,8 @@ def words(fault: HostFault, linked: Linked) -> Diagnostic:
     """The failure as a message."""
     site = linked.site(fault)
     if site is None:
-        message = "interrupted" if fault.code == "0809" else "functions call each other too deep"
-        return Diagnostic(fault.code, message, running=True)
+        message, hint = ("interrupted", None) if fault.code == "0809" else (TOO_DEEP, ENDS)
+        return Diagnostic(fault.code, message, fault.span, hint=hint, running=True)
     message, label = site.message.format(*fault.values), site.label.format(*fault.values)
     return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint, running=True)
 

@@ -1,11 +1,9 @@
-"""The 26 differences between the dialects: for each a text with a function `f`, what it was decided to give, and what a dialect gives that
-doesn't do so yet. A text is given to each dialect that takes it; a kernel body has a text of its own."""
+"""The 26 differences between the dialects: for each a text with a function `f`, and what it was decided to give. A text is given to
+each dialect that takes it; a kernel body has a text of its own."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from attrs import field
 
 from runtime.records import frozen
 from tests.core.dialects import Near, Outcome, Stopped
@@ -17,12 +15,11 @@ LARGE = 3 * (2**63 - 1) % 2**64
 
 @frozen
 class Difference:
-    """`decided` is one outcome, or one a dialect where a setting says so; `today` what dialects give that are to change."""
+    """`decided` is one outcome, or one a dialect where a setting says so."""
 
     name: str
     text: str
     decided: Outcome
-    today: Mapping[str, Outcome] = field(factory=dict)
     dialects: str = "ZHN"
     arguments: tuple[Any, ...] = FOUR
 
@@ -142,7 +139,7 @@ DIFFERENCES = (
         dialects="ZHNK",
         arguments=(10_007,),
     ),
-    Difference("D22", _function("int", "r(n)", _DEEP), Stopped("0808", at="r(n + 1)"), {"N": Stopped("0808")}),
+    Difference("D22", _function("int", "r(n)", _DEEP), Stopped("0808", at="r(n + 1)")),
     # control
     Difference("D23 return", _function("int", "while true { if n > 0 { return 3 } }"), 3),
     Difference("D23 break", _function("int", "break\n n"), Stopped("0101", "`break` stands outside of a loop", at="break")),

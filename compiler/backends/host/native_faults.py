@@ -17,7 +17,7 @@ def diagnostic(linked: Linked, fault: HostFault, record: bytes) -> Diagnostic:
     callers = [span for number in read_callers(record) if (span := own.callers[number]) is not None]
     site = linked.site(fault)
     if site is None:
-        return Diagnostic(fault.code, TOO_DEEP, callers[0] if callers else None, hint=ENDS)
+        return Diagnostic(fault.code, TOO_DEEP, fault.span, hint=ENDS)
     values = [_shown(value, dtype) for value, dtype in zip(fault.values, fault.dtypes, strict=True)]
     words = NO_ELEMENT if site.message == OUTSIDE else site.message
     message, label = words.format(*values, *(number - 1 for number in fault.values[1:2])), site.label.format(*values)

@@ -140,8 +140,6 @@ def _function(module: NativeModule, function: HirFunction) -> None:
         for op in top.walk()
         if isinstance(op, For | While) and id(op) in module.polled.get(function.name, ())
     )
-    if function.name in module.recursive:
-        faults.check_stack(frame)
     frame.region(function.body)
     w.branch(frame.finish)
     w.start(frame.finish)
@@ -332,6 +330,8 @@ def _call(frame: NativeFrame, op: Call) -> None:
         if target.name in module.may_fail:
             assert frame.record is not None
             arguments = [frame.record, *arguments]
+        if target.name in module.recursive and not isinstance(op, Attempt):
+            faults.check_stack(frame, op.span)
         failed, cells = _called(w, module, target, arguments)
     if isinstance(op, Attempt):
         frame.define(op, scalar_bundle("i1", failed))

@@ -55,7 +55,7 @@ def to_json(facts: ModuleFacts) -> Any:
         "imports": [_entry(entry) for entry in facts.imports.values()],
         "calls": sorted(facts.calls),
         "declared": sorted(facts.declared),
-        "points": [[p.function, p.site, list(p.dtypes), p.code, p.undo] for p in facts.points],
+        "points": [[p.function, p.site, list(p.dtypes), p.code, p.undo, _span(p.span)] for p in facts.points],
         "callers": [_span(span) for span in facts.callers],
         "sites": {name: [_site(site) for site in sites] for name, sites in facts.sites.items()},
     }
@@ -69,11 +69,16 @@ def from_json(data: Any) -> ModuleFacts:
         exports,
         imports,
         frozenset(data["calls"]),
-        tuple(FaultPoint(function, site, tuple(dtypes), code, undo) for function, site, dtypes, code, undo in data["points"]),
+        tuple(_to_point(point) for point in data["points"]),
         {name: tuple(map(_to_site, sites)) for name, sites in data["sites"].items()},
         frozenset(data["declared"]),
         tuple(span and Span(*span) for span in data["callers"]),
     )
+
+
+def _to_point(point: Any) -> FaultPoint:
+    function, site, dtypes, code, undo, span = point
+    return FaultPoint(function, site, tuple(dtypes), code, undo, span and Span(*span))
 
 
 def _entry(entry: NativeEntry) -> Any:

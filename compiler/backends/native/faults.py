@@ -14,9 +14,15 @@ I128 = vector("i128")
 
 
 def stop_if(
-    frame: NativeFrame, bad: LlvmValue, site: int, values: Sequence[tuple[str, LlvmValue]], code: str | None = None, undo: str = ""
+    frame: NativeFrame,
+    bad: LlvmValue,
+    site: int,
+    values: Sequence[tuple[str, LlvmValue]],
+    code: str | None = None,
+    undo: str = "",
+    span: Span | None = None,
 ) -> None:
-    """Leave the function with a failure where `bad` holds; values come with their dtypes."""
+    """Leave the function with a failure where `bad` holds; values come with their dtypes. `span`: the place of a failure without a site."""
     if bad.number == 0:
         return
     w = frame.w
@@ -24,7 +30,7 @@ def stop_if(
     values = values[:RECORD_VALUES]
     points = frame.module.points
     known = code or frame.function.sites[site].code
-    points.append(FaultPoint(frame.function.name, site, tuple(dtype for dtype, _ in values), known, undo))
+    points.append(FaultPoint(frame.function.name, site, tuple(dtype for dtype, _ in values), known, undo, span))
     fault, good = w.label("fault"), w.label("good")
     w.branch_if(bad, fault, good, frame.module.unlikely)
     w.start(fault)
@@ -49,10 +55,10 @@ def mark_stack(w: FunctionWriter, record: LlvmValue, stack: int) -> None:
     w.store(lowest, w.offset(record, constant(I64, 8), I8), 8)
 
 
-def check_stack(frame: NativeFrame) -> None:
-    """Stop, with code 0808 and no site, when the calls are too deep."""
+def check_stack(frame: NativeFrame, span: Span | None) -> None:
+    """Stop at a call, with code 0808 and no site, when the calls are too deep already."""
     w = frame.w
-    stop_if(frame, w.compare("ult", _frame_address(w), _lowest(frame)), -1, [], "0808")
+    stop_if(frame, w.compare("ult", _frame_address(w), _lowest(frame)), -1, [], "0808", span=span)
 
 
 def check_stop(frame: NativeFrame) -> None:

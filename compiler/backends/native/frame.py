@@ -37,7 +37,7 @@ class NativeModule:
     may_fail: frozenset[str]
     """Names of the functions that may fail, or catch failures: they know the record."""
     recursive: frozenset[str]
-    """Names of the functions that come back to themselves, and so look how much of the stack is left."""
+    """Names of the functions that come back to themselves: their calls look how much of the stack is left."""
     taken_in: frozenset[str]
     """Names of the functions to inline at every call."""
     mark: int

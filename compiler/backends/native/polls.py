@@ -1,7 +1,8 @@
 """Loops that look whether the run is to stop, so that Ctrl-C ends what a program never would.
 
-A run is stopped by filling the record's word for the lowest address of the stack with ones, which functions that call themselves look
-at already. Loops that are over soon don't look: of those with a bound only the ones that take long, and each of their turns doesn't."""
+A run is stopped by filling the record's word for the lowest address of the stack with ones, which calls of functions that call themselves
+look at already. Loops that are over soon don't look: of those with a bound only the ones that take long, and each of their turns
+doesn't."""
 
 from collections.abc import Mapping
 
@@ -33,7 +34,7 @@ class _Counts:
     def function(self, name: str) -> int:
         """Instructions of a call, until it looks: no more than SOON."""
         if name not in self.known:
-            self.known[name] = 1  # as seen from inside itself, which looks whenever it is called
+            self.known[name] = 1  # as seen from inside itself, whose calls look
             function = self.module.functions[name]
             if not function.is_elsewhere:
                 self.known[name] = min(SOON, self._region(function.body, function, Ranges(function)))

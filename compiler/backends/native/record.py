@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from compiler.hir.types import FLOATS
+from compiler.source import Span
 from runtime.records import frozen
 
 RECORD_VALUES = 4
@@ -22,19 +23,21 @@ CALLERS_BYTES = RECORD_BYTES + 8 * (1 + CALLERS)
 @frozen
 class FaultPoint:
     """An instruction that may fail: its function, its site there, and the dtypes of the values it records. `undo`: the first of two values
-    is what came out of `add` or `sub`, by wrapping, and the operand follows from it; so the operand need not be kept until then."""
+    is what came out of `add` or `sub`, by wrapping, and the operand follows from it; so the operand need not be kept until then. `span`:
+    the place in the program of a failure without a site."""
 
     function: str
     site: int
     dtypes: tuple[str, ...]
     code: str
     undo: str = ""
+    span: Span | None = None
 
 
 @frozen
 class HostFault:
     """A run that failed. `values` are the operands, of `dtypes`; `site` is an index into the `sites` of `function` in `module`, -1 for
-    none."""
+    none, and then `span` is its place in the program."""
 
     code: str
     function: str
@@ -42,6 +45,7 @@ class HostFault:
     values: tuple[int | float | bool, ...]
     module: str = ""
     dtypes: tuple[str, ...] = ()
+    span: Span | None = None
 
 
 def mark_of(module: str) -> int:
@@ -68,7 +72,7 @@ def read_record(record: bytes, modules: Mapping[str, Sequence[FaultPoint]]) -> H
     if point.undo:
         result, other = (int(value) for value in values)
         values[0] = _wrapped(result - other if point.undo == "add" else result + other, point.dtypes[0])
-    return HostFault(point.code, point.function, point.site, tuple(values), name, point.dtypes)
+    return HostFault(point.code, point.function, point.site, tuple(values), name, point.dtypes, point.span)
 
 
 def read_callers(record: bytes) -> tuple[int, ...]:
