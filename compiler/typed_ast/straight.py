@@ -13,33 +13,38 @@ QUIET_CALLS = frozenset({"shape", "numel", "rank", "len", "sqrt", "float", "int"
 
 def is_straight(function: nodes.Function, functions: Mapping[str, nodes.Function], globals: Container[str]) -> bool:
     """`functions` are those of the program, `globals` its names for whatever stands outside of functions."""
-    return _Straight(functions, globals).function(function, ())
+    return _Straight(functions, globals).function(function)
 
 
 class _Straight:
     def __init__(self, functions: Mapping[str, nodes.Function], globals: Container[str]) -> None:
         self.functions, self.globals = functions, globals
+        self.known: dict[str, bool] = {}
 
-    def function(self, function: nodes.Function, within: tuple[str, ...]) -> bool:
-        if function.is_async or function.body is None or function.name in within:
-            return False
-        inside = (*within, function.name)
-        own = {parameter.name for parameter in function.parameters}
-        return all(self._statement(statement, own, inside) for statement in function.body.statements)
+    def function(self, function: nodes.Function) -> bool:
+        if function.name not in self.known:
+            self.known[function.name] = False  # as seen from inside itself: whatever calls itself isn't straight
+            own = {parameter.name for parameter in function.parameters}
+            self.known[function.name] = (
+                not function.is_async
+                and function.body is not None
+                and all(self._statement(statement, own) for statement in function.body.statements)
+            )
+        return self.known[function.name]
 
-    def _statement(self, statement: nodes.Statement, own: set[str], within: tuple[str, ...]) -> bool:
+    def _statement(self, statement: nodes.Statement, own: set[str]) -> bool:
         """`own` are the names that the function has given so far."""
         match statement:
             case nodes.Let(pattern=nodes.BindingPattern(name=name), mutable=False, value=nodes.Expression() as value):
-                straight = self._value(value, own, within)
+                straight = self._value(value, own)
                 own.add(name)
                 return straight
             case nodes.Return(value=nodes.Expression() as value) | nodes.ExpressionStatement(value=value):
-                return self._value(value, own, within)
+                return self._value(value, own)
             case _:
                 return False
 
-    def _value(self, value: nodes.Expression, own: set[str], within: tuple[str, ...]) -> bool:
+    def _value(self, value: nodes.Expression, own: set[str]) -> bool:
         match value:
             case nodes.Compute(inputs=inputs, kernel=kernel):
                 if any(entry.mutable for entry in inputs) or (kernel is not None and kernel.is_async):
@@ -47,11 +52,11 @@ class _Straight:
                 known = {*own, *(entry.name for entry in inputs), *self.functions}
                 if any(name in self.globals and name not in known for name in free_names(value)):
                     return False
-                return all(self._value(entry.value, own, within) for entry in inputs)
+                return all(self._value(entry.value, own) for entry in inputs)
             case nodes.TupleLiteral(elements=elements):
-                return all(self._value(element, own, within) for element in elements)
+                return all(self._value(element, own) for element in elements)
             case nodes.Call(function=nodes.Name(name=name), arguments=arguments) if name in self.functions and name not in own:
-                return all(self._value(a.value, own, within) for a in arguments) and self.function(self.functions[name], within)
+                return all(self._value(a.value, own) for a in arguments) and self.function(self.functions[name])
             case _:
                 return all(self._is_quiet(node, own) for node in walk(value))
 
