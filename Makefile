@@ -52,4 +52,5 @@ pages:
 	$(PYTHON) -m compiler.codes.page docs/errors.md
 	$(PYTHON) -m compiler.hir.reference docs/hir-instructions.md
 	$(PYTHON) -m zynml.stdlib.reference docs/library.md
+	$(PYTHON) -m tests.language.features docs/features.md
 	$(PYTHON) -m tests.docs.examples

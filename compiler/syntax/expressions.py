@@ -209,6 +209,9 @@ class ExpressionActions(LiteralActions, TypeActions):
     def unary(self, start: int, end: int, operator: Token, operand: nodes.Node) -> nodes.Expression:
         if operator.text == "await":
             return self._await(self.span(start, end), self.as_value(operand))
+        match operand:
+            case nodes.IntLiteral(value=value, suffix=str(suffix)) if operator.text == "-":  # `-128i8`: i8 has no 128 to negate
+                return nodes.IntLiteral(value=-value, suffix=suffix, span=self.span(start, end))
         return nodes.Unary(
             operator=_OPERATORS.get(operator.text, operator.text), operand=self.as_value(operand), span=self.span(start, end)
         )

@@ -10,6 +10,8 @@ from runtime.records import frozen
 
 @frozen(kw_only=True)
 class IntLiteral(Expression):
+    """A negative one has a suffix, as `-128i8`; without one, the minus is an operator."""
+
     value: int
     suffix: str | None = None
 
