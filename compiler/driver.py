@@ -24,6 +24,7 @@ from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import Language
 from compiler.typed_ast.module_order import module_order
+from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
 from runtime.futures import Unawaited
@@ -156,8 +157,7 @@ class Session:
         """A compute expression of the typed tree, whose device is to be chosen."""
         placed = self._placed.get(compute.span)
         if placed is None:
-            functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
-            block = self.blocks.block(compute, functions, self._warn_at_launch)
+            block = self.blocks.block(compute, functions_of(self.checked.program), self._warn_at_launch)
             placed = self._placed[compute.span] = self.placement.of(block)
         return placed
 

@@ -9,6 +9,7 @@ from compiler.launch.checked_blocks import CheckedBlocks
 from compiler.launch.kernels import BuiltKernel
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
+from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.walk import walk
 
 
@@ -43,7 +44,7 @@ def kernels(program: ProgramFile) -> Iterator[tuple[nodes.Compute, BuiltKernel]]
 
 def _of_file(file: ProgramFile, before: str) -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
     program = file.check()
-    functions = {s.name: s for s in program.statements if isinstance(s, nodes.Function)}
+    functions = functions_of(program)
     for compute, name in named_blocks(program, file.source):
         yield compute, file.blocks.shown(compute, functions).named(before + name)
 

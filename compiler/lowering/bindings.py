@@ -29,13 +29,27 @@ class BoundVariable:
     depth: int
 
 
+@frozen(eq=False)
+class BoundParts:
+    """A `var` of several numbers: a value of its kind, and a variable for each of its numbers, in the order of `composites.leaves`."""
+
+    kind: Operand
+    variables: tuple[BoundVariable, ...]
+
+
+Bound = Operand | BoundVariable | BoundParts
+
+
 @frozen
 class Binding:
     """What a name means: an operand, a variable, or (for messages) how it was bound."""
 
-    value: Operand | BoundVariable
+    value: Bound
     span: Span
     how: str
+
+
+Scope = dict[str, Binding]
 
 
 @define(eq=False)
@@ -47,12 +61,12 @@ class Bindings:
     unsolved: frozenset[str] = frozenset()
     of_loops: frozenset[str] = frozenset()
     wanted: dict[str, Span] = Factory(dict)
-    scopes: list[dict[str, Binding]] = Factory(lambda: [{}])
+    scopes: list[Scope] = Factory(lambda: [{}])
 
     def lookup(self, name: str) -> Binding | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
-    def bind(self, name: str, value: Operand | BoundVariable, span: Span, how: str) -> None:
+    def bind(self, name: str, value: Bound, span: Span, how: str) -> None:
         self.scopes[-1][name] = Binding(value, span, how)
 
     def poison(self, name: str, span: Span) -> None:
@@ -61,7 +75,13 @@ class Bindings:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        self.scopes.append({})
+        with self.within({}):
+            yield
+
+    @contextmanager
+    def within(self, names: Scope) -> Iterator[None]:
+        """Inside a scope that has these names already."""
+        self.scopes.append(names)
         try:
             yield
         finally:

@@ -105,7 +105,8 @@ class Lowering(ResultPlanning):
         if final:
             body.in_function = self.sizes.in_function
         if not final:
-            body.names.unsolved = frozenset(name for name in self.candidates.names if name not in self.sizes.solved)
+            cases = self.signature.declared.cases.keys() - self.candidates.bounds.keys()
+            body.names.unsolved = frozenset(name for name in self.candidates.names if name not in {*self.sizes.solved, *cases})
         return body
 
     def _walk_body(self, final: bool) -> Body:

@@ -8,8 +8,10 @@ from compiler.diagnostics import Label
 from compiler.lowering.bindings import Bindings
 from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import choose
+from compiler.lowering.declared_types import fitted
 from compiler.lowering.dtypes import scalar_named
-from compiler.lowering.numbers import Nothing, Number, Operand, typed, value_of
+from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, Tuple, typed, value_of
+from compiler.lowering.patterns import match_of
 from compiler.lowering.walk import evaluate, run
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -44,8 +46,8 @@ def call_function(
             node.span,
             hint="compute what they share once, before the loop",
         )
-    if function.body is None or function.is_async or function.type_parameters:
-        kind = "an `extern` function" if function.body is None else "an async function" if function.is_async else "a generic function"
+    if function.body is None or function.is_async:
+        kind = "an `extern` function" if function.body is None else "an async function"
         raise fault(
             "0410", f"`{name}` is {kind}, which a kernel can't call", node.span, others=(Label(function.name_span, "declared here"),)
         )
@@ -54,19 +56,15 @@ def call_function(
         body.inlining.append((name, node.span))
         try:
             for parameter, value in values:
-                given = value if isinstance(value, Number) else None
-                if isinstance(value, nodes.Expression):
-                    evaluated = evaluate(body, value, into)
-                    given = evaluated if isinstance(evaluated, Number) else None
-                if given is None:
-                    body.names.bind(parameter.name, value, parameter.span, "a parameter")  # type: ignore[arg-type]
-                    continue
-                body.names.bind(parameter.name, _converted(body, given, parameter.annotation), parameter.span, "a parameter")
+                given = evaluate(body, value, into) if isinstance(value, nodes.Expression) else value
+                if isinstance(given, Number | Tuple | Record | Choice):
+                    given = _converted(body, given, parameter.annotation, function, f"the parameter `{parameter.name}`", node)
+                body.names.bind(parameter.name, given, parameter.span, "a parameter")
             result = _value(body, function, into)
         finally:
             body.inlining.pop()
-    if function.result is not None and isinstance(result, Number):
-        return _converted(body, result, function.result)
+    if function.result is not None and isinstance(result, Number | Tuple | Record | Choice):
+        return _converted(body, result, function.result, function, f"the result of `{name}`", node)
     return result
 
 
@@ -107,15 +105,20 @@ def _bound(
     return bound
 
 
-def _converted(body: Body, number: Number, annotation: nodes.TypeSyntax | None) -> Number:
+def _converted(
+    body: Body, value: Operand, annotation: nodes.TypeSyntax | None, function: nodes.Function, what: str, node: nodes.Call
+) -> Operand:
+    """A number as one of the type that is written; tuples, structs and enums must be of theirs."""
     dtype = scalar_named(annotation)
-    if annotation is not None and dtype is None and not isinstance(annotation, nodes.TupleTypeSyntax):
-        raise fault("0410", "a function called from a kernel takes and gives numbers only", annotation.span)
-    if dtype is None or (number.dtype is dtype and not number.weak):
-        return number
-    if number.form is not None and dtype.value == "i64":
-        return Number(dtype, form=number.form, origin=number.origin)
-    return typed(value_of(body.build, number, dtype), dtype, number.origin and dtype)
+    if annotation is None or (isinstance(value, Tuple) and value.counts):
+        return value
+    if dtype is None or not isinstance(value, Number):
+        return fitted(body, value, annotation, node.span, what, function.type_parameters)
+    if value.dtype is dtype and not value.weak:
+        return value
+    if value.form is not None and dtype.value == "i64":
+        return Number(dtype, form=value.form, origin=value.origin)
+    return typed(value_of(body.build, value, dtype), dtype, value.origin and dtype)
 
 
 # ---- bodies as values --------------------------------------------------------------------------------------------------
@@ -136,6 +139,8 @@ def _tail(body: Body, statements: tuple[nodes.Statement, ...], function: nodes.F
             case nodes.ExpressionStatement(value=nodes.If() as branch) if not rest or _returns(branch):
                 otherwise = branch.otherwise.statements if branch.otherwise is not None else ()
                 return _choose_tail(body, branch, branch.then.statements, otherwise, rest, function, into)
+            case nodes.ExpressionStatement(value=nodes.Match() as match_) if not rest or _returns(match_):
+                return _match_tail(body, match_, rest, function, into)
             case nodes.ExpressionStatement(value=value) if not rest and not _is_assert(value):
                 return evaluate(body, value, into)
             case _:
@@ -165,23 +170,48 @@ def _choose_tail(
             hint="give it one `return`, at its end",
         )
 
-    def side(first: tuple[nodes.Statement, ...]) -> Number:
-        with body.names.scope():
-            value = _tail(body, (*first, *rest), function, into)
-        if not isinstance(value, Number):
-            raise fault(
-                "0209", f"`{function.name}` gives no number on this path", branch.span, others=(Label(function.name_span, "declared here"),)
-            )
-        return value
+    def side(first: tuple[nodes.Statement, ...]) -> Operand:
+        return _way(body, (*first, *rest), function, into, branch)
 
     return choose(body, branch.condition, lambda: side(then), lambda: side(otherwise))
 
 
-def _returns(branch: nodes.If) -> bool:
-    blocks = [branch.then, *([branch.otherwise] if branch.otherwise is not None else [])]
-    return any(
-        isinstance(statement, nodes.Return)
-        or (isinstance(statement, nodes.ExpressionStatement) and isinstance(statement.value, nodes.If) and _returns(statement.value))
-        for block in blocks
-        for statement in block.statements
-    )
+def _way(
+    body: Body, statements: tuple[nodes.Statement, ...], function: nodes.Function, into: DType | None, branch: nodes.Expression
+) -> Operand:
+    """The value on one way through the function."""
+    with body.names.scope():
+        value = _tail(body, statements, function, into)
+    if not isinstance(value, Number | Tuple | Record | Choice):
+        raise fault(
+            "0209", f"`{function.name}` gives no number on this path", branch.span, others=(Label(function.name_span, "declared here"),)
+        )
+    return value
+
+
+def _match_tail(body: Body, node: nodes.Match, rest: tuple[nodes.Statement, ...], function: nodes.Function, into: DType | None) -> Operand:
+    body.calls += len(node.arms)
+
+    def value(arm: nodes.Arm) -> Operand:
+        own = arm.body.statements if isinstance(arm.body, nodes.Block) else (nodes.ExpressionStatement(value=arm.body, span=arm.span),)
+        return _way(body, (*own, *rest), function, into, node)
+
+    return match_of(body, node, value)
+
+
+def _returns(branch: nodes.If | nodes.Match) -> bool:
+    """Whether a `return` stands in a branch, loops aside."""
+    if isinstance(branch, nodes.Match):
+        blocks = [arm.body for arm in branch.arms if isinstance(arm.body, nodes.Block)]
+    else:
+        blocks = [branch.then, *([branch.otherwise] if branch.otherwise is not None else [])]
+    return any(_leaves(statement) for block in blocks for statement in block.statements)
+
+
+def _leaves(statement: nodes.Statement) -> bool:
+    match statement:
+        case nodes.Return():
+            return True
+        case nodes.ExpressionStatement(value=nodes.If() | nodes.Match() as branch):
+            return _returns(branch)
+    return False

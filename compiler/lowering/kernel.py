@@ -15,8 +15,10 @@ from compiler.hir.affine import Affine
 from compiler.hir.module import HirFunction
 from compiler.lowering.result_plan import ResultPlan
 from compiler.source import Span
+from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.nodes import Function
+from compiler.typed_ast.program_functions import ProgramFunctions
 from compiler.typed_ast.types import DType
 from runtime.records import frozen
 from runtime.tuples import as_tuple
@@ -61,7 +63,12 @@ class Signature:
 
     tensors: tuple[TensorInput, ...] = field(default=(), converter=as_tuple)
     scalars: tuple[ScalarInput, ...] = field(default=(), converter=as_tuple)
-    functions: Mapping[str, Function] = field(factory=dict, eq=False, hash=False)
+    functions: Mapping[str, Function] = field(factory=ProgramFunctions, eq=False, hash=False)
+
+    @property
+    def declared(self) -> Declarations[Function]:
+        """The types of the program, and their methods."""
+        return self.functions.declared if isinstance(self.functions, ProgramFunctions) else Declarations((Function,))
 
 
 @frozen

@@ -144,6 +144,9 @@ def has_jump(block: nodes.Block) -> bool:
             case nodes.ExpressionStatement(value=nodes.Block() as inner):
                 if has_jump(inner):
                     return True
+            case nodes.ExpressionStatement(value=nodes.Match(arms=arms)):
+                if any(isinstance(arm.body, nodes.Block) and has_jump(arm.body) for arm in arms):
+                    return True
             case _:
                 pass
     return False

@@ -1,6 +1,8 @@
 """What an expression of a kernel body is while it is lowered: a number (an HIR value, an affine form, or a literal, whichever is
 known), a tuple of such, or a tensor. Types of numbers and their conversions; no reading of the tree."""
 
+from collections.abc import Mapping
+
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
@@ -42,6 +44,25 @@ class Tuple:
 
 
 @frozen(eq=False)
+class Record:
+    """A struct's value: the name of its type, and its fields."""
+
+    name: str
+    fields: "Mapping[str, Operand]"
+
+
+@frozen(eq=False)
+class Choice:
+    """An enum's, optional's or result's value. `cases` are all by name, `tag` counts them; `parts`: those of each case, of one that the
+    value isn't any numbers. A case that is missing there has parts of which nothing is known."""
+
+    name: str
+    cases: tuple[str, ...]
+    tag: Number
+    parts: "Mapping[str, Mapping[str, Operand]]"
+
+
+@frozen(eq=False)
 class TensorOperand:
     """A tensor by the name under which the body knows it; `whole` holds the loops of a whole-tensor line."""
 
@@ -53,7 +74,7 @@ class Nothing:
     """The value of what has none: a statement block, a call for its effect."""
 
 
-Operand = Number | Tuple | TensorOperand | Nothing
+Operand = Number | Tuple | Record | Choice | TensorOperand | Nothing
 
 
 def integer(value: int) -> Number:

@@ -5,7 +5,8 @@ from compiler.hir.instruction import Region
 from compiler.hir.module import FaultSite
 from compiler.lowering import custom
 from compiler.lowering.body import Body, fault
-from compiler.lowering.conditions import truth
+from compiler.lowering.conditions import tested, truth
+from compiler.lowering.patterns import match_statement
 from compiler.lowering.walk import JUMPS, evaluate, executes, forbidden, run_block
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
@@ -19,6 +20,8 @@ def _expression(body: Body, statement: nodes.ExpressionStatement, into: DType | 
             _if(body, branch, into)
         case nodes.Block() as block:
             run_block(body, block, into)
+        case nodes.Match() as node:
+            match_statement(body, node, lambda arm: _expression(body, nodes.ExpressionStatement(value=arm, span=arm.span), into))
         case nodes.Call(function=nodes.Name(name="barrier")) as call if body.kind is KernelType.CUSTOM:
             custom.barrier(body, call)
         case nodes.Call(function=nodes.Name(name="barrier")) if body.kind is KernelType.FUSED:
@@ -77,14 +80,15 @@ def _render(body: Body, statement: nodes.Render, into: DType | None) -> None:
 
 def _if(body: Body, node: nodes.If, into: DType | None) -> None:
     then, otherwise = node.then, node.otherwise
-    condition = truth(body, node.condition)
+    condition, bound = tested(body, node.condition)
     construct = body.construct()
     op = HirIf(condition=condition.value, otherwise=None if otherwise is None else Region())
     depth = len(body.here.ranges)
     for branch, (block, region, assumed) in enumerate(((then, op.then, condition.yes), (otherwise, op.otherwise, condition.no))):
         if block is None or region is None:
             continue
-        with body.at(body.build.child(region)), body.here.branch(construct, branch, assumed):
+        names = {} if branch else bound
+        with body.at(body.build.child(region)), body.here.branch(construct, branch, assumed), body.names.within(names):
             run_block(body, block, into)
         del body.here.ranges[depth:]
     body.build.emit(op)

@@ -7,7 +7,7 @@ from typing import Any
 from compiler.hir.affine import Affine
 from compiler.lowering.body import Body, Fault, fault
 from compiler.lowering.indices import load
-from compiler.lowering.numbers import Nothing, Number, Operand, TensorOperand, Tuple
+from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, TensorOperand, Tuple
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -55,11 +55,26 @@ def evaluate(body: Body, node: nodes.Expression, into: DType | None = None) -> O
 
 def number(body: Body, node: nodes.Expression, into: DType | None = None) -> Number:
     """The expression as a number; anything else is an error."""
+    return as_number(body, _one(body, node, into), node)
+
+
+def value(body: Body, node: nodes.Expression, into: DType | None = None) -> Operand:
+    """The expression as a number, or as a tuple, struct or enum of numbers; anything else is an error."""
+    return as_value(body, _one(body, node, into), node)
+
+
+def _one(body: Body, node: nodes.Expression, into: DType | None) -> Operand:
     operand = evaluate(body, node, into)
     if isinstance(operand, TensorOperand) and body.here.element is not None:
         element = _element(body, operand, body.here.element, node, into)
-        operand = operand if element is None else element
-    return as_number(body, operand, node)
+        return operand if element is None else element
+    return operand
+
+
+def as_value(body: Body, operand: Operand, node: nodes.Expression) -> Operand:
+    """What an expression has come to as a value of numbers; anything else is an error."""
+    composite = isinstance(operand, Record | Choice) or (isinstance(operand, Tuple) and not operand.counts)
+    return operand if composite else as_number(body, operand, node)
 
 
 def as_number(body: Body, operand: Operand, node: nodes.Expression) -> Number:
@@ -77,7 +92,7 @@ def as_number(body: Body, operand: Operand, node: nodes.Expression) -> Number:
             "a whole tensor",
             f"index it: `{words(node)}[{', '.join('ijklmn'[:rank])}]`",
         )
-    kind = "a tuple" if isinstance(operand, Tuple) else "no value"
+    kind = "a tuple" if isinstance(operand, Tuple) else f"a `{operand.name}`" if isinstance(operand, Record | Choice) else "no value"
     raise fault("0203", f"`{words(node)}` is {kind} where a number is needed", node.span)
 
 
@@ -156,7 +171,6 @@ _CONSTRUCTS: tuple[tuple[type[nodes.Node] | tuple[type[nodes.Node], ...], str], 
     ((nodes.StringLiteral, nodes.FString), "a string"),
     ((nodes.ListLiteral, nodes.Comprehension), "a list"),
     (nodes.DictLiteral, "a map"),
-    (nodes.RecordLiteral, "a struct"),
     (nodes.Lambda, "a lambda"),
     (nodes.Range, "a range as a value"),
     (nodes.UnitNumber, "a number with a unit"),
@@ -169,8 +183,6 @@ _CONSTRUCTS: tuple[tuple[type[nodes.Node] | tuple[type[nodes.Node], ...], str], 
 
 def not_in_kernel(body: Body, node: nodes.Node) -> Exception:
     """0410: what the construct is, and through which calls it was reached."""
-    if isinstance(node, nodes.Match):
-        return fault("0109", "`match` isn't supported yet in a kernel", node.span, hint="write `if`, `elif` and `else` with `==`")
     construct = next((text for kinds, text in _CONSTRUCTS if isinstance(node, kinds)), "this construct")
     if isinstance(node, nodes.LaterExpression):
         construct = node.feature

@@ -27,6 +27,7 @@ from compiler.typed_ast.nodes import (
     For,
     If,
     ListLiteral,
+    Match,
     Name,
     Node,
     StringLiteral,
@@ -420,3 +421,7 @@ def _loops(block: Block) -> Iterator[For]:
                     yield from _loops(otherwise)
             case ExpressionStatement(value=Block() as inner):
                 yield from _loops(inner)
+            case ExpressionStatement(value=Match(arms=arms)):
+                for arm in arms:
+                    if isinstance(arm.body, Block):
+                        yield from _loops(arm.body)

@@ -9,6 +9,7 @@ from compiler.typed_ast.checker import Checker, checks, infers
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.nodes import Compute, Name, Yield
+from compiler.typed_ast.program_functions import ProgramFunctions
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.strays import stray_yield
@@ -54,7 +55,7 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
         return ERROR
     findings = checker.findings
     typed = attrs.evolve(node, inputs=tuple(rebuild(i, findings) for i in node.inputs), kernel=metadata)
-    outcome = checker.compute_rule(typed, scope.variables(), scope.functions())
+    outcome = checker.compute_rule(typed, scope.variables(), ProgramFunctions(scope.functions(), checker.declarations))
     checker.outcome(outcome)
     return FutureType(outcome.type) if metadata.is_async and outcome.type != ERROR else outcome.type
 

@@ -27,6 +27,7 @@ from compiler.lowering.launch import evaluate
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import kernel_metadata
+from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.types import DType
 from zynml.parse import parse_source
 
@@ -45,7 +46,7 @@ def block_of(text: str) -> tuple[nodes.Compute, dict[str, nodes.Function], Sourc
     """The first compute block of the text, its annotations read, and the text's functions."""
     source = Source("kernel.zynml", text)
     program = parse_source(source)
-    functions = {s.name: s for s in program.statements if isinstance(s, nodes.Function)}
+    functions = functions_of(program)
     compute = next(node for s in program.statements for node in _computes(s))
     metadata, faults = kernel_metadata(compute)
     if faults:

@@ -1,4 +1,4 @@
-"""Every message of lowering and of a launch, whole: `messages.md` holds program and text. The line `given:` names the block's inputs:
+"""Every message of lowering and of a launch, whole: the files of messages hold program and text. The line `given:` names the block's inputs:
 `x f32[9]` an array of zeros, `q i32[9]=20` of twenties, `n=4` a number, `A f32[5,7] static` with extents known when compiled."""
 
 import re
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from helpers import NUMPY, errors_of, warnings_of
 
-_TEXT = (Path(__file__).parent / "messages.md").read_text(encoding="utf-8")
+_FILES = ("messages.md", "messages_of_values.md")
+_TEXT = "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in _FILES)
 _CASE = re.compile(
     r"^## (?P<title>[^\n]+)\n+given: *(?P<given>[^\n]*)\n+```zynml\n(?P<program>.*?)```\n+```text\n(?P<message>.*?)```", re.M | re.S
 )
