@@ -123,6 +123,15 @@ CODES = (
         runs=True,
     ),
     code(
+        "0820",
+        "thrown and not caught",
+        """A program says `throw`, and no `catch` around it, nor around a call that leads to it, names the type of what is thrown. `catch _`
+        takes anything.""",
+        'struct Refused { why: String }\nthrow Refused { why: "closed" }\n',
+        'struct Refused { why: String }\ntry {\n    throw Refused { why: "closed" }\n} catch Refused as r {\n    println(r.why)\n}\n',
+        runs=True,
+    ),
+    code(
         "0901",
         "internal fault",
         """A fault of the compiler itself, not of the program. Please report it with the program.""",

@@ -65,4 +65,12 @@ CODES = (
         "let n = 9\nlet half = n // 2\nprintln(half)\n",
         "let n = 9\nlet half = n / 2 // rounded\nprintln(half)\n",
     ),
+    code(
+        "0620",
+        "a `catch` that nothing reaches",
+        """A `catch` before it takes the same type, or all: `_` takes anything, `Error` every fault of the run. The first `catch` that takes
+        an error is the one that runs.""",
+        'try {\n    println([1][3])\n} catch _ {\n    println("anything")\n} catch IndexError {\n    println("an index")\n}\n',
+        'try {\n    println([1][3])\n} catch IndexError {\n    println("an index")\n} catch _ {\n    println("anything")\n}\n',
+    ),
 )

@@ -16,6 +16,7 @@ from compiler.typed_ast import (
 from compiler.typed_ast.checker import ZYNML_RULES, Checker, CheckerOf, ComputeOutcome, ComputeRule, FindModule, Frame, unknown_compute
 from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.elsewhere import NAMES, OF_MODULES
+from compiler.typed_ast.error_types import error_types
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import LanguageSettings, Meaning
 from compiler.typed_ast.nodes import (
@@ -30,6 +31,7 @@ from compiler.typed_ast.nodes import (
     Statement,
     Struct,
     Trait,
+    Try,
     TuplePattern,
     TypeAlias,
 )
@@ -119,6 +121,8 @@ def checker_of(
         program=program,
     )
     checker.resolver.numbers = top_numbers(program)
+    if Try not in meaning.refuses:
+        checker.declarations.declare_all(error_types(program.statements), own=False)
     _declare_types(checker, program)
     return checker
 

@@ -32,6 +32,7 @@ from compiler.typed_ast.nodes import (
     Program,
     RecordLiteral,
     Statement,
+    Try,
     TypeSyntax,
 )
 from compiler.typed_ast.resolve_types import TypeResolver
@@ -83,7 +84,8 @@ class Frame:
     """The function, or another body, being checked: what it must return, what it returns, how many loops are around. `declared`: the span
     of the declared result; `top` marks the program's own statements. `parameters`: the type parameters in sight, `bounds` what is asked of
     them; `aliases`: the type names being resolved. `sometimes`: what is checked isn't reached exactly once each time; `turns`: the loops
-    around, each of whose turns surely reaches it. `no_return`: why a body gives nothing by `return`, and what to write instead."""
+    around, each of whose turns surely reaches it. `in_try`: faults are caught, so that a certain one is no error. `no_return`: why a body
+    gives nothing by `return`, and what to write instead."""
 
     function: Function | None = None
     result: Type | None = None
@@ -96,6 +98,7 @@ class Frame:
     aliases: frozenset[str] = frozenset()
     sometimes: bool = False
     turns: tuple[CountedLoop, ...] = ()
+    in_try: bool = False
     no_return: Refusal | None = None
 
     @property
@@ -300,5 +303,8 @@ def leaves(node: Expression) -> Iterator[Expression]:
         case Match(arms=arms):
             for arm in arms:
                 yield from leaves(arm.body)
+        case Try(body=body, handlers=handlers):
+            for block in (body, *(handler.body for handler in handlers)):
+                yield from leaves(block)
         case _:
             yield node

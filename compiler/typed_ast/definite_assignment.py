@@ -53,6 +53,8 @@ class _Flow:
             case nodes.Match(subject=subject, arms=arms):
                 self.visit(subject)
                 self.branches(arms, may_skip=False)
+            case nodes.Try():
+                self.try_(node)
             case nodes.Arm(pattern=pattern):
                 with self.scope():
                     self.hide(pattern)
@@ -76,7 +78,7 @@ class _Flow:
             case nodes.Break():
                 self.breaks = _meet(self.breaks, self.assigned)
                 self.assigned = None
-            case nodes.Continue() | nodes.Return():
+            case nodes.Continue() | nodes.Return() | nodes.Throw():
                 self.visit_parts(node)
                 self.assigned = None
             case nodes.Function() | nodes.Lambda():
@@ -135,6 +137,20 @@ class _Flow:
         for way in ways:
             self.assigned = before
             self.visit(way)
+            joined = _meet(joined, self.assigned)
+        self.assigned = joined
+
+    def try_(self, node: nodes.Try) -> None:
+        """A fault may end the body before it has assigned anything."""
+        before = self.assigned
+        self.visit(node.body)
+        joined = self.assigned
+        for handler in node.handlers:
+            self.assigned = before
+            with self.scope():
+                if handler.name is not None:
+                    self.names[handler.name] = None
+                self.visit(handler.body)
             joined = _meet(joined, self.assigned)
         self.assigned = joined
 

@@ -10,9 +10,7 @@ from compiler.typed_ast.nodes import (
     LaterExpression,
     LaterStatement,
     Node,
-    Throw,
     Trait,
-    Try,
     UnitNumber,
 )
 from compiler.typed_ast.scope import Scope
@@ -20,8 +18,6 @@ from compiler.typed_ast.types import ERROR, UNIT, Type
 
 REFUSES: dict[type[Node], Refusal] = {
     Trait: Refusal("`trait`", "use functions: parameters without a type take any value"),
-    Try: Refusal("`try`", "test values with `if` before they are used"),
-    Throw: Refusal("`throw`", '`assert(condition, "text")` stops the program with a message'),
     DictLiteral: Refusal("a map", "use a list of tuples"),
 }
 REFUSED_OPERATORS = {

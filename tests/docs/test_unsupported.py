@@ -12,8 +12,6 @@ REFUSED = {
     "a map": 'let x = {"a": 1}',
     "a record": "let x = {a: 1}",
     "a set": "def f(x: set[int]): int { 1 }",
-    "try": "try { println(1) } catch _ { println(2) }",
-    "throw": "throw 1",
     "async": "async def f(): int { 1 }",
     "&": "let x = println(1) & println(2)",
     "stream": "stream [1] |> sink(println)",

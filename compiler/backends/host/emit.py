@@ -13,6 +13,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import Declarations, is_method
+from compiler.typed_ast.error_types import error_types
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.resolve_types import TypeResolver, top_numbers
 from compiler.typed_ast.types import UNKNOWN, Type
@@ -43,6 +44,7 @@ class Emitter:
         self.declared = Declarations((nodes.Function,))
         kinds = nodes.TypeAlias | nodes.Struct | nodes.EnumDeclaration | nodes.Impl
         self.declared.declare_all(s for s in program.statements if isinstance(s, kinds) or is_method(s))
+        self.declared.declare_all(error_types(program.statements), own=False)
         self._types = TypeResolver(lambda diagnostic: None, self.declared, numbers=top_numbers(program))
         self.layouts = RecordLayouts(self.declared, self._types)
         self.method_names = {id(function): name for name, function in self.declared.functions.items() if "::" in name}

@@ -27,7 +27,6 @@ from compiler.typed_ast.types import I64, STRING, UNKNOWN, ArrayType, DType, Lis
 _LATER = {
     nodes.DictLiteral: ("a dict literal", "use a list of tuples"),
     nodes.UnitNumber: ("a number with a unit", "write the plain number"),
-    nodes.Try: ("`try`", "check values before they are used"),
     nodes.OperatorValue: ("an operator as a value", "write a lambda: `def(a, b): a + b`"),
 }
 
@@ -101,7 +100,7 @@ class Expressions(Records):
                 return self.comprehension(node)
             case nodes.Compute():
                 return self.compute(node)
-            case nodes.If() | nodes.Block() | nodes.Match():
+            case nodes.If() | nodes.Block() | nodes.Match() | nodes.Try():
                 return self.value_of_block(node)
             case nodes.LaterExpression(feature=feature):
                 raise not_supported(feature, node.span, "see the list of what this version runs")

@@ -19,6 +19,7 @@ from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.library import LibraryFault
 from runtime.cuda.errors import CudaError, CudaRefused, CudaUnavailable
+from runtime.thrown import Thrown
 
 if TYPE_CHECKING:
     from compiler.backends.host.positions import Positions
@@ -67,6 +68,10 @@ def translated(error: BaseException) -> ZyntaxError:
         case ZyntaxError():
             diagnostics = [attrs.evolve(d, span=span) if d.span in (None, NOWHERE) else d for d in error.diagnostics]
             return ZyntaxError(*diagnostics)
+        case Thrown():
+            hint = "put a `try` around it, or around a call that leads to it"
+            message = f"thrown and not caught: {error.shown()}"
+            return ZyntaxError(Diagnostic("0820", message, span, others=_caller(error.__traceback__), hint=hint))
         case StoppedNatively():
             return ZyntaxError(placed(error.diagnostic, span))
         case LibraryFault():
@@ -115,7 +120,7 @@ def program_span(trace: TracebackType | None) -> Span | None:
 def _caller(trace: TracebackType | None) -> tuple[Label, ...]:
     """The call that led into the function at fault, when that function is the program's."""
     frames = _generated(trace, 2)
-    span = _span(frames[1]) if len(frames) == 2 else None
+    span = _span(frames[1]) if len(frames) == 2 and frames[0].tb_frame is not frames[1].tb_frame else None
     return () if span is None else (Label(span, "called from here"),)
 
 

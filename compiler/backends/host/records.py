@@ -48,7 +48,7 @@ class Records(Awaiting):
 
     def converted(self, node: nodes.Expression, to: Type) -> ast.expr:
         """The expression as the declared type has it, with arrays of its own."""
-        if isinstance(node, nodes.If | nodes.Block | nodes.Match) and not isinstance(to, UnknownType | ErrorType):
+        if isinstance(node, nodes.If | nodes.Block | nodes.Match | nodes.Try) and not isinstance(to, UnknownType | ErrorType):
             return self.value_of_block(node, to)
         match node, to:
             case _, OptionType(value=inner) if self._is_there(node):

@@ -7,8 +7,8 @@ from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.operators import inferred
-from compiler.backends.host.places import Places
 from compiler.backends.host.record_values import RECORD_TYPES
+from compiler.backends.host.tries import Tries
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -16,7 +16,7 @@ from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.types import UNKNOWN, Scalar, TupleType, Type
 
 
-class Statements(Places):
+class Statements(Tries):
     """One method a kind of statement."""
 
     def declaration(self, node: nodes.Declaration) -> None:
@@ -31,6 +31,8 @@ class Statements(Places):
                 self.if_into(node, destination)
             case nodes.Match():
                 self.match_into(node, destination)
+            case nodes.Try():
+                self.try_into(node, destination)
             case _:
                 self.deliver(self.converted(node, destination.to), node.span, destination)
 
@@ -58,7 +60,7 @@ class Statements(Places):
                 return
             if last is not None:
                 self.statement(last)
-            if destination != DISCARD and not isinstance(last, (nodes.Return, nodes.Break, nodes.Continue)):
+            if destination != DISCARD and not isinstance(last, (nodes.Return, nodes.Break, nodes.Continue, nodes.Throw)):
                 self.deliver(ast.Constant(None), node.span, destination)
 
     def if_into(self, node: nodes.If, destination: Destination) -> None:
@@ -124,7 +126,7 @@ class Statements(Places):
             case nodes.Declaration():
                 self.declaration(node)
             case nodes.Throw():
-                raise not_supported("`throw`", node.span, 'stop with `assert(false, "text")`')
+                self.throw(node)
             case nodes.Yield():
                 raise ZyntaxError(Diagnostic("0408", "`yield` stands outside a compute block", node.span))
             case nodes.SharedVariable():

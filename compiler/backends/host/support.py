@@ -23,6 +23,7 @@ from compiler.backends.host.record_values import (
     with_element,
     with_part,
 )
+from compiler.backends.host.thrown import as_error, caught, is_error, throw
 from compiler.backends.host.values import (
     Bounds,
     cast,
@@ -107,7 +108,8 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
     named: dict[str, Any] = {MARK + name: helper for name, helper in table.items()}
-    plain = {"missing": MISSING, "late": LATE, "range!": range, "slice!": slice, "float!": float, "len!": len, "type!": type}
+    builtins = {"range": range, "slice": slice, "float": float, "len": len, "type": type, "str": str, "exception": Exception}
+    plain = {"missing": MISSING, "late": LATE, **{f"{name}!": value for name, value in builtins.items()}}
     return named | {MARK + name: value for name, value in plain.items()}
 
 
@@ -157,6 +159,10 @@ def _of_records(library: Library, layouts: RecordLayouts) -> dict[str, Helper]:
         "matches": matches,
         "lies in": lies_in,
         "has value": lambda value, word: has_value(value, word, describe),
+        "throw": lambda value: throw(value, lambda shown: str(invoke(library, "to text", shown))),
+        "is error": is_error,
+        "as error": as_error,
+        "caught": caught,
         "unmatched": lambda value: unmatched(invoke(library, "to text", value)),
     }
 

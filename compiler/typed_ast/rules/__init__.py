@@ -22,6 +22,7 @@ from compiler.typed_ast.rules import (  # noqa: F401  They register their rules.
     sequences,
     strays,
     tensors,
+    tries,
     tuples,
 )
 

@@ -74,4 +74,6 @@ def _open_ends(checker: Checker, node: nodes.Expression) -> list[Span]:
             return _open_ends(checker, then) + _open_ends(checker, otherwise)
         case nodes.Match(arms=arms):
             return [end for arm in arms for end in _open_ends(checker, arm.body)]
+        case nodes.Try(body=body, handlers=handlers):
+            return _open_ends(checker, body) + [end for handler in handlers for end in _open_ends(checker, handler.body)]
     return []

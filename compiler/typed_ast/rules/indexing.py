@@ -56,7 +56,7 @@ def element_of(checker: Checker, node: nodes.Index, subject: Type, scope: Scope,
     found = checker.infer(position, scope)
     if found == ERROR or not require_int(checker, found, position.span, "the index"):
         return ERROR
-    if size is None:
+    if size is None or checker.frame.in_try:
         return inside
     value = whole_constant(position, scope)
     count = size.value if isinstance(size, Size) else None

@@ -89,7 +89,7 @@ def operate(checker: Checker, node: Binary, left: Type, right: Type, scope: Scop
     b = known_int(checker, node.right, scope)
     if node.operator in ("/", "%") and b == 0 and whole:
         _remember(checker, node, None)
-        return checker.report("0705", DIVIDES_BY_ZERO, node.span)
+        return found if checker.frame.in_try else checker.report("0705", DIVIDES_BY_ZERO, node.span)
     a = known_int(checker, node.left, scope) if b is not None else None
     value = whole_result(node.operator, a, b) if a is not None and b is not None and node.operator in _EXACTLY and whole else None
     _remember(checker, node, value)

@@ -41,7 +41,6 @@ def test_spans_of_a_program_without_text_are_kept() -> None:
         (nodes.Return(span=HERE), "0101", "`return` stands outside of a function"),
         (nodes.Yield(value=nodes.IntLiteral(value=1), span=HERE), "0408", "`yield` stands outside a compute block"),
         (nodes.SharedVariable(name="s", span=HERE), "0413", "`shared var` stands outside a compute block"),
-        (nodes.Throw(value=nodes.IntLiteral(value=1), span=HERE), "0109", "`throw` is valid, but not supported yet"),
         (nodes.LaterStatement(feature="`stream`", span=HERE), "0109", "`stream` is valid, but not supported yet"),
         (nodes.LaterDeclaration(feature="`effect`", span=HERE), "0109", "`effect` is valid, but not supported yet"),
         (nodes.ExpressionStatement(value=nodes.Name(name="nowhere", span=HERE)), "0201", "there is no `nowhere` here"),
