@@ -23,7 +23,7 @@ _LITERAL_BEHIND = re.compile(
     r"|[^{};\n]{0,100}:[^{};\n]{0,100}\bfor\b[^{};\n]{0,100}\bin\b)"
 )
 _AFTER_PATTERN = re.compile(r"[ \t]*(?::|\{|if\b|=>|\|(?![>|]))")
-_AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|\|(?![>|]))")
+_AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|=(?!=)|\|(?![>|]))")
 _AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for|in|effects)\b)")
 _INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:;?+\[\]().=>*-]*$")
 _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")

@@ -32,7 +32,6 @@ from compiler.typed_ast.nodes import (
     Struct,
     Trait,
     Try,
-    TuplePattern,
     TypeAlias,
 )
 from compiler.typed_ast.rebuild import rebuild
@@ -44,6 +43,7 @@ from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.shadowed import shadowed
 from compiler.typed_ast.types import UNKNOWN
 from compiler.typed_ast.unawaited import unawaited
+from compiler.typed_ast.walk import walk
 from runtime.records import frozen
 
 RULE_FILES = (
@@ -173,12 +173,7 @@ def _declared(statement: Statement) -> list[tuple[str, Span]]:
 
 
 def _pattern_names(pattern: Pattern) -> list[tuple[str, Span]]:
-    match pattern:
-        case BindingPattern(name=name, span=span):
-            return [(name, span)]
-        case TuplePattern(elements=elements):
-            return [found for element in elements for found in _pattern_names(element)]
-    return []
+    return [(node.name, node.span) for node in walk(pattern) if isinstance(node, BindingPattern)]
 
 
 __all__ = ["CheckedProgram", "ComputeOutcome", "ComputeRule", "check", "checker_of", "unknown_compute"]

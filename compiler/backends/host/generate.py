@@ -27,6 +27,7 @@ from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.handed_on import deferred_blocks
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import UNKNOWN, Type
+from compiler.typed_ast.walk import walk
 
 TOP = f"{MARK}top"
 
@@ -250,9 +251,4 @@ def _top_level_names(program: nodes.Program) -> Iterator[tuple[str, Type]]:
 
 
 def _pattern_names(pattern: nodes.Pattern) -> Iterator[str]:
-    match pattern:
-        case nodes.BindingPattern(name=name):
-            yield name
-        case nodes.TuplePattern(elements=elements):
-            for element in elements:
-                yield from _pattern_names(element)
+    return (node.name for node in walk(pattern) if isinstance(node, nodes.BindingPattern))

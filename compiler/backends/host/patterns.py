@@ -106,11 +106,19 @@ class Patterns(Calls):
             self.block_into(then, destination)
         return _all_of([*tests, *taken.tests]) if tests or taken.tests else ast.Constant(True), inside
 
-    def _bind(self, taken: Taken, span: Span) -> None:
+    def bind_parts(self, pattern: nodes.Pattern, value: ast.expr, type_: Type, mutable: bool) -> None:
+        """The pattern of a `let`: every value of its type fits; one whose type isn't known is looked at."""
+        taken = self.pattern(pattern, value, type_)
+        if taken.tests:
+            misfit = ast.Expr(self.help("misfit", pattern.span, value))
+            self.write(ast.If(ast.UnaryOp(ast.Not(), _all_of(taken.tests)), [self.at(misfit, pattern.span)], []), pattern.span)
+        self._bind(taken, pattern.span, mutable)
+
+    def _bind(self, taken: Taken, span: Span, mutable: bool = False) -> None:
         for name, (value, type_) in taken.names.items():
             type_ = UNKNOWN if isinstance(type_, ErrorType) else strong(type_)
             own = self.help("copied", span, value) if self.layouts.holds_arrays(type_) else value
-            self.bind_name(name, own, type_, False, span)
+            self.bind_name(name, own, type_, mutable, span)
 
     # ---- patterns --------------------------------------------------------------------------------------------------
 

@@ -178,6 +178,11 @@ def is_tuple_of(value: Any, count: int) -> bool:
     return type(value) in (tuple, list) and len(value) == count
 
 
+def misfit_of_pattern(text: str) -> Any:
+    """A value of unknown type doesn't fit the pattern of a `let`."""
+    raise LibraryFault("0807", f"{text} doesn't fit this pattern", "take it apart in a `match`, which has an arm for the rest")
+
+
 def unmatched(text: str) -> Any:
     """No arm of a `match` takes the value."""
     raise LibraryFault("0807", f"no arm of this `match` takes {text}", "add an arm `_ => ...`")

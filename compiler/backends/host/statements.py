@@ -156,7 +156,7 @@ class Statements(Tries):
             case nodes.WildcardPattern():
                 self.write(ast.Expr(value), node.span)
             case _:
-                raise not_supported("this pattern", node.pattern.span, "take the parts by name")
+                self.bind(node.pattern, self.keep(value, node.value.span), type_of_name, node.mutable)
 
     def _without_value(self, node: nodes.Let, declared: Type) -> None:
         """Nothing is stored: reading the variable before it has a value is a fault."""
@@ -187,7 +187,7 @@ class Statements(Tries):
                 for index, (element, name) in enumerate(zip(elements, names, strict=True)):
                     self.bind(element, load(name), types[index] if types else UNKNOWN, mutable)
             case _:
-                raise not_supported("this pattern", pattern.span, "take the parts by name")
+                self.bind_parts(pattern, value, type_, mutable)
 
     def bind_name(self, name: str, value: ast.expr, type_: Type, mutable: bool, span: Span) -> None:
         boxed = mutable and self.frame.loop > 0 and name in self.closure_names

@@ -16,6 +16,7 @@ from compiler.backends.host.record_values import (
     has_value,
     is_one_of,
     is_tuple_of,
+    misfit_of_pattern,
     part_index,
     plain_element,
     store_element,
@@ -163,6 +164,7 @@ def _of_records(library: Library, layouts: RecordLayouts) -> dict[str, Helper]:
         "is error": is_error,
         "as error": as_error,
         "caught": caught,
+        "misfit": lambda value: misfit_of_pattern(invoke(library, "to text", value)),
         "unmatched": lambda value: unmatched(invoke(library, "to text", value)),
     }
 

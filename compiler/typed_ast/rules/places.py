@@ -1,12 +1,16 @@
 """Variables and constants as they are declared: their types, what is known of their values, and that they have one when they are read."""
 
 
+from functools import partial
+
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.constants import constant, whole_constant
-from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.conversions import is_silent, strong
 from compiler.typed_ast.definite_assignment import early_reads
+from compiler.typed_ast.exhaustiveness import ANYTHING, PatternShape, uncovered
+from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.rules.patterns import bind
 from compiler.typed_ast.rules.placing import placed
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
@@ -59,7 +63,8 @@ def _without_value(checker: Checker, node: nodes.Let, place: Type | None, scope:
 def _bound(checker: Checker, node: nodes.Let, held: Type, known: object, scope: Scope) -> list[Variable]:
     """Enters the variables of a `let`, of which the value may be `known`."""
     own = Scope(scope)
-    bind(checker, node.pattern, held, own, VariableKind.MUTABLE if node.mutable else VariableKind.LET)
+    shape = bind(checker, node.pattern, held, own, VariableKind.MUTABLE if node.mutable else VariableKind.LET)
+    _require_whole(checker, node.pattern, shape, held)
     values = _known_parts(node.pattern, known)
     for variable in own.all_own():
         variable.declared = node.annotation is not None
@@ -69,6 +74,16 @@ def _bound(checker: Checker, node: nodes.Let, held: Type, known: object, scope: 
         scope.add(variable)
         checker.meaning.rules.declared(checker, variable)
     return list(own.all_own())
+
+
+def _require_whole(checker: Checker, pattern: nodes.Pattern, shape: PatternShape, held: Type) -> None:
+    """Reports a pattern that some values don't fit: a `let` has no other branch."""
+    if shape == ANYTHING or is_silent(held):
+        return
+    missing = uncovered(partial(cases_of, checker), [(shape,)], (held,))
+    if missing is not None:
+        message = "this pattern doesn't fit " + ("all values" if missing[0] == "_" else f"`{missing[0]}`")
+        checker.report("0206", message, pattern.span, hint="take the value apart in a `match`, or by `if let`, which say what else happens")
 
 
 def _known_parts(pattern: nodes.Pattern, known: object) -> dict[str, object]:
