@@ -18,7 +18,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import LibraryFault, LibraryFunction
-from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, OptionType, ResultType, Scalar, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, OptionType, ResultType, Scalar, StructType, TupleType, Type
 
 Maker = Callable[[], ast.expr]
 
@@ -51,13 +51,17 @@ class Calls(Expressions):
                     return self._extern_call(node, segments[-1])
                 if len(segments) == 2 and segments[0] in self.declared.enums:
                     return self.called_case(node, segments[1], segments[0])
-            case nodes.Field(value=receiver, name=name) if not name.isdecimal():
+            case nodes.Field(value=receiver, name=name) if not name.isdecimal() and not self._is_field(receiver.type, name):
                 in_library = self.library_member(receiver, name)
                 if in_library is not None:
                     return self._library_call(node, in_library)
                 if not (isinstance(receiver, nodes.Name) and isinstance(self.scope.find(receiver.name), ImportedModule)):
                     return self._method_call(node, receiver, name)
         return self._value_call(node)
+
+    def _is_field(self, of: Type, name: str) -> bool:
+        """Whether a call goes to the function in a field."""
+        return isinstance(of, StructType) and any(field == name for field, _ in self.layouts.fields(of))
 
     # ---- the program's functions ------------------------------------------------------------------------------------
 

@@ -269,6 +269,8 @@ def call_method(
     exact = [method for type_, method in fitting if not isinstance(type_, Scalar) or type_.dtype is dtype]
     if exact:
         return exact[0](receiver, *values, **named)
+    if isinstance(receiver, RecordValue) and name in receiver.__record__.parts:
+        return call_value(get_field(receiver, name), *values, **named)
     function = library.methods.get((kind, name))
     if function is None and fitting:
         return fitting[0][1](receiver, *values, **named)

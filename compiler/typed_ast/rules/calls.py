@@ -26,11 +26,12 @@ from compiler.typed_ast.rules.bounds import bounds_of, require_bounds
 from compiler.typed_ast.rules.cases import case_with_values, infer_arguments, wrapped, wrappers
 from compiler.typed_ast.rules.literals import is_written, settled
 from compiler.typed_ast.rules.narrowing import forget
+from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.rules.placing import placed as infer_placed
 from compiler.typed_ast.scope import CONSTANT_KINDS, Scope, UserFunction
 from compiler.typed_ast.signatures import parameter_type, result_type, signature
 from compiler.typed_ast.type_arguments import is_open, substituted, unify, unify_argument
-from compiler.typed_ast.types import ERROR, UNKNOWN, EnumType, FunctionType, OptionType, Type, TypeVariable
+from compiler.typed_ast.types import ERROR, UNKNOWN, EnumType, FunctionType, OptionType, StructType, TupleType, Type, TypeVariable
 from runtime.records import frozen
 
 
@@ -116,6 +117,8 @@ def _method(checker: Checker, node: Call, target: Field, scope: Scope, expected:
         if of_library is not None:
             return of_library
         meant = method_of(checker, target.name, subject, scope)
+    if meant is None and _is_function_inside(checker, subject, target.name):
+        return _value(checker, node, scope)
     if meant is None:
         infer_arguments(checker, node, scope)
         if isinstance(subject, OptionType) and method_of(checker, target.name, subject.value, scope) is not None:
@@ -126,6 +129,12 @@ def _method(checker: Checker, node: Call, target: Field, scope: Scope, expected:
         return rules.no_method(checker, target, subject, scope, hint)
     checker.findings.callees[id(node)] = meant[0]
     return rules.call(checker, node, meant[1], Receiver(target.value, subject), scope, expected)
+
+
+def _is_function_inside(checker: Checker, subject: Type, name: str) -> bool:
+    """Whether a value has a part of that name which may be a function."""
+    parts = (cases_of(checker, subject) or {}).get("", ()) if isinstance(subject, StructType | TupleType) else ()
+    return any(part == name and (isinstance(found, FunctionType) or is_silent(found)) for part, found in parts)
 
 
 def method_of(checker: Checker, name: str, subject: Type, scope: Scope, exact: bool = False) -> tuple[str, CallableDeclaration] | None:
