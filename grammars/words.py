@@ -85,7 +85,7 @@ COMMON_SOFT = {
 
 _ZYNML_SOFT = {
     "render": Soft("RENDER", "start", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_\"'\[]"),
-    "stream": Soft("STREAM", "prefix", _OPERAND_FOLLOWS),
+    "stream": Soft("STREAM", "prefix", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_0-9\"'\[(]"),
     "config": Soft("CONFIG", "start", r"[ \t]*(?:\{|:[ \t]*\r?\n)"),
     "pipeline": Soft("PIPELINE", "start", r"[ \t]+[A-Za-z_]\w*[ \t]*[<(]"),
     "model": Soft("MODEL", "prefix", r"[ \t]*\([^()\n]*\)[ \t]*\{"),

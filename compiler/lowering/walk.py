@@ -178,6 +178,7 @@ _CONSTRUCTS: tuple[tuple[type[nodes.Node] | tuple[type[nodes.Node], ...], str], 
     ((nodes.Try, nodes.Propagate), "an error handler"),
     (nodes.Path, "a name with `::`"),
     (nodes.Await, "`await`"),
+    (nodes.Stream, "a stream"),
 )
 
 

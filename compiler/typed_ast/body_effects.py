@@ -40,6 +40,7 @@ _REFUSED: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.Comprehension: (ALLOCATES, "it makes a list"),
     nodes.DictLiteral: (ALLOCATES, "it makes a dict"),
     nodes.Await: (DYNAMIC, "it awaits a future"),
+    nodes.Stream: (ALLOCATES, "it has a stream"),
     nodes.Slice: (ALLOCATES, "it takes a slice"),
     nodes.Try: (DYNAMIC, "it has a `try`"),
     nodes.Throw: (DYNAMIC, "it has a `throw`"),

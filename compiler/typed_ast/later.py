@@ -24,7 +24,6 @@ REFUSED_OPERATORS = {
     "&": Refusal("`&` of values other than two ints, which runs both sides at once,", "write `(a, b)`, or `and` for bools"),
 }
 _HINTS = {
-    "stream": "use a loop over a list or a range",
     "pipeline": "write it as a `def`",
     "effect": "pass functions as parameters",
     "handler": "pass functions as parameters",

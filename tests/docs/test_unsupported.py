@@ -14,7 +14,6 @@ REFUSED = {
     "a set": "def f(x: set[int]): int { 1 }",
     "async": "async def f(): int { 1 }",
     "&": "let x = println(1) & println(2)",
-    "stream": "stream [1] |> sink(println)",
     "effect": "effect E { def f(): int }",
     "a duration": "let x = 5ms",
     "a size": "let x = 16KB",

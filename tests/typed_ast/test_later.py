@@ -24,7 +24,7 @@ def test_only_the_construct_is_named(program: str) -> None:
 
 
 def test_each_place_is_named() -> None:
-    assert codes("stream [1]\nstream [2]\nlet a: HashMap<i64, i64> = 1") == ["0109", "0109", "0109"]
+    assert codes("effect A { }\neffect B { }\nlet a: HashMap<i64, i64> = 1") == ["0109", "0109", "0109"]
 
 
 def test_a_struct_in_a_function() -> None:

@@ -152,7 +152,6 @@ def test_program_parameters_config_tests_and_render() -> None:
         ('@opaque("$T") type T', "an opaque `type`"),
         ("extern struct S<A>", "`extern struct`"),
         ("module m", "the declaration `module`"),
-        ("let s = stream src |> map(f)", "`stream`"),
         ('let i = import image("a.png") as Image', "`import image(...)` as a value"),
         ('let m = model("f") { key: v }', "a `model` with options"),
     ],

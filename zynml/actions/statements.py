@@ -1,11 +1,19 @@
 """Actions for the statements and expressions that only ZynML has."""
 
+from attrs import evolve
+
 from compiler.syntax.base import present
 from compiler.syntax.statements import StatementActions
 from compiler.typed_ast import nodes
+from compiler.typed_ast.stream_steps import STEPS
 from grammars.faults import Token
 
 _RENDER_FORMS = frozenset(["image", "heatmap", "chart", "histogram", "scatter", "table", "grid", "markdown"])
+
+
+def _ends(call: nodes.Call) -> bool:
+    form = STEPS.get(call.function.name) if isinstance(call.function, nodes.Name) else None
+    return form is not None and form.ends
 
 
 class ZynmlStatements(StatementActions):
@@ -17,7 +25,26 @@ class ZynmlStatements(StatementActions):
         return nodes.Render(value=value, form=form, options=present(options), span=self.span(start, end))
 
     def stream(self, start: int, end: int, source: nodes.Expression) -> nodes.Expression:
-        return nodes.LaterExpression(feature="`stream`", parts=(source,), span=self.span(start, end))
+        """The steps are calls that are piped into each other; what stands behind the one that ends the stream takes its value."""
+        calls: list[nodes.Call] = []
+        while isinstance(source, nodes.Call) and source.piped and isinstance(source.function, nodes.Name):
+            calls.append(source)
+            source = source.arguments[0].value
+        calls.reverse()
+        ends = next((number for number, call in enumerate(calls, 1) if _ends(call)), len(calls))
+        steps = [self._step(call) for call in calls[:ends]]
+        last = calls[ends - 1].span.end - self.offset if ends else end
+        found: nodes.Expression = nodes.Stream(source=source, steps=steps, span=self.span(start, last))
+        for call in calls[ends:]:
+            piped = nodes.Argument(value=found, span=found.span)
+            span = self.span(start, call.span.end - self.offset)
+            found = evolve(call, arguments=(piped, *call.arguments[1:]), span=span)
+        return found
+
+    def _step(self, call: nodes.Call) -> nodes.StreamStep:
+        assert isinstance(call.function, nodes.Name)
+        span = self.span(call.function.span.start - self.offset, call.span.end - self.offset)
+        return nodes.StreamStep(name=call.function.name, arguments=call.arguments[1:], span=span)
 
     def model(self, start: int, end: int, file: nodes.Expression, *entries: nodes.Entry | None) -> nodes.Expression:
         return nodes.LaterExpression(feature="a `model` with options", parts=(file, *present(entries)), span=self.span(start, end))

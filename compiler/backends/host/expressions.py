@@ -72,6 +72,8 @@ class Expressions(Records):
                 return self.unary(node)
             case nodes.Await():
                 return self.await_(node)
+            case nodes.Stream():
+                return self.stream(node)
             case nodes.Call():
                 return self.call(node)
             case nodes.Index():

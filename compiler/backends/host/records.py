@@ -4,12 +4,12 @@ arrays: what reads one out of a variable or a part gets a copy."""
 import ast
 from collections.abc import Callable, Sequence
 
-from compiler.backends.host.awaiting import Awaiting
 from compiler.backends.host.emit import load
 from compiler.backends.host.layouts import CaseLayout
 from compiler.backends.host.naming import PythonVariable
 from compiler.backends.host.operators import inferred
 from compiler.backends.host.record_values import PLAIN_DTYPES
+from compiler.backends.host.streams import Streams
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -35,7 +35,7 @@ WRAPPERS = ("Some", "Ok", "Err")
 """The cases of optionals and results that hold a value."""
 
 
-class Records(Awaiting):
+class Records(Streams):
     """One method a kind of node."""
 
     closure_names: frozenset[str] = frozenset()

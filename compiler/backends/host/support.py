@@ -24,6 +24,7 @@ from compiler.backends.host.record_values import (
     with_element,
     with_part,
 )
+from compiler.backends.host.streaming import STREAMING
 from compiler.backends.host.thrown import as_error, caught, is_error, throw
 from compiler.backends.host.values import (
     Bounds,
@@ -100,6 +101,8 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         "pow·f64": numbers.power_floats,
         "overflow": raise_overflow,
         **AWAITING,
+        "stream": lambda source: iter(iterate(library, source)),
+        **STREAMING,
         **_of_records(library, layouts),
     }
     for symbol, name in ARITHMETIC.items():

@@ -10,4 +10,5 @@ from compiler.typed_ast.nodes.declarations import *  # noqa: F403
 from compiler.typed_ast.nodes.expressions import *  # noqa: F403
 from compiler.typed_ast.nodes.patterns import *  # noqa: F403
 from compiler.typed_ast.nodes.statements import *  # noqa: F403
+from compiler.typed_ast.nodes.streams import *  # noqa: F403
 from compiler.typed_ast.nodes.type_syntax import *  # noqa: F403

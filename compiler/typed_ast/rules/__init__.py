@@ -21,6 +21,7 @@ from compiler.typed_ast.rules import (  # noqa: F401  They register their rules.
     records,
     sequences,
     strays,
+    streams,
     tensors,
     tries,
     tuples,
