@@ -23,6 +23,12 @@ class TaskOutcome(concurrent.futures.Future[Any]):
 
     asked = False
 
+    def begin(self) -> None:
+        """Does the work here and now, if it is one that anybody may do and nobody has begun it."""
+
+    def hurry(self) -> None:
+        """Has the work begun elsewhere, if it isn't."""
+
     def reopen(self) -> None:
         """In a forked process: nobody holds it or waits for it there."""
         self._condition = threading.Condition()
@@ -48,6 +54,10 @@ class PendingValue:
 
     def ready(self, seconds: float | None = None) -> bool:
         """Waits until it is done, at most so long, and says whether it is."""
+        if seconds is None:
+            self.source.begin()
+        else:
+            self.source.hurry()
         return self.source.done() or bool(concurrent.futures.wait((self.source,), seconds).done)
 
     def value(self, seconds: float | None = None) -> Any:
@@ -87,6 +97,8 @@ def all_values(futures: Iterable[PendingValue], seconds: float | None = None) ->
 def first(futures: Sequence[PendingValue], seconds: float | None = None) -> int:
     """The position of one that is done; of several the first in order. Raises NotReady."""
     if not any(future.done() for future in futures):
+        for future in futures:
+            future.source.hurry()
         concurrent.futures.wait([future.source for future in futures], seconds, concurrent.futures.FIRST_COMPLETED)
     position_ = next((position for position, future in enumerate(futures) if future.done()), None)
     if position_ is None:

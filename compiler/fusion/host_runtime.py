@@ -12,7 +12,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.language import Language
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import nearest
-from runtime.futures import Unawaited, under_way
+from runtime.futures import PendingValue, Unawaited, under_way
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
@@ -97,6 +97,9 @@ class ProgramRuntime:
             unawaited.settle()
         elif unawaited:
             unawaited.settle_dropped()
+
+    def note(self, future: PendingValue) -> None:
+        self.program.unawaited.note(future)
 
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         if self.program.options.dry:

@@ -59,9 +59,8 @@ RULE_FILES = (
 """Importing them fills the table of rules."""
 ZYNML = Meaning(
     CORE.extended(ZYNML_RULES),
-    LanguageSettings(parameters_change=True, untyped_parameters=True, result_inferred=True),
+    LanguageSettings(parameters_change=True, untyped_parameters=True, result_inferred=True, both_at_once=True),
     refuses=later.REFUSES,
-    refused_operators=later.REFUSED_OPERATORS,
     elsewhere=NAMES | OF_MODULES,
 )
 

@@ -7,6 +7,7 @@ from compiler.diagnostics import Label
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
 from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, checks
 from compiler.typed_ast.conversions import is_silent, strong
+from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.nodes import (
     Annotation,
     Argument,
@@ -26,6 +27,7 @@ from compiler.typed_ast.types import (
     UNIT,
     UNKNOWN,
     WEAK_INT,
+    FutureType,
     Type,
 )
 
@@ -104,8 +106,8 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
     node = function.node
     if node.type_parameters:
         checker.later("a function with type parameters", name_place(node), "leave the types of its parameters out: each call is checked")
-    if node.is_async:
-        checker.later("`async def`", name_place(node), "leave `async` out; blocks inside may be `@async`")
+    if node.is_async and changes_receiver(node):
+        checker.later("an `async` method that changes what it is called on", name_place(node), "let it return what it would leave there")
     for annotation in node.annotations:
         _check_annotation(checker, annotation)
     if node.is_extern and node.name not in checker.library.functions:
@@ -168,14 +170,16 @@ def call_user_function(
             what = f"the parameter `{parameter.name}`"
             fits &= check_argument(checker, argument, found[parameter.name], want, scope, what, reason, function, bound, origins)
     if ERROR in found.values() or not fits:
-        return substituted(declared_result(checker, function) or ERROR, bound) if node.result is not None else ERROR
+        result = substituted(declared_result(checker, function) or ERROR, bound) if node.result is not None else ERROR
+        return FutureType(result) if node.is_async and result != ERROR else result
     types = [declared[p.name] if p.annotation is not None else strong(found.get(p.name, UNKNOWN)) for p in node.parameters]
     result = generic_result(checker, function)
     if any(p.annotation is None and not is_silent(t) for p, t in zip(node.parameters, types, strict=True)):
         result = _instance(checker, function, types, call)
-    if node.is_async or node.type_parameters:
+    if node.type_parameters:
         return ERROR
-    return substituted(result, bound)
+    result = substituted(result, bound)
+    return FutureType(result) if node.is_async else result
 
 
 def _instance(checker: Checker, function: UserFunction, types: list[Type], call: Call) -> Type:

@@ -20,14 +20,10 @@ REFUSES: dict[type[Node], Refusal] = {
     Trait: Refusal("`trait`", "use functions: parameters without a type take any value"),
     DictLiteral: Refusal("a map", "use a list of tuples"),
 }
-REFUSED_OPERATORS = {
-    "&": Refusal("`&` of values other than two ints, which runs both sides at once,", "write `(a, b)`, or `and` for bools"),
-}
 _HINTS = {
     "pipeline": "write it as a `def`",
     "effect": "pass functions as parameters",
     "handler": "pass functions as parameters",
-    "async": "leave `async` out; blocks inside may be `@async`",
     "abstract": "use the type under it",
     "module": "leave it out: a module is named after its file",
     "extern struct": "use a tuple",

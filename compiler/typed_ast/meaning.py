@@ -219,14 +219,16 @@ class Refusal:
 
 @frozen
 class LanguageSettings:
-    """What languages with the same rules differ in. `parameters_change`: parameters are variables of the function, and may be assigned to.
-    `untyped_parameters`: a parameter, or a variable without a first value, needs no type. `result_inferred`: a function without a
-    written result gives the value of its body; else it gives none. `int_beside_f32`: the type in which an int and an f32 meet, "f32" or
-    "f64". `list_literal`: what `[1, 2]` is where its place doesn't say it, "list" or "array"."""
+    """What languages with the same rules differ in. `parameters_change`: parameters are variables of the function, and may be assigned
+    to. `untyped_parameters`: a parameter, or a variable without a first value, needs no type. `result_inferred`: a function without a
+    written result gives the value of its body; else it gives none. `both_at_once`: `a & b` of anything but two ints runs both sides at
+    once. `int_beside_f32`: the type in which an int and an f32 meet, "f32" or "f64". `list_literal`: what `[1, 2]` is where its place
+    doesn't say it, "list" or "array"."""
 
     parameters_change: bool = False
     untyped_parameters: bool = False
     result_inferred: bool = False
+    both_at_once: bool = False
     int_beside_f32: str = "f32"
     list_literal: str = "list"
 

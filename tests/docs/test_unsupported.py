@@ -12,8 +12,6 @@ REFUSED = {
     "a map": 'let x = {"a": 1}',
     "a record": "let x = {a: 1}",
     "a set": "def f(x: set[int]): int { 1 }",
-    "async": "async def f(): int { 1 }",
-    "&": "let x = println(1) & println(2)",
     "effect": "effect E { def f(): int }",
     "a duration": "let x = 5ms",
     "a size": "let x = 16KB",

@@ -13,7 +13,6 @@ PROGRAMS = {
     "an abstract type": "abstract Money(i64) { value: i64 }\ndef f(m: Money) { m }\nlet m: Money = Money(3)",
     "an effect": "effect Log { def log(s: String) }\nlog(3)",
     "a map": 'let ages = {"ann": 41}\nages["bob"] = 3\nfor name, age in ages { println(name + age) }\nprintln(ages.keys().foo)',
-    "an async function": "async def f() { 1 }\nlet x = f() + 1",
     "an annotation": "let x = zeros(3)\nlet y = compute(x) @parallel(data, axis=0) { for i in 0..N { out[i] = x[i] } }\ny.foo(y @ 3)",
 }
 

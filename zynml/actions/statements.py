@@ -32,7 +32,7 @@ class ZynmlStatements(StatementActions):
             source = source.arguments[0].value
         calls.reverse()
         ends = next((number for number, call in enumerate(calls, 1) if _ends(call)), len(calls))
-        steps = [self._step(call) for call in calls[:ends]]
+        steps = tuple(self._step(call) for call in calls[:ends])
         last = calls[ends - 1].span.end - self.offset if ends else end
         found: nodes.Expression = nodes.Stream(source=source, steps=steps, span=self.span(start, last))
         for call in calls[ends:]:

@@ -19,6 +19,7 @@ from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.library import LibraryFault
 from runtime.cuda.errors import CudaError, CudaRefused, CudaUnavailable
+from runtime.host_tasks import stop
 from runtime.thrown import Thrown
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def raise_translated(error: BaseException) -> NoReturn:
         raise error
     if isinstance(error, MemoryError):
         _reserve.clear()
+    if isinstance(error, KeyboardInterrupt):
+        stop()
     raise translated(error) from error
 
 

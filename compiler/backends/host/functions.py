@@ -2,11 +2,12 @@
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, PythonFrame, PythonScope, PythonVariable
-from compiler.backends.host.operators import needs_no_check
+from compiler.backends.host.operators import inferred, needs_no_check
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.statements import Statements
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -15,7 +16,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import I64, UNIT, UNKNOWN, EnumType, Scalar, StructType, TensorType, Type
+from compiler.typed_ast.types import I64, UNIT, UNKNOWN, EnumType, Scalar, StructType, TensorType, Type, UnknownType
 from compiler.typed_ast.walk import walk
 
 
@@ -25,14 +26,14 @@ class Functions(Statements):
     def __init__(self, program: nodes.Program, library: Library, positions: Positions) -> None:
         super().__init__(program, library, positions)
         self.functions: list[DeclaredFunction] = []
+        self.runs_beside = False
+        """Whether code of the program may run beside other code of it."""
         self.closure_names = _closure_names(program)
         self.kept_names = self.closure_names | _changed_names(program)
         """A parameter of such a name may change in its parts, or be kept: arrays in it are copied when the function begins."""
 
     def announce(self, node: nodes.Function) -> DeclaredFunction:
         """The function's name, from here on."""
-        if node.is_async:
-            raise not_supported("`async def`", node.span, "write a plain `def`")
         if any(a.name == "kernel" for a in node.annotations):
             raise not_supported("a named kernel", node.span, "write a `compute` block inside a `def`")
         frame = self.frame
@@ -53,7 +54,29 @@ class Functions(Statements):
         result = self.resolve(node.result)
         if declared.is_global and self.scope.find(node.name) is declared:
             self.functions.append(declared)
+        if node.is_async:
+            self.runs_beside = True
+            self._define(declared.python, node.parameters, UNKNOWN, lambda to: self._beside(node, body, result, to), node.span, declared)
+            return
         self._define(declared.python, node.parameters, result, lambda to: self.block_into(body, to), node.span, declared)
+
+    def _beside(self, node: nodes.Function, body: nodes.Block, result: Type, to: Destination) -> None:
+        """The body of an `async` function: what it does is a function of its own, which runs beside its caller."""
+        python = self.frame.temporary()
+        self._define(python, (), result, lambda inner: self.block_into(body, inner), node.span)
+        self.deliver(self.help("beside", node.span, load(python)), node.span, to)
+
+    def both_at_once(self, sides: list[nodes.Expression], span: Span) -> ast.expr:
+        """The values of expressions that run at once, each in a function of its own."""
+        self.runs_beside = True
+        names = [self.frame.temporary() for _ in sides]
+        for name, side in zip(names, sides, strict=True):
+            self._define(name, (), inferred(side.type), partial(self._into_caller, side), side.span)
+        known = any(not isinstance(side.type, UnknownType | Scalar) for side in sides)
+        return self.help("both" if known else "both or bits", span, *map(load, names))
+
+    def _into_caller(self, side: nodes.Expression, to: Destination) -> None:
+        self.into(side, to if to.to_caller else Destination(to_caller=True))
 
     def _define_extern(self, node: nodes.Function) -> None:
         entry = self.library.functions.get(node.name)

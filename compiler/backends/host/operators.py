@@ -3,7 +3,7 @@ that looks at the values everywhere else."""
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from compiler.backends.host.emit import Emitter, is_stable, load
 from compiler.backends.host.naming import MARK
@@ -30,6 +30,7 @@ from compiler.typed_ast.types import (
     UnitType,
     UnknownType,
 )
+from compiler.typed_ast.walk import walk
 from compiler.typed_ast.weak_ints import weak_int
 
 _PYTHON: dict[str, Callable[[], ast.operator]] = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult}
@@ -48,6 +49,9 @@ class Operators(Emitter):
     """Literals, unary and binary operators."""
 
     def expression(self, node: nodes.Expression) -> ast.expr:
+        raise AssertionError("defined by the generator")
+
+    def both_at_once(self, sides: list[nodes.Expression], span: Span) -> ast.expr:
         raise AssertionError("defined by the generator")
 
     def otherwise(self, node: nodes.Binary) -> ast.expr:
@@ -184,10 +188,12 @@ class Operators(Emitter):
                 return self.logical(node)
             case "??":
                 return self.otherwise(node)
+        if is_at_once(node):
+            return self.both_at_once(_sides(node), node.span)
         spine: list[nodes.Binary] = []
         left: nodes.Expression = node
         value: ast.expr | None = None
-        while isinstance(left, nodes.Binary) and left.operator not in ("and", "or", "??") and (value := self.written_int(left)) is None:
+        while _is_step(left) and (value := self.written_int(left)) is None:
             spine.append(left)
             left = left.left
         for step in reversed(spine):
@@ -347,6 +353,23 @@ def has_weak(type_: Type) -> bool:
         case TupleType(elements=elements):
             return any(map(has_weak, elements))
     return False
+
+
+def is_at_once(node: nodes.Binary) -> bool:
+    """Whether the sides of `a & b` run at once; where the types leave it open, only if one of them does something."""
+    if node.operator != "&" or isinstance(node.type, Scalar):
+        return False
+    return isinstance(node.type, TupleType) or any(isinstance(inner, nodes.Call | nodes.Compute) for inner in walk(node))
+
+
+def _sides(node: nodes.Binary) -> list[nodes.Expression]:
+    left = node.left
+    chained = isinstance(left, nodes.Binary) and isinstance(left.type, TupleType) and is_at_once(left)
+    return [*(_sides(left) if isinstance(left, nodes.Binary) and chained else [left]), node.right]
+
+
+def _is_step(node: nodes.Expression) -> TypeGuard[nodes.Binary]:
+    return isinstance(node, nodes.Binary) and node.operator not in ("and", "or", "??") and not is_at_once(node)
 
 
 def inferred(type_: Type) -> Type:

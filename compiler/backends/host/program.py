@@ -3,6 +3,7 @@ the source's file name and lines, so tracebacks, debuggers and profilers speak t
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import field
@@ -26,6 +27,8 @@ from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import FunctionType, Type
+from runtime.futures import PendingValue
+from runtime.host_tasks import beside, one_at_a_time
 from runtime.lazy_numpy import np
 from runtime.records import define
 
@@ -57,7 +60,9 @@ class HostProgram:
             self.start()
             if self.main is not None:
                 _require_no_parameters(self.main)
-                self.namespace[self.names["main"]]()
+                value = self.namespace[self.names["main"]]()
+                if self.main.is_async:
+                    value.value()
             self.settle(True)
 
     def start(self) -> None:
@@ -91,10 +96,11 @@ def compile_program(
     namespace: dict[str, Any] = {"__builtins__": {}, "__name__": program.path, POSITIONS: positions}
     namespace |= helpers(library, generator.layouts) | generator.constants
     host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code, settle=runtime.settle)
-    namespace[f"{MARK}compute"] = runtime.compute
-    namespace[f"{MARK}compute_later"] = runtime.compute_later
-    namespace[f"{MARK}compute_chain"] = runtime.compute_chain
-    namespace[f"{MARK}settled"] = runtime.settled
+    blocks = {f"{MARK}{name}": getattr(runtime, name) for name in ("compute", "compute_later", "compute_chain", "settled")}
+    if generator.runs_beside:
+        namespace[f"{MARK}beside"] = partial(_beside, runtime)
+        blocks = one_at_a_time(blocks)
+    namespace |= blocks
     namespace[f"{MARK}render"] = runtime.render
     namespace[f"{MARK}parameter"] = runtime.parameter
     namespace[f"{MARK}configure"] = runtime.configure
@@ -116,6 +122,12 @@ def compile_program(
     for name, python in generator.tests:
         host.tests[name] = _entry(host, python, {}, {})
     return host
+
+
+def _beside(runtime: HostRuntime, work: Callable[[], Any]) -> PendingValue:
+    future = beside(work)
+    runtime.note(future)
+    return future
 
 
 def _compiled(module: ast.Module, program: nodes.Program, positions: Positions) -> Any:

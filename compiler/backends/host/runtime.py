@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from compiler.backends.host.values import Bounds
 from compiler.source import Span
+from runtime.futures import PendingValue
 
 
 class ImportedProgram(Protocol):
@@ -41,6 +42,9 @@ class HostRuntime(Protocol):
 
     def settled(self, value: Any) -> Any:
         """The value of a block that waited."""
+
+    def note(self, future: PendingValue) -> None:
+        """Remembers a future of the program's own code, whose faults must not be lost."""
 
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         """`render value { ... }`."""

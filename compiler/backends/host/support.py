@@ -42,6 +42,7 @@ from compiler.backends.host.values import (
 )
 from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
 from compiler.typed_ast.types import DType, Scalar, Type
+from runtime.host_tasks import both
 from runtime.tensor import Tensor
 from runtime.values import RecordValue, copied, elements_of, is_array, replaced
 
@@ -101,6 +102,8 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         "pow·f64": numbers.power_floats,
         "overflow": raise_overflow,
         **AWAITING,
+        "both": lambda *sides: both(sides),
+        "both or bits": lambda *sides: table["bitand"](*both(sides)),
         "stream": lambda source: iter(iterate(library, source)),
         **STREAMING,
         **_of_records(library, layouts),
@@ -108,6 +111,8 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
     for symbol, name in ARITHMETIC.items():
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _arithmetic(library, symbol, name, left_weak, right_weak)
+    for suffix in ("", "·l", "·r"):
+        table[f"bitand{suffix}"] = _bits_or_both(table[f"bitand{suffix}"])
     for symbol, name in COMPARISONS.items():
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
@@ -182,6 +187,15 @@ def _arithmetic(library: Library, symbol: str, name: str, left_weak: bool, right
     def operate(left: Any, right: Any) -> Any:
         result = numbers.arithmetic(symbol, left, right, left_weak, right_weak)
         return result if result is not NotImplemented else on_library(library, entry, symbol, left, right)
+
+    return operate
+
+
+def _bits_or_both(bits: Helper) -> Helper:
+    """`a & b` of what only the values tell: the bits of two ints, else a tuple of both."""
+
+    def operate(left: Any, right: Any) -> Any:
+        return bits(left, right) if kind_of(left) == kind_of(right) == "int" else (left, right)
 
     return operate
 

@@ -5,7 +5,7 @@ from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.constants import whole_result
-from compiler.typed_ast.conversions import fits, is_silent
+from compiler.typed_ast.conversions import fits, is_silent, strong
 from compiler.typed_ast.meaning import TypeRules, always
 from compiler.typed_ast.nodes import Binary, Expression, Unary
 from compiler.typed_ast.requirements import AWAIT_HINT, report_optional
@@ -28,6 +28,7 @@ from compiler.typed_ast.types import (
     OptionType,
     ResultType,
     Scalar,
+    TupleType,
     Type,
     TypeVariable,
     UnitType,
@@ -133,9 +134,23 @@ def _placed(checker: Checker, node: Expression, found: Type, place: Type | None)
     return found
 
 
+def _may_be_ints(left: Type, right: Type) -> bool:
+    return all(side == UNKNOWN or (isinstance(side, Scalar) and side.dtype.is_int) for side in (left, right))
+
+
+def both(left_side: Expression, left: Type, right: Type) -> Type:
+    """The values of both sides, which run at once. `a & b & c` gives one tuple of three."""
+    chained = isinstance(left_side, Binary) and left_side.operator == "&" and isinstance(left, TupleType)
+    before = left.elements if chained and isinstance(left, TupleType) else (strong(left),)
+    return TupleType((*before, strong(right)))
+
+
 def _result(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
     if node.operator == "in":
         return _membership(checker, node, left, right)
+    at_once = node.operator == "&" and checker.meaning.settings.both_at_once
+    if at_once and not _may_be_ints(left, right):
+        return both(node.left, left, right)
     if UNKNOWN in (left, right):
         known = right if left == UNKNOWN else left
         never = isinstance(known, FunctionType | UnitType) and node.operator in ARITHMETIC

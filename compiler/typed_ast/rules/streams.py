@@ -39,10 +39,10 @@ def _step(checker: Checker, step: nodes.StreamStep, form: StepForm, value: Type,
     if form.function:
         found = checker.infer(given[form.function], scope, FunctionType((value,), UNKNOWN))
         return _through(checker, step, found, value)
-    for name, argument in given.items():
-        found = checker.infer(argument, scope, I64)
+    for name, count in given.items():
+        found = checker.infer(count, scope, I64)
         if not is_silent(found):
-            require_int(checker, found, argument.span, f"`{name}` of `{step.name}`")
+            require_int(checker, found, count.span, f"`{name}` of `{step.name}`")
     match step.name:
         case "window" | "batch" | "collect":
             return ERROR if value == ERROR else ListType(value)
