@@ -152,4 +152,12 @@ CODES = (
         registers, and what it waits for doesn't come. Kernels made from loops have no such waits; schedules and kernels written in HIR
         do. The emulator finds it, and says where each warp stands; on a GPU the launch would never end.""",
     ),
+    code(
+        "0420",
+        "a function isn't what its annotation promises",
+        """`@jit` says that a function is compiled to native code, `@no_allocation` that it makes nothing on a heap. What keeps the function
+        from that is named, with its place; `zyntax explain` lists all reasons.""",
+        "@jit\ndef twice(xs: list[int]): int { xs.len() * 2 }\nprintln(twice([1]))\n",
+        "@jit\ndef twice(n: int): int { n * 2 }\nprintln(twice(1))\n",
+    ),
 )

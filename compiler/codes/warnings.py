@@ -73,4 +73,11 @@ CODES = (
         'try {\n    println([1][3])\n} catch _ {\n    println("anything")\n} catch IndexError {\n    println("an index")\n}\n',
         'try {\n    println([1][3])\n} catch IndexError {\n    println("an index")\n} catch _ {\n    println("anything")\n}\n',
     ),
+    code(
+        "0621",
+        "a call of a deprecated function",
+        """The function is marked with `@deprecated("...")`, whose text says what to use instead.""",
+        '@deprecated("use `area`")\ndef surface(x: int): int { x * x }\nprintln(surface(2))\n',
+        "def area(x: int): int { x * x }\nprintln(area(2))\n",
+    ),
 )

@@ -82,6 +82,9 @@ class BodyEffects:
         if node.is_async or node.type_parameters:
             self.because(DYNAMIC, "it has type parameters" if node.type_parameters else "it is `async`", node.span)
             return
+        for annotation in node.annotations:
+            if annotation.name in ("cache", "memoize"):
+                self.because(DYNAMIC, f"its results are kept by `@{annotation.name}`", annotation.span)
         types: list[Type] = []
         for parameter in node.parameters:
             if parameter.default is not None:

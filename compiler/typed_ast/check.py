@@ -17,6 +17,7 @@ from compiler.typed_ast.checker import ZYNML_RULES, Checker, CheckerOf, ComputeO
 from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.elsewhere import NAMES, OF_MODULES
 from compiler.typed_ast.error_types import error_types
+from compiler.typed_ast.function_annotations import deprecated_uses, kept_promises
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import LanguageSettings, Meaning
 from compiler.typed_ast.nodes import (
@@ -90,8 +91,11 @@ def check(
     statements(checker, program.statements, checker.top)
     checker.analyse_blocks()
     typed = rebuild(program, checker.findings)
-    for warning in unawaited(typed):
+    for warning in (*unawaited(typed), *deprecated_uses(typed)):
         checker.add(warning)
+    if not checker.diagnostics.errors:
+        for fault in kept_promises(checker, typed):
+            checker.add(fault)
     if library.warns_of_shadowing:
         for warning in shadowed(program, library):
             checker.add(warning)

@@ -8,8 +8,8 @@ from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
 from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, checks
 from compiler.typed_ast.conversions import is_silent, strong
 from compiler.typed_ast.declarations import changes_receiver
+from compiler.typed_ast.function_annotations import check_annotation
 from compiler.typed_ast.nodes import (
-    Annotation,
     Argument,
     Call,
     Function,
@@ -109,36 +109,11 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
     if node.is_async and changes_receiver(node):
         checker.later("an `async` method that changes what it is called on", name_place(node), "let it return what it would leave there")
     for annotation in node.annotations:
-        _check_annotation(checker, annotation)
+        check_annotation(checker, function, annotation)
     if node.is_extern and node.name not in checker.library.functions:
         hint = did_you_mean(node.name, checker.library.functions)
         checker.report("0201", f"there is no runtime function `{node.name}`", name_place(node), "not found", hint=hint)
     checker.require_distinct(node.parameters)
-
-
-_ACCEPTED = ("cache", "memoize", "inline", "deprecated", "jit")
-_LATER = {
-    "kernel": ("a named kernel", "write a `compute` block inside a plain `def`"),
-    "pipeline": ("`pipeline`", "write it as a `def`"),
-    "with": ("`@with`", "call the function without it"),
-    "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
-    "no_allocation": ("`@no_allocation`", "leave it out: nothing would prove it"),
-    "inline_always": ("`@inline_always`", "leave it out, or write `@inline`"),
-    "vectorizable": ("`@vectorizable`", "write a `compute` block, which is compiled to vectors"),
-    "gpu_compute": ("`@gpu_compute`", "write a `compute` block"),
-}
-
-
-def _check_annotation(checker: Checker, annotation: Annotation) -> None:
-    """Annotations of a function: hints are accepted, promises that nothing would prove are not."""
-    name = annotation.name
-    if name in _LATER:
-        what, hint = _LATER[name]
-        checker.later(what, annotation.span, hint)
-    elif name not in _ACCEPTED:
-        known = [*_ACCEPTED, *_LATER]
-        hint_text = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
-        checker.report("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint_text)
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------

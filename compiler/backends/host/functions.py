@@ -14,6 +14,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import changes_receiver
+from compiler.typed_ast.function_annotations import REMEMBERS, lifetime
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import I64, UNIT, UNKNOWN, EnumType, Scalar, StructType, TensorType, Type, UnknownType
@@ -57,8 +58,13 @@ class Functions(Statements):
         if node.is_async:
             self.runs_beside = True
             self._define(declared.python, node.parameters, UNKNOWN, lambda to: self._beside(node, body, result, to), node.span, declared)
-            return
-        self._define(declared.python, node.parameters, result, lambda to: self.block_into(body, to), node.span, declared)
+        else:
+            self._define(declared.python, node.parameters, result, lambda to: self.block_into(body, to), node.span, declared)
+        kept = next((annotation for annotation in node.annotations if annotation.name in REMEMBERS), None)
+        if kept is not None:
+            names = self.constant(tuple(parameter.name for parameter in node.parameters))
+            made = self.help("remembered", node.span, load(declared.python), names, ast.Constant(lifetime(kept)))
+            self.assign(declared.python, made, node.span)
 
     def _beside(self, node: nodes.Function, body: nodes.Block, result: Type, to: Destination) -> None:
         """The body of an `async` function: what it does is a function of its own, which runs beside its caller."""

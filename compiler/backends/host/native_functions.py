@@ -177,7 +177,11 @@ def native_functions(
 def called_by_python(checker: Checker, found: ProgramEffects, names: Sequence[str], all: bool) -> list[str]:
     """The static functions among these that Python calls natively; `all`: also those where a call costs more than it spares."""
     own = [found.functions[name] for name in names if name in found.functions]
-    return [one.name for one in own if one.is_static and (all or one.loops) and _passes(checker, one)]
+    return [one.name for one in own if one.is_static and (all or one.loops or _is_asked_for(one)) and _passes(checker, one)]
+
+
+def _is_asked_for(own: FunctionEffects) -> bool:
+    return any(annotation.name == "jit" for annotation in own.function.annotations)
 
 
 def _passes(checker: Checker, own: FunctionEffects) -> bool:

@@ -24,6 +24,7 @@ from compiler.backends.host.record_values import (
     with_element,
     with_part,
 )
+from compiler.backends.host.remembered import remembered
 from compiler.backends.host.streaming import STREAMING
 from compiler.backends.host.thrown import as_error, caught, is_error, throw
 from compiler.backends.host.values import (
@@ -168,6 +169,7 @@ def _of_records(library: Library, layouts: RecordLayouts) -> dict[str, Helper]:
         "matches": matches,
         "lies in": lies_in,
         "has value": lambda value, word: has_value(value, word, describe),
+        "remembered": remembered,
         "throw": lambda value: throw(value, lambda shown: str(invoke(library, "to text", shown))),
         "is error": is_error,
         "as error": as_error,

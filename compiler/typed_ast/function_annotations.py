@@ -1,0 +1,129 @@
+"""Annotations of functions: what each takes, and what it asks of the function behind it."""
+
+from collections.abc import Iterator, Mapping
+
+from compiler.diagnostics import Diagnostic, Label, Severity
+from compiler.typed_ast import nodes
+from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.constants import NANOSECONDS, duration
+from compiler.typed_ast.conversions import is_silent
+from compiler.typed_ast.declarations import changes_receiver
+from compiler.typed_ast.effects import effects
+from compiler.typed_ast.native_calls import has_native_code
+from compiler.typed_ast.rules.parts import parts_of
+from compiler.typed_ast.scope import UserFunction
+from compiler.typed_ast.signatures import parameter_types
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import CharType, EnumType, OptionType, ResultType, Scalar, StringType, StructType, TupleType, Type
+from compiler.typed_ast.walk import walk
+
+REMEMBERS = ("cache", "memoize")
+"""The results of such a function are kept, by the values of its arguments."""
+NATIVE = ("jit", "no_allocation")
+"""What only native functions promise: their code is compiled, and makes nothing on a heap."""
+_ACCEPTED = (*REMEMBERS, "inline", "deprecated", *NATIVE)
+_LATER: Mapping[str, tuple[str, str]] = {
+    "kernel": ("a named kernel", "write a `compute` block inside a plain `def`"),
+    "pipeline": ("`pipeline`", "write it as a `def`"),
+    "with": ("`@with`", "call the function without it"),
+    "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
+    "inline_always": ("`@inline_always`", "leave it out, or write `@inline`"),
+    "vectorizable": ("`@vectorizable`", "write a `compute` block, which is compiled to vectors"),
+    "gpu_compute": ("`@gpu_compute`", "write a `compute` block"),
+}
+_FORMS = {"cache": "@cache(ttl=1h)", "deprecated": '@deprecated("what to use instead")'}
+
+
+def check_annotation(checker: Checker, function: UserFunction, annotation: nodes.Annotation) -> None:
+    """Hints are accepted, promises are proved, and those that nothing would prove are refused."""
+    name = annotation.name
+    if name in _LATER:
+        what, hint = _LATER[name]
+        checker.later(what, annotation.span, hint)
+    elif name not in _ACCEPTED:
+        known = [*_ACCEPTED, *_LATER]
+        hint = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
+        checker.report("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint)
+    elif not _is_well_formed(annotation):
+        checker.report("0204", f"this is written `{_FORMS.get(name, f'@{name}')}`", annotation.span)
+    elif name in REMEMBERS:
+        _require_keys(checker, function, annotation)
+
+
+def _is_well_formed(annotation: nodes.Annotation) -> bool:
+    match annotation.name, annotation.arguments:
+        case "deprecated", (nodes.Argument(name=None, value=nodes.StringLiteral()),):
+            return True
+        case "cache", (nodes.Argument(name=None | "ttl", value=value),):
+            return _nanoseconds(value) is not None
+        case _, arguments:
+            return not arguments and annotation.name != "deprecated"
+
+
+def lifetime(annotation: nodes.Annotation) -> int | None:
+    """For how many nanoseconds a result is kept; None: as long as the program runs."""
+    return _nanoseconds(annotation.arguments[0].value) if annotation.arguments else None
+
+
+def _nanoseconds(value: nodes.Expression) -> int | None:
+    """Of a duration, or of a whole number of seconds."""
+    return value.value * NANOSECONDS["s"] if isinstance(value, nodes.IntLiteral) else duration(value)
+
+
+def _require_keys(checker: Checker, function: UserFunction, annotation: nodes.Annotation) -> None:
+    if changes_receiver(function.node):
+        message = f"`{function.name}` changes what it is called on, which a result that is kept would not"
+        checker.report("0402", message, annotation.span)
+    for parameter, found in zip(function.node.parameters, parameter_types(checker, function), strict=True):
+        if not _is_key(checker, found):
+            message = f"results can't be kept by the values of `{parameter.name}`, which may change: it is {checker.show(found)}"
+            hint = "take numbers, texts, and tuples, structs and enums of those"
+            checker.report("0203", message, parameter.span, "", (Label(annotation.span, "asked for here"),), hint=hint)
+
+
+def _is_key(checker: Checker, found: Type, around: frozenset[Type] = frozenset()) -> bool:
+    """Whether a value of the type stays what it is; one whose type isn't known is looked at when it comes."""
+    if isinstance(found, Scalar | StringType | CharType) or is_silent(found):
+        return True
+    if isinstance(found, StructType | EnumType | OptionType | ResultType | TupleType):
+        inside = around | {found}
+        return all(part in inside or _is_key(checker, part, inside) for part in parts_of(checker, found) or ())
+    return False
+
+
+# ---- of the typed program --------------------------------------------------------------------------------------------
+
+
+def kept_promises(checker: Checker, program: nodes.Program) -> Iterator[Diagnostic]:
+    """Errors for functions that can't be native and say that they are. `program` has its types, and no errors."""
+    asked = [node for node in walk(program) if isinstance(node, nodes.Function) and any(a.name in NATIVE for a in node.annotations)]
+    if not asked:
+        return
+    found = {id(own.function): own for own in effects(checker, program, has_native_code).functions.values()}
+    for node in asked:
+        annotation = next(a for a in node.annotations if a.name in NATIVE)
+        own = found.get(id(node))
+        reasons = own.reasons if own is not None else []
+        if own is None or reasons:
+            words, span = (reasons[0].words, reasons[0].span) if reasons else ("it is declared inside of another", node.name_span)
+            others = (Label(annotation.span, "promised here"),)
+            hint = "`zyntax explain` lists all that keeps functions from being native"
+            yield Diagnostic("0420", f"`{node.name}` can't be native: {words}", span, "", others, hint=hint)
+
+
+def deprecated_uses(program: nodes.Program) -> Iterator[Diagnostic]:
+    """A warning for each call of a function that is deprecated. `program` has its types, and the names of what calls go to."""
+    old: dict[str, tuple[nodes.Function, str]] = {}
+    for node in walk(program):
+        if isinstance(node, nodes.Function):
+            for annotation in node.annotations:
+                match annotation:
+                    case nodes.Annotation(name="deprecated", arguments=(nodes.Argument(value=nodes.StringLiteral(value=text)),)):
+                        old[node.name] = (node, text)
+    for node in walk(program) if old else ():
+        if isinstance(node, nodes.Call) and node.callee.rpartition("::")[2] in old:
+            function, text = old[node.callee.rpartition("::")[2]]
+            others = (Label(function.name_span, "declared here"),)
+            yield Diagnostic(
+                "0621", f"`{function.name}` is deprecated: {text}", node.function.span, "", others, severity=Severity.WARNING
+            )
