@@ -6,7 +6,7 @@ that prints a line doesn't wait for it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import Language
 from compiler.typed_ast.module_order import module_order
 from compiler.typed_ast.program_functions import functions_of
+from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
 from runtime.futures import Unawaited
@@ -222,8 +223,9 @@ class Session:
         """Which functions of the program are native, and why the others aren't: lines of text. Raises ZyntaxError."""
         from compiler.backends.host.native_explained import native_explained
 
-        program = self.check()
-        return native_explained(checker_of(program, self.language.library, meaning=self.language.meaning), program, self.sources)
+        library, meaning = self.language.library, self.language.meaning
+        program = specialised(self.check(), partial(checker_of, library=library, meaning=meaning))
+        return native_explained(checker_of(program, library, meaning=meaning), program, self.sources)
 
     @property
     def devices(self) -> list[str]:

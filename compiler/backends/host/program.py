@@ -26,6 +26,7 @@ from compiler.typed_ast.check import ZYNML, checker_of
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
 from compiler.typed_ast.scope import name_place
+from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import FunctionType, Type
 from runtime.futures import PendingValue
 from runtime.host_tasks import beside, one_at_a_time
@@ -89,6 +90,8 @@ def compile_program(
     `native` says which static functions Python calls natively: those where that is "paying", "all", or "none". Raises ZyntaxError for what
     tier 0 does not run."""
     positions = Positions(program.path, source, others)
+    if native != "none" and nodes.Try not in meaning.refuses:
+        program = specialised(program, partial(checker_of, library=library, meaning=meaning))
     generator = Generator(program, library, positions, runtime)
     module = generator.module()
     place_all(module)
@@ -110,6 +113,8 @@ def compile_program(
         declared = generator.native_names()
         host.native = native_functions(checker_of(program, library, meaning=meaning), program, source, namespace, declared, native == "all")
     for function in generator.functions:
+        if MARK in function.name:
+            continue  # of a call, and of nobody else
         if function.name == "main":
             host.main = function.node
         parameters = generator.parameter_types(function.node)
