@@ -78,6 +78,12 @@ class ElementArray(list[Any]):
     __slots__ = ()
 
 
+class ElementSet(dict[Any, None]):
+    """A `HashSet`: its elements are the keys, in the order in which they came in."""
+
+    __slots__ = ()
+
+
 def struct_class(name: str, fields: Sequence[str]) -> type[StructValue]:
     """The class of a struct's values, made from the values of its fields: `cls((x, y))`. The same for the same names."""
     return _struct_class(RecordShape(name, tuple(fields)))

@@ -71,7 +71,7 @@ CODES = (
         "not supported yet",
         """The program is valid, but this version doesn't compile it. The message names what works instead. Nothing is ever quietly
         left out: what isn't supported is refused.""",
-        "let ages = {\"ann\": 41}\n",
-        "let ages = [(\"ann\", 41)]\n",
+        "let wide: i128 = 1\n",
+        "let wide: i64 = 1\n",
     ),
 )

@@ -11,6 +11,7 @@ from compiler.typed_ast.types import (
     F64,
     STRING,
     UNKNOWN,
+    DictType,
     DType,
     ErrorType,
     FunctionType,
@@ -20,6 +21,7 @@ from compiler.typed_ast.types import (
     NoneType,
     OptionType,
     Scalar,
+    SetType,
     TensorType,
     TupleType,
     Type,
@@ -196,6 +198,10 @@ def join(a: Type, b: Type) -> Type:
             return TensorType(element, join_shapes(a.shape, b.shape), a.device if a.device == b.device else None)
         case ListType(element=x), ListType(element=y):
             return ListType(join(x, y))
+        case DictType(), DictType():
+            return DictType(join(a.key, b.key), join(a.value, b.value))
+        case SetType(element=x), SetType(element=y):
+            return SetType(join(x, y))
         case FutureType(value=x), FutureType(value=y):
             return FutureType(join(x, y))
         case OptionType(), NoneType():

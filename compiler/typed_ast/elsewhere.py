@@ -27,7 +27,6 @@ NAMES = {
     "str": 'write `f"{x}"`',
     "bool": "write `x != 0`",
     "dict": "write a list of tuples, as in `[(key, value)]`",
-    "set": "write a list, as in `[1, 2]`",
     "array": "write `tensor([1, 2, 3])`",
     "ndarray": "write `tensor([1, 2, 3])`",
     "printf": 'write `println(f"{x}")`',

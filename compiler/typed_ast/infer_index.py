@@ -5,6 +5,7 @@ from functools import reduce
 from attrs import evolve
 
 from compiler.source import Span
+from compiler.typed_ast import infer_maps
 from compiler.typed_ast.checker import ZYNML_RULES, Checker
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import is_silent, join, strong
@@ -21,12 +22,14 @@ from compiler.typed_ast.types import (
     ERROR,
     UNKNOWN,
     ArrayType,
+    DictType,
     FutureType,
     ListType,
     OptionType,
     RangeType,
     ResultType,
     Scalar,
+    SetType,
     ShapeExpr,
     StringType,
     StructType,
@@ -44,6 +47,8 @@ def index(checker: Checker, node: Index, value: Type, scope: Scope) -> Type:
                 if part is not None:
                     checker.infer(part, scope)
         return ERROR if value == ERROR else UNKNOWN
+    if isinstance(value, DictType):
+        return infer_maps.element(checker, node, value, scope)
     kinds = [_index_kind(checker, item, scope) for item in node.indices]
     if "error" in kinds:
         return ERROR
@@ -226,6 +231,10 @@ def kind_of(value: Type) -> str | None:
             return "tensor"
         case ListType():
             return "List"
+        case DictType():
+            return "HashMap"
+        case SetType():
+            return "HashSet"
         case StringType():
             return "String"
         case Scalar(dtype=dtype):
@@ -246,7 +255,7 @@ def kind_of(value: Type) -> str | None:
 def iterate(checker: Checker, source: Type, span: Span) -> Type:
     """What a loop over `source` hands out."""
     match source:
-        case ListType(element=element):
+        case ListType(element=element) | SetType(element=element) | DictType(key=element):
             return strong(element)
         case StringType():
             return UNKNOWN

@@ -3,6 +3,7 @@
 from compiler.source import Span
 from compiler.typed_ast.checker import ZYNML_RULES, Checker, Frame, infers
 from compiler.typed_ast.conversions import join, strong
+from compiler.typed_ast.infer_maps import require_key
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.nodes import (
     Comprehension,
@@ -17,8 +18,10 @@ from compiler.typed_ast.rules.loops import bind_loop_names
 from compiler.typed_ast.rules.placing import condition
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import (
+    ERROR,
     NEVER,
     UNKNOWN,
+    DictType,
     FunctionType,
     ListType,
     Type,
@@ -77,11 +80,13 @@ def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | 
 
 @infers(Comprehension)
 def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected: Type | None, used: bool) -> Type:
-    if node.key is not None:
-        return checker.later("a map", node.span, "use a list of tuples")
     inner = scope.inner()
     source = checker.infer(node.source, scope)
     bind_loop_names(checker, inner, node.names, (), node.source, source)
     if node.condition is not None:
         condition(checker, node.condition, inner, "the condition")
-    return ListType(strong(checker.infer(node.element, inner)))
+    if node.key is None:
+        return ListType(strong(checker.infer(node.element, inner)))
+    key = strong(checker.infer(node.key, inner))
+    value = strong(checker.infer(node.element, inner))
+    return DictType(key, value) if require_key(checker, key, node.key) else ERROR

@@ -5,7 +5,6 @@ from compiler.typed_ast.checker import Checker, checks, infers
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.meaning import Refusal
 from compiler.typed_ast.nodes import (
-    DictLiteral,
     LaterDeclaration,
     LaterExpression,
     LaterStatement,
@@ -18,7 +17,6 @@ from compiler.typed_ast.types import ERROR, UNIT, Type
 
 REFUSES: dict[type[Node], Refusal] = {
     Trait: Refusal("`trait`", "use functions: parameters without a type take any value"),
-    DictLiteral: Refusal("a map", "use a list of tuples"),
 }
 _HINTS = {
     "pipeline": "write it as a `def`",

@@ -10,6 +10,7 @@ from compiler.source import Span
 from compiler.typed_ast.constants import constant, whole_constant
 from compiler.typed_ast.conversions import DTYPE_NAMES
 from compiler.typed_ast.declarations import Declarations
+from compiler.typed_ast.keys import KEY_HINT, key_fault
 from compiler.typed_ast.nodes import (
     ArrayTypeSyntax,
     Binary,
@@ -47,6 +48,7 @@ from compiler.typed_ast.types import (
     ArrayType,
     DeviceKind,
     DeviceTarget,
+    DictType,
     DynamicShape,
     EnumType,
     FunctionType,
@@ -55,6 +57,7 @@ from compiler.typed_ast.types import (
     OptionType,
     ResultType,
     Scalar,
+    SetType,
     ShapeExpr,
     Size,
     StructType,
@@ -78,10 +81,6 @@ _PLAIN: dict[str, Type] = {
     **{name: Scalar(dtype) for name, dtype in DTYPE_NAMES.items()},
 }
 _LATER = {
-    "HashMap": ("`HashMap`", "use a list of tuples"),
-    "dict": ("`dict`", "use a list of tuples"),
-    "HashSet": ("`HashSet`", "use a list"),
-    "set": ("`set`", "use a list"),
     "Self": ("`Self`", "use functions over tuples, lists and tensors"),
     "Duration": ("`Duration`", "use an i64 of nanoseconds"),
     "i128": ("`i128`", "use i64"),
@@ -89,7 +88,7 @@ _LATER = {
 }
 _MAX_ALIAS_DEPTH = 64
 _MAX_ELEMENTS = 1 << 24
-_WRAPPERS = {"Option": 1, "Result": 2, "List": 1, "list": 1}
+_WRAPPERS = {"Option": 1, "Result": 2, "List": 1, "list": 1, "HashMap": 2, "dict": 2, "HashSet": 1, "set": 1}
 """The types with arguments, and how many."""
 _DTYPE_LIKE = re.compile(r"(bf|[fiu])[0-9]{2,3}")
 
@@ -194,15 +193,24 @@ class TypeResolver:
         return StructType(name, arguments) if name in self.declarations.structs else EnumType(name, arguments)
 
     def _wrapper(self, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
-        """`Option<T>`, `Result<T, E>`, `List<T>`; a list that doesn't say its elements may have any."""
+        """`Option<T>`, `Result<T, E>`, `List<T>`; a list, map or set that doesn't say its elements may have any."""
         name, arguments = syntax.name, [self.resolve(argument, size) for argument in syntax.arguments]
-        if name in ("List", "list") and not arguments:
-            return ListType(UNKNOWN)
+        if not arguments and name not in ("Option", "Result"):
+            arguments = [UNKNOWN] * _WRAPPERS[name]
         if len(arguments) != _WRAPPERS[name]:
             return self._wrong_count(syntax, _WRAPPERS[name])
-        if name == "Result":
-            return ResultType(*arguments)
-        return OptionType(arguments[0]) if name == "Option" else ListType(arguments[0])
+        match name:
+            case "Result":
+                return ResultType(*arguments)
+            case "Option":
+                return OptionType(arguments[0])
+            case "List" | "list":
+                return ListType(arguments[0])
+        if (fault := key_fault(arguments[0])) is not None:
+            message = f"a key is compared as a whole: {fault}"
+            self.report(Diagnostic("0203", message, syntax.arguments[0].span, hint=KEY_HINT))
+            return ERROR
+        return SetType(arguments[0]) if name in ("HashSet", "set") else DictType(*arguments)
 
     def _wrong_count(self, syntax: NamedTypeSyntax, wanted: int) -> Type:
         given = len(syntax.arguments)

@@ -34,6 +34,7 @@ FAMILIES = (
     "later",
     "collections",
     "lists",
+    "maps",
     "optionals",
     "strings",
     "files",

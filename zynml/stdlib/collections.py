@@ -12,15 +12,18 @@ from compiler.typed_ast.types import (
     RANGE,
     UNIT,
     UNKNOWN,
+    DictType,
     FunctionType,
     ListType,
+    OptionType,
     Scalar,
+    SetType,
     TensorType,
     TupleType,
     Type,
 )
 from runtime.tensor import Tensor
-from runtime.values import RecordValue, is_array
+from runtime.values import NONE, RecordValue, Some, is_array
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.printing import to_text
@@ -41,7 +44,7 @@ from zynml.stdlib.shapes import is_int
 
 family = FunctionFamily()
 
-ITERABLES = "List range"
+ITERABLES = "List range HashMap HashSet"
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
@@ -72,18 +75,18 @@ def len_(value: Any) -> int:
         if value.shape == ():
             raise LibraryFault("0301", "a tensor of rank 0 has no length")
         return len(value)
-    if not (is_array(value) or isinstance(value, list | str | tuple | range | dict | set)) or isinstance(value, RecordValue):
+    if not (is_array(value) or isinstance(value, list | str | tuple | range | dict)) or isinstance(value, RecordValue):
         raise LibraryFault("0203", f"{type_name(value)} has no length")
     return len(value)
 
 
-@family.method("List String range tuple tensor array", "len", result=_len_rule)
+@family.method("List String range tuple tensor array HashMap HashSet", "len", result=_len_rule)
 def len_method(self: Any) -> int:
     """How many elements, characters or rows."""
     return len_(self)
 
 
-@family.method("List String range", "is_empty", result=BOOL)
+@family.method("List String range HashMap HashSet", "is_empty", result=BOOL)
 def is_empty(self: Any) -> bool:
     """Whether there is no element."""
     return len_(self) == 0
@@ -160,16 +163,31 @@ def filter_(self: Any, function: Any) -> list[Any]:
     return [value for value in items(self) if holds(function, value)]
 
 
-@_iterator("take", result=lambda calls: receiver_type(calls))
+@_iterator("find", result=lambda calls: OptionType(element_type(calls)))
+def find(self: Any, function: Any) -> Any:
+    """The first element of which the function says true, as an optional."""
+    return next((Some((value,)) for value in items(self) if holds(function, value)), NONE)
+
+
+def sliceable(value: Any) -> Any:
+    return list(items(value)) if isinstance(value, dict) else value
+
+
+def _part_type(calls: CallTypes) -> Type:
+    kind = receiver_type(calls)
+    return listed_type(calls) if isinstance(kind, DictType | SetType) else kind
+
+
+@_iterator("take", result=_part_type)
 def take(self: Any, count: Any) -> Any:
     """The first so many elements."""
-    return self[: require_count(count)]
+    return sliceable(self)[: require_count(count)]
 
 
-@_iterator("skip", result=lambda calls: receiver_type(calls))
+@_iterator("skip", result=_part_type)
 def skip(self: Any, count: Any) -> Any:
     """All but the first so many elements."""
-    return self[require_count(count) :]
+    return sliceable(self)[require_count(count) :]
 
 
 def _chained(calls: CallTypes) -> Type:
@@ -229,18 +247,18 @@ def for_each(self: Any, function: Any) -> None:
         call(function, value)
 
 
-@_iterator("step_by", result=lambda calls: receiver_type(calls))
+@_iterator("step_by", result=_part_type)
 def step_by(self: Any, count: Any) -> Any:
     """Every so-manieth element, from the first."""
     if require_count(count) == 0:
         raise LibraryFault("0806", "the step of a range can't be 0")
-    return self[:: int(count)]
+    return sliceable(self)[:: int(count)]
 
 
-@_iterator("rev", "reversed", result=lambda calls: receiver_type(calls))
+@_iterator("rev", "reversed", result=_part_type)
 def reversed_(self: Any) -> Any:
     """The elements from last to first, a new list."""
-    return self[::-1]
+    return sliceable(self)[::-1]
 
 
 def _any_all_rule(calls: CallTypes) -> Type:

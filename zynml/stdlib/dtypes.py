@@ -10,7 +10,7 @@ from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, ListType, RangeType, Scalar, StringType, TensorType, Type
 from runtime.lazy_numpy import np
 from runtime.tensor import Array, Tensor, dtype_name, numpy_dtype
-from runtime.values import RecordValue, is_array
+from runtime.values import ElementSet, RecordValue, is_array
 
 ALIASES = {
     "int": "i64",
@@ -228,10 +228,10 @@ def type_name(value: Any) -> str:
             return f"({', '.join(map(type_name, value))})" if len(value) <= 8 else "tuple"
         case range():
             return "range"
+        case ElementSet():
+            return "HashSet"
         case dict():
             return "HashMap"
-        case set():
-            return "HashSet"
     dtype = dtype_of(value)
     if dtype is not None:
         return dtype.value

@@ -28,9 +28,11 @@ from compiler.typed_ast.types import (
 )
 from runtime.futures import before_write
 from runtime.tensor import Array, Tensor
+from runtime.values import ElementSet
 from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import array_dtype, dtype_of, host_scalar, join, require_fit, type_name
 from zynml.stdlib.family import FunctionFamily
+from zynml.stdlib.keys import as_key, no_key
 from zynml.stdlib.operators import is_number
 from zynml.stdlib.shapes import Dims, dims_of, is_int, shape_text, tensor_type
 
@@ -67,9 +69,10 @@ def get(value: Any, indices: tuple[Any, ...]) -> Any:
         raise LibraryFault("0304", f"{type_name(value)} takes one index, not {len(indices)}")
     index = indices[0]
     if isinstance(value, dict):
-        if index not in value:
-            raise LibraryFault("0801", f"there is no key {index!r}")
-        return value[index]
+        key = as_key(index)
+        if isinstance(value, ElementSet) or key not in value:
+            raise no_key(value, index)
+        return value[key]
     if isinstance(index, slice):
         return value[checked_slice(index)]
     return value[position(index, len(value), "text" if isinstance(value, str) else type_name(value).partition("<")[0].lower())]
@@ -81,8 +84,8 @@ def put(value: Any, indices: tuple[Any, ...], new: Any) -> None:
         put_tensor(value, indices, new)
         return
     if not isinstance(value, list):
-        if isinstance(value, dict):
-            value[indices[0]] = new
+        if isinstance(value, dict) and not isinstance(value, ElementSet) and len(indices) == 1:
+            value[as_key(indices[0])] = new
             return
         raise LibraryFault("0208", f"the elements of {type_name(value)} can't be assigned")
     if len(indices) != 1:

@@ -18,7 +18,6 @@ LATER = {
     "einsum": "`@` multiplies matrices; other sums are loops in `compute(...)`",
     "quantize": "scale, round and convert: `(x / scale).round() as i8`",
 }
-LATER_ON_LISTS = {"find": "`.filter(f)` gives all that fit"}
 
 
 def _declare_later(name: str, hint: str, receivers: tuple[str, ...]) -> None:
@@ -56,5 +55,3 @@ for _name, _hint in LATER.items():
     _declare_later(_name, _hint, ())
     _declare_later(_name, _hint, ("tensor",))
 _declare_later("model", "`load(path)` reads arrays from files", ())
-for _name, _hint in LATER_ON_LISTS.items():
-    _declare_later(_name, _hint, ("List", "range"))

@@ -13,10 +13,12 @@ from compiler.typed_ast.types import (
     UNIT,
 )
 from runtime.tensor import Tensor
-from zynml.stdlib.collections import ITERABLES, collect
+from runtime.values import ElementSet
+from zynml.stdlib.collections import collect
 from zynml.stdlib.dtypes import require_bool, type_name
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.indexing import position
+from zynml.stdlib.keys import as_key
 from zynml.stdlib.operators import BINARY, equal, is_number
 from zynml.stdlib.printing import to_text
 from zynml.stdlib.sequences import call, element_type, items, listed_type, receiver_type, require_count, require_room
@@ -124,7 +126,7 @@ def set_(self: Any, index: Any, value: Any) -> None:
     self[position(index, len(self), "list")] = value
 
 
-@family.method(ITERABLES, "get", result=element_type)
+@family.method("List range", "get", result=element_type)
 def get(self: Any, index: Any) -> Any:
     """The element at a position."""
     return self[position(index, len(self), "range" if isinstance(self, range) else "list")]
@@ -159,8 +161,8 @@ def operator_in(left: Any, right: Any) -> bool:
         return left in right
     if isinstance(right, list | tuple | range):
         return contains(right, left)
-    if isinstance(right, dict | set):
-        return left in right
+    if isinstance(right, dict):
+        return as_key(left) in right
     if isinstance(right, Tensor) and is_number(left):
         return bool(np.any(BINARY["eq"](right, left).contents))
     raise LibraryFault("0208", f"`in` is not defined for {type_name(left)} and {type_name(right)}")
@@ -172,10 +174,10 @@ def index_of(self: Any, value: Any) -> int:
     return next((index for index, element in enumerate(self) if equal(value, element)), -1)
 
 
-@family.method("List", "clone", result=receiver_type)
-def clone(self: Any) -> list[Any]:
-    """A copy, deep through lists and tensors."""
-    return _copied(self, 0)  # type: ignore[no-any-return]
+@family.method("List HashMap HashSet", "clone", result=receiver_type)
+def clone(self: Any) -> Any:
+    """A copy, deep through lists, maps, sets and tensors."""
+    return _copied(self, 0)
 
 
 def _copied(value: Any, depth: int) -> Any:
@@ -186,6 +188,10 @@ def _copied(value: Any, depth: int) -> Any:
             return [_copied(v, depth + 1) for v in value]
         case tuple():
             return tuple(_copied(v, depth + 1) for v in value)
+        case ElementSet():
+            return ElementSet(value)
+        case dict():
+            return {key: _copied(part, depth + 1) for key, part in value.items()}
         case Tensor():
             return value.clone()
     return value

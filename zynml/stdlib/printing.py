@@ -10,7 +10,7 @@ from compiler.typed_ast.types import STRING, UNIT
 from runtime.futures import PendingValue
 from runtime.lazy_numpy import np
 from runtime.tensor import Array, Tensor, dtype_name
-from runtime.values import RecordValue, elements_of, is_array
+from runtime.values import ElementSet, RecordValue, elements_of, is_array
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.settings import StdlibSettings
@@ -62,10 +62,10 @@ def literal_text(value: Any, depth: int) -> str:
             return f"({inside},)" if len(value) == 1 else f"({inside})"
         case range():
             return f"{value.start}..{value.stop}" + ("" if value.step == 1 else f" step {value.step}")
+        case ElementSet():
+            return f"{{{', '.join(literal_text(v, depth + 1) for v in value)}}}"
         case dict():
             return f"{{{', '.join(f'{literal_text(k, depth + 1)}: {literal_text(v, depth + 1)}' for k, v in value.items())}}}"
-        case set():
-            return f"{{{', '.join(literal_text(v, depth + 1) for v in value)}}}"
         case np.bool_():
             return "true" if value else "false"
         case np.integer():
@@ -185,7 +185,7 @@ def format_text(value: Any, spec: str) -> str:
     return format_value(value, spec)
 
 
-@family.method("tensor List String int float bool range tuple Option Result array", "to_string", result=STRING)
+@family.method("tensor List String int float bool range tuple Option Result array HashMap HashSet", "to_string", result=STRING)
 def method_to_string(self: Any) -> str:
     """The value as `print` shows it."""
     return to_text(self)

@@ -27,6 +27,7 @@ TITLES = {
     "devices": "Devices",
     "collections": "Iterating",
     "lists": "Lists",
+    "maps": "Maps and sets",
     "optionals": "Optionals and results",
     "strings": "Text",
     "files": "Files",

@@ -11,17 +11,19 @@ from compiler.typed_ast.types import (
     STRING,
     UNKNOWN,
     ArrayType,
+    DictType,
     FunctionType,
     ListType,
     RangeType,
     Scalar,
+    SetType,
     StringType,
     TensorType,
     TupleType,
     Type,
 )
 from runtime.tensor import Array, Tensor
-from runtime.values import RecordValue, elements_of, is_array
+from runtime.values import ElementSet, RecordValue, elements_of, is_array
 from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import dtype_of, type_name
 from zynml.stdlib.indexing import get_tensor, tensor_part
@@ -39,8 +41,10 @@ def items(value: Any) -> Iterable[Any]:
         if value.shape == ():
             raise LibraryFault("0301", "a tensor of rank 0 has no rows to go through")
         return (get_tensor(value, (row,)) for row in range(len(value)))
-    if isinstance(value, dict | set):
+    if isinstance(value, ElementSet):
         return list(value)
+    if isinstance(value, dict):
+        return list(value.items())
     raise LibraryFault("0203", f"{type_name(value)} can't be iterated")
 
 
@@ -49,6 +53,10 @@ def item_type(kind: Type) -> Type:
     match kind:
         case ListType(element=element) | ArrayType(element=element):
             return element
+        case SetType(element=element):
+            return element
+        case DictType(key=key, value=value):
+            return TupleType((key, value))
         case RangeType():
             return I64
         case StringType():

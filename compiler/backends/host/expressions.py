@@ -22,10 +22,24 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.library import LibraryFunction
-from compiler.typed_ast.types import I64, STRING, UNKNOWN, ArrayType, DType, ListType, RangeType, Scalar, StructType, TupleType, Type
+from compiler.typed_ast.types import (
+    I64,
+    STRING,
+    UNKNOWN,
+    ArrayType,
+    DictType,
+    DType,
+    ListType,
+    RangeType,
+    Scalar,
+    SetType,
+    StringType,
+    StructType,
+    TupleType,
+    Type,
+)
 
 _LATER = {
-    nodes.DictLiteral: ("a dict literal", "use a list of tuples"),
     nodes.UnitNumber: ("a number with a unit", "write the plain number"),
     nodes.OperatorValue: ("an operator as a value", "write a lambda: `def(a, b): a + b`"),
 }
@@ -90,6 +104,8 @@ class Expressions(Records):
             case nodes.ListLiteral(elements=elements):
                 element = inferred(node.type.element) if isinstance(node.type, ListType) else UNKNOWN
                 return self.list_of(elements, (element,) * len(elements), node.span)
+            case nodes.DictLiteral():
+                return self.map_of(node)
             case nodes.Range():
                 return self.range_(node)
             case nodes.Cast(value=value, target=target):
@@ -309,28 +325,57 @@ class Expressions(Records):
 
     def comprehension(self, node: nodes.Comprehension) -> ast.expr:
         """A loop that appends: its variables are new in each iteration, as a loop's are."""
-        if node.key is not None:
-            raise not_supported("a dict comprehension", node.span, "use a list of tuples")
         result = self.frame.temporary()
-        source = self.iterated(node.source)
-        self.assign(result, ast.List([], ast.Load()), node.span)
+        source = self.iterated(node.source, len(node.names))
+        self.assign(result, ast.List([], ast.Load()) if node.key is None else ast.Dict([], []), node.span)
         self.frame.loop += 1
         with self.block(), self.collected() as body:
             target = self.loop_target(node.names, node.source, node.source.span)
             if node.condition is not None:
                 test = self.condition(node.condition)
                 self.write(ast.If(ast.UnaryOp(ast.Not(), test), [self.at(ast.Continue(), node.span)], []), node.condition.span)
-            element = inferred(node.type.element) if isinstance(node.type, ListType) else UNKNOWN
-            value = self.converted(node.element, element)
-            append = ast.Attribute(load(result), "append", ast.Load())
-            self.write(ast.Expr(self.at(ast.Call(append, [value], []), node.element.span)), node.element.span)
+            if node.key is not None:
+                self._add_entry(node, node.key, result)
+            else:
+                self._append_element(node, result)
         self.frame.loop -= 1
         self.write(ast.For(target, source, body, []), node.span)
         return load(result)
 
-    def iterated(self, source: nodes.Expression) -> ast.expr:
-        """What a `for` runs over."""
+    def _add_entry(self, node: nodes.Comprehension, key: nodes.Expression, result: str) -> None:
+        known = node.type if isinstance(node.type, DictType) else DictType(UNKNOWN, UNKNOWN)
+        parts = [lambda: self.converted(key, inferred(known.key)), lambda: self.converted(node.element, inferred(known.value))]
+        name, value = self.in_order(parts, node.span)
+        self.write(ast.Expr(self.help("set", node.span, load(result), name, value)), node.element.span)
+
+    def _append_element(self, node: nodes.Comprehension, result: str) -> None:
+        element = inferred(node.type.element) if isinstance(node.type, ListType) else UNKNOWN
+        value = self.converted(node.element, element)
+        append = ast.Attribute(load(result), "append", ast.Load())
+        self.write(ast.Expr(self.at(ast.Call(append, [value], []), node.element.span)), node.element.span)
+
+    def map_of(self, node: nodes.DictLiteral) -> ast.expr:
+        """Keys and values in written order; the last value of a key counts."""
+        if isinstance(node.type, SetType):
+            return self.help("new set", node.span)
+        known = node.type if isinstance(node.type, DictType) else DictType(UNKNOWN, UNKNOWN)
+        makers: list[Callable[[], ast.expr]] = []
+        for entry in node.entries:
+            makers.append(self._part_maker(entry.key, known.key))
+            makers.append(self._part_maker(entry.value, known.value))
+        parts = self.in_order(makers, node.span)
+        if all(isinstance(known.key, Scalar | StringType) for _ in parts):
+            return self.made(ast.Dict(list(parts[::2]), list(parts[1::2])), node.span, *parts)
+        return self.help("new map", node.span, *parts)
+
+    def _part_maker(self, node: nodes.Expression, to: Type) -> Callable[[], ast.expr]:
+        return lambda: self.converted(node, inferred(to))
+
+    def iterated(self, source: nodes.Expression, names: int = 1) -> ast.expr:
+        """What a `for` with so many names runs over. A map or set doesn't change the loop's way when it is changed in it."""
         value = self.expression(source)
+        if isinstance(source.type, DictType | SetType):
+            return self.help("entries" if names == 2 and isinstance(source.type, DictType) else "keys", source.span, value)
         if isinstance(source.type, (ListType, RangeType)) or isinstance(source, nodes.Range):
             return value
         if isinstance(source.type, ArrayType):
@@ -341,6 +386,8 @@ class Expressions(Records):
     def loop_target(self, names: tuple[str, ...], source: nodes.Expression, span: Span) -> ast.expr:
         """Declares a loop's variables; several take the element apart at the start of the body."""
         element = _element_type(source.type)
+        if isinstance(source.type, DictType) and len(names) == 2:
+            element = TupleType((source.type.key, source.type.value))
         if len(names) == 1:
             target = self._loop_variable(names[0], element)
             if isinstance(source.type, ListType) and self.layouts.holds_arrays(element):
@@ -367,7 +414,7 @@ class Expressions(Records):
 
 def _element_type(source: Type) -> Type:
     match source:
-        case ListType(element=element) | ArrayType(element=element):
+        case ListType(element=element) | ArrayType(element=element) | SetType(element=element) | DictType(key=element):
             return element
         case RangeType():
             return I64

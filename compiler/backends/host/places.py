@@ -10,7 +10,7 @@ from compiler.backends.host.patterns import Patterns
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import UNKNOWN, ArrayType, DType, ListType, Scalar, StructType, TensorType, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, ArrayType, DictType, DType, ListType, Scalar, StructType, TensorType, TupleType, Type
 from runtime.records import frozen
 
 Step = nodes.Field | nodes.Index
@@ -237,12 +237,12 @@ def stored_type(target: Step) -> Type:
     """What a part must be; a slice of a tensor takes numbers and tensors alike."""
     if isinstance(target.value.type, TensorType) and not isinstance(target.type, Scalar):
         return UNKNOWN
-    known = isinstance(target.type, Scalar) or isinstance(target.value.type, ListType | StructType | TupleType | ArrayType)
+    known = isinstance(target.type, Scalar) or isinstance(target.value.type, ListType | DictType | StructType | TupleType | ArrayType)
     return target.type if known else UNKNOWN
 
 
 def _is_shared(type_: Type) -> bool:
-    return isinstance(type_, ListType | TensorType)
+    return isinstance(type_, ListType | DictType | TensorType)
 
 
 def _is_known(step: Step) -> bool:

@@ -223,7 +223,7 @@ class Statements(Tries):
 
     def _clauses(self, node: nodes.For, position: int) -> None:
         clause = node.clauses[position]
-        source = self.iterated(clause.source)
+        source = self.iterated(clause.source, len(clause.names))
         self.frame.loop += 1
         with self.collected() as body:
             target = self.loop_target(clause.names, clause.source, clause.span)

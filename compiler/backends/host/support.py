@@ -45,10 +45,12 @@ from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryF
 from compiler.typed_ast.types import DType, Scalar, Type
 from runtime.host_tasks import both
 from runtime.tensor import Tensor
-from runtime.values import RecordValue, copied, elements_of, is_array, replaced
+from runtime.values import ElementSet, RecordValue, copied, elements_of, is_array, replaced
 
 Helper = Callable[..., Any]
 
+_PLAIN_KEYS = (int, str, bool)
+"""Types of keys that are looked up as they are."""
 SIGNATURES_REMEMBERED = 256
 """Combinations of layouts that a function remembers as fitting."""
 
@@ -159,6 +161,10 @@ def _of_records(library: Library, layouts: RecordLayouts) -> dict[str, Helper]:
         "filled": lambda value, count, element: filled(value, count, element, copied),
         "copied": copied,
         "elements": elements_of,
+        "new map": lambda *parts: invoke(library, "HashMap::from", list(zip(parts[::2], parts[1::2], strict=True))),
+        "new set": ElementSet,
+        "keys": list,
+        "entries": lambda value: list(value.items()),
         "element": element_at,
         "plain element": plain_element,
         "store": store_element,
@@ -248,6 +254,8 @@ def contains(library: Library, value: Any, container: Any) -> bool:
         return value in container
     if isinstance(container, range) and type(value) is int:
         return value in container
+    if isinstance(container, dict):
+        return bool(invoke(library, "operator in", value, container))
     same = _comparison(library, "==", "eq", False, False)
     return any(truth(same(value, element)) for element in iterate(library, container))
 
@@ -261,6 +269,8 @@ def get_item(library: Library, value: Any, indices: tuple[Any, ...]) -> Any:
         index = indices[0]
         if type(index) is int and -len(value) <= index < len(value):
             return value[index]
+    if type(value) is dict and len(indices) == 1 and type(indices[0]) in _PLAIN_KEYS and indices[0] in value:
+        return value[indices[0]]
     if is_array(value) and len(indices) == 1:
         return element_at(value, indices[0])
     return invoke(library, "index get", value, indices)

@@ -11,6 +11,7 @@ from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.types import (
     ArrayType,
     CharType,
+    DictType,
     DType,
     FutureType,
     ListType,
@@ -18,6 +19,7 @@ from compiler.typed_ast.types import (
     RangeType,
     ResultType,
     Scalar,
+    SetType,
     StringType,
     TensorType,
     TupleType,
@@ -26,7 +28,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.futures import PendingValue
 from runtime.records import frozen
-from runtime.values import RecordValue, copied, elements_of, is_array
+from runtime.values import ElementSet, RecordValue, copied, elements_of, is_array
 
 
 @frozen
@@ -54,6 +56,10 @@ def kind_of(value: object) -> str:
             return "array"
         case list():
             return "List"
+        case ElementSet():
+            return "HashSet"
+        case dict():
+            return "HashMap"
         case tuple():
             return "tuple"
         case range():
@@ -71,6 +77,10 @@ def kind_of_type(type_: Type) -> str | None:
             return "String"
         case ListType():
             return "List"
+        case DictType():
+            return "HashMap"
+        case SetType():
+            return "HashSet"
         case TensorType():
             return "tensor"
         case TupleType():
@@ -92,7 +102,7 @@ def describe(value: object) -> str:
     if dtype is not None:
         return dtype.value
     kind = kind_of(value)
-    return {"List": "list", "()": "unit"}.get(kind, kind)
+    return {"List": "list", "HashMap": "map", "HashSet": "set", "()": "unit"}.get(kind, kind)
 
 
 def misfit(wanted: str, value: object) -> LibraryFault:
@@ -135,6 +145,15 @@ def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts:
             if not isinstance(value, list) or is_array(value):
                 raise misfit("a list", value)
             return _all_converted(library, value, element, weak, layouts)
+        case DictType(key=key, value=part):
+            if not isinstance(value, dict) or isinstance(value, ElementSet):
+                raise misfit("a map", value)
+            return _entries_converted(library, value, key, part, weak, layouts)
+        case SetType(element=element):
+            if not isinstance(value, ElementSet):
+                raise misfit("a set", value)
+            found = [convert(library, v, element, weak, layouts) for v in value]
+            return value if all(a is b for a, b in zip(found, value, strict=True)) else ElementSet(dict.fromkeys(found))
         case TupleType(elements=elements):
             if not isinstance(value, tuple) or len(value) != len(elements) or isinstance(value, RecordValue):
                 raise misfit(f"a tuple {to}", value)
@@ -154,6 +173,16 @@ def _all_converted(library: Library, value: list[Any], element: Type, weak: bool
     """The same list when no element changes: lists are shared."""
     converted = [convert(library, v, element, weak, layouts) for v in value]
     return value if all(a is b for a, b in zip(converted, value, strict=True)) else converted
+
+
+def _entries_converted(
+    library: Library, value: dict[Any, Any], key: Type, part: Type, weak: bool, layouts: RecordLayouts
+) -> dict[Any, Any]:
+    """The same map when no key and no value changes: maps are shared."""
+    keys = [convert(library, k, key, weak, layouts) for k in value]
+    parts = [convert(library, v, part, weak, layouts) for v in value.values()]
+    same = all(a is b for a, b in zip((*keys, *parts), (*value, *value.values()), strict=True))
+    return value if same else dict(zip(keys, parts, strict=True))
 
 
 def item(library: Library, value: Any) -> Any:
@@ -238,7 +267,7 @@ def iterate(library: Library, value: Any) -> Iterable[Any]:
     if is_array(value):
         return elements_of(copied(value))
     match value:
-        case list() | tuple() | range() | str() if not isinstance(value, RecordValue):
+        case list() | tuple() | range() | str() | dict() if not isinstance(value, RecordValue):
             return value
     if hasattr(value, "__next__"):
         running: Iterable[Any] = value

@@ -15,6 +15,7 @@ from compiler.typed_ast.types import (
     UNIT,
     UNKNOWN,
     ArrayType,
+    DictType,
     ListType,
     OptionType,
     Scalar,
@@ -78,7 +79,8 @@ def bind_loop_names(
     checker: Checker, scope: Scope, names: tuple[str, ...], spans: tuple[Span, ...], source: nodes.Expression, found: Type
 ) -> None:
     """Declares the variables of a `for` clause or a comprehension over a source of type `found`."""
-    element = iterated(checker, found, source.span)
+    pairs = isinstance(found, DictType) and len(names) == 2
+    element = iterated(checker, found, source.span) if not isinstance(found, DictType) or not pairs else TupleType((found.key, found.value))
     parts: Sequence[Type] = (element,) if len(names) == 1 else _parts(checker, element, names, source.span)
     for number, (name, part) in enumerate(zip(names, parts, strict=True)):
         span = spans[number] if number < len(spans) else source.span

@@ -101,8 +101,6 @@ def path(checker: Checker, node: nodes.Path, scope: Scope, expected: Type | None
 def unknown_path(checker: Checker, node: nodes.Path, scope: Scope) -> Type:
     """A path that the library does not have: 0109 for what is not there yet, else 0202 or 0201."""
     head, tail = node.segments[0], "::".join(node.segments[1:])
-    if head in ("HashMap", "HashSet", "dict", "set"):
-        return checker.later(f"`{head}`", node.span, "use a list or a tuple")
     if checker.resolver.is_later(head):
         return ERROR
     if isinstance(scope.find(head), Variable) or checker.open_names:

@@ -131,7 +131,6 @@ def test_a_step_of_zero_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("program", "what"),
     [
-        ('let d = {"a": 1}', "a dict literal"),
         ("trait T { def f(x) { x } }", "`trait`"),
     ],
 )

@@ -1,6 +1,7 @@
 """Calls of library functions as the checker and tier 0 make them: every call also checks that the static type rule tells the truth
 about the value, with and without knowing constants."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -13,12 +14,14 @@ from compiler.typed_ast.types import (
     UNKNOWN,
     WEAK_FLOAT,
     WEAK_INT,
+    DictType,
     DType,
     FunctionType,
     ListType,
     OptionType,
     ResultType,
     Scalar,
+    SetType,
     StaticShape,
     TensorType,
     TupleType,
@@ -26,10 +29,15 @@ from compiler.typed_ast.types import (
     UnknownType,
 )
 from runtime.tensor import Tensor
-from runtime.values import Err, Nothing, Ok, Some
+from runtime.values import ElementSet, Err, Nothing, Ok, Some
 from zynml.stdlib import StdlibSettings, library
 from zynml.stdlib.dtypes import dtype_of
 from zynml.stdlib.shapes import dims_of
+
+
+def _common(values: Iterable[Any]) -> Type:
+    kinds = {type_of(value) for value in values}
+    return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 
 def type_of(value: Any) -> Type:
@@ -46,6 +54,10 @@ def type_of(value: Any) -> Type:
             if len(kinds) > 1:
                 return ListType(WEAK_FLOAT if {WEAK_INT, WEAK_FLOAT} == kinds else UNKNOWN)
             return ListType(kinds.pop() if kinds else UNKNOWN)
+        case ElementSet():
+            return SetType(_common(value))
+        case dict():
+            return DictType(_common(value), _common(value.values()))
         case tuple():
             return TupleType(tuple(map(type_of, value)))
         case range():
@@ -84,6 +96,11 @@ def admits(kind: Type, value: Any) -> bool:
             return fits and (isinstance(element, UnknownType) or element == Scalar(DType(value.dtype_name)))
         case ListType(element=element):
             return isinstance(value, list) and all(admits(element, v) for v in value)
+        case SetType(element=element):
+            return isinstance(value, ElementSet) and all(admits(element, v) for v in value)
+        case DictType(key=key, value=part):
+            pairs = value.items() if isinstance(value, dict) and not isinstance(value, ElementSet) else [(None, None)]
+            return all(admits(key, k) and admits(part, v) for k, v in pairs)
         case TupleType(elements=elements):
             return isinstance(value, tuple) and len(value) == len(elements) and all(map(admits, elements, value))
         case OptionType(value=inner):
@@ -130,6 +147,18 @@ def check_types(function: LibraryFunction, given: dict[str, Any], value: Any) ->
         assert admits(kind, value), f"{function.name}: {kind} does not admit {value!r}"
 
 
+KINDS: dict[type, str] = {
+    list: "List",
+    str: "String",
+    range: "range",
+    tuple: "tuple",
+    Tensor: "tensor",
+    dict: "HashMap",
+    ElementSet: "HashSet",
+}
+"""The library's words for the types of receivers."""
+
+
 class Caller:
     def __init__(self, settings: StdlibSettings) -> None:
         self.settings = settings
@@ -139,7 +168,7 @@ class Caller:
         return self._run(self.library.functions[name], values, named)
 
     def method(self, receiver: Any, name: str, *values: Any, **named: Any) -> Any:
-        kind = {list: "List", str: "String", range: "range", tuple: "tuple", Tensor: "tensor"}.get(type(receiver))
+        kind = KINDS.get(type(receiver))
         if kind is None:
             dtype = dtype_of(receiver)
             assert dtype is not None
@@ -159,7 +188,7 @@ class Caller:
         return self._fault(function, values, named)
 
     def method_fault(self, receiver: Any, name: str, *values: Any, **named: Any) -> tuple[str, str]:
-        kind = {list: "List", str: "String", range: "range", Tensor: "tensor"}[type(receiver)]
+        kind = KINDS[type(receiver)]
         return self._fault(self.library.methods[kind, name], (receiver, *values), named)
 
     def _fault(self, function: LibraryFunction, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from library_calls import admits, constant_of, type_of
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFault, LibraryFunction, TypeFault
 from compiler.typed_ast.types import Type
 from runtime.tensor import Tensor
-from runtime.values import NONE, ElementArray, Err, Nothing, Ok, Some, is_array
+from runtime.values import NONE, ElementArray, ElementSet, Err, Nothing, Ok, Some, is_array
 
 INTERNAL = ("index set",)
 """Called with indices in a tuple, always."""
@@ -40,7 +40,7 @@ def values() -> list[Any]:
 def receivers() -> list[Any]:
     """Those that have methods and are no arguments."""
     wrapped: list[Any] = [NONE, Some((1,)), Some((NONE,)), Ok((0.5,)), Err(("a",))]
-    return [*wrapped, np.array([1, 2]), np.array([0.5]), ElementArray(["a"])]
+    return [*wrapped, {}, {"a": 1}, {(1, 2): [3]}, ElementSet(), ElementSet({1: None}), np.array([1, 2]), np.array([0.5]), ElementArray(["a"])]
 
 
 RECEIVERS = {
@@ -55,6 +55,8 @@ RECEIVERS = {
     "Option": lambda v: type(v) in (Some, Nothing),
     "Result": lambda v: type(v) in (Ok, Err),
     "array": is_array,
+    "HashMap": lambda v: type(v) is dict,
+    "HashSet": lambda v: type(v) is ElementSet,
 }
 
 

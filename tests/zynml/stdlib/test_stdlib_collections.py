@@ -159,3 +159,35 @@ def test_every_entry_says_what_it_does(call: Any) -> None:
     entries = list(call.library.functions.values()) + list(call.library.methods.values())
     assert [entry.name for entry in entries if not entry.doc] == []
     assert len({parameter.name for entry in entries for parameter in entry.parameters if not parameter.name.isidentifier()}) == 0
+
+
+def test_maps_keep_the_order_in_which_keys_came_in(call: Any) -> None:
+    ages = {"b": 1, "a": 2}
+    call.method(ages, "insert", "c", 3)
+    call.method(ages, "insert", "b", 9)
+    assert call.method(ages, "items") == [("b", 9), ("a", 2), ("c", 3)]
+    assert call.method(ages, "keys") == ["b", "a", "c"] and call.method(ages, "values") == [9, 2, 3]
+    assert call.method(ages, "get_or", "d", 0) == 0 and call.method(ages, "contains_key", "a") is True
+    assert str(call.method(ages, "get", "a")) == "Some(2)" and str(call.method(ages, "get", "d")) == "None"
+    assert str(call.method(ages, "remove", "a")) == "Some(2)" and str(call.method(ages, "remove", "a")) == "None"
+    assert call.method(ages, "take", 1) == [("b", 9)] and call.method(ages, "map", lambda pair: pair[1]) == [9, 3]
+    assert call.method(ages, "len") == 2
+    copy = call.method(ages, "clone")
+    call.method(copy, "clear")
+    assert len(ages) == 2 and call.method(copy, "is_empty") is True
+
+
+def test_sets_are_those_of_python(call: Any) -> None:
+    left, right = {3, 1, 4, 5}, {9, 2, 6, 5, 3}
+    one, two = call("HashSet::from", list(left)), call("HashSet::from", list(right))
+    for name in ("union", "intersection", "difference", "symmetric_difference"):
+        assert set(call.method(one, name, two)) == getattr(left, name)(right)
+    assert call.method(one, "is_subset", [*left, 7]) is True and call.method(one, "is_superset", two) is False
+    assert call.method(one, "add", 7) is True and call.method(one, "add", 7) is False
+    assert call.method(one, "remove", 7) is True and call.method(one, "remove", 7) is False
+
+
+def test_what_no_key_can_be(call: Any) -> None:
+    for key in (1.5, [1], (1, 2.5), Tensor(np.zeros(2))):
+        assert call.method_fault({}, "insert", key, 0)[0] == "0203"
+    assert call.fault("HashMap::from", [1]) == ("0203", "a map is made of pairs `(key, value)`, not of i64")
