@@ -183,7 +183,12 @@ def extend_set(self: Any, other: Any) -> None:
     self.update(set_of(other))
 
 
-def _of_two(*names: str, doc: str) -> Callable[[Callable[[ElementSet, ElementSet], Iterable[Any]]], None]:
+def _joined(calls: CallTypes) -> Type:
+    own, other = key_type(calls), item_type(calls["other"])
+    return SetType(own if own == other else UNKNOWN)
+
+
+def _of_two(*names: str, doc: str, result: Callable[[CallTypes], Type] = receiver_type) -> Callable[[Callable[[ElementSet, ElementSet], Iterable[Any]]], None]:
     """A method of two sets that gives a third one."""
 
     def declare(choose: Callable[[ElementSet, ElementSet], Iterable[Any]]) -> None:
@@ -191,15 +196,15 @@ def _of_two(*names: str, doc: str) -> Callable[[Callable[[ElementSet, ElementSet
             return ElementSet(dict.fromkeys(choose(self, set_of(other))))
 
         method.__doc__ = doc
-        family.method("HashSet", *names, result=receiver_type)(method)
+        family.method("HashSet", *names, result=result)(method)
 
     return declare
 
 
-_of_two("union", doc="The elements of both.")(lambda a, b: [*a, *b])
+_of_two("union", result=_joined, doc="The elements of both.")(lambda a, b: [*a, *b])
 _of_two("intersection", doc="The elements that both have.")(lambda a, b: [x for x in a if x in b])
 _of_two("difference", doc="The elements that the other doesn't have.")(lambda a, b: [x for x in a if x not in b])
-_of_two("symmetric_difference", doc="The elements that one of the two has.")(
+_of_two("symmetric_difference", result=_joined, doc="The elements that one of the two has.")(
     lambda a, b: [*(x for x in a if x not in b), *(x for x in b if x not in a)]
 )
 
