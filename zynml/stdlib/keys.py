@@ -3,6 +3,7 @@
 from typing import Any
 
 from compiler.typed_ast.library import LibraryFault
+from runtime.tensor import Tensor
 from runtime.values import RecordValue, is_array
 from zynml.stdlib.dtypes import dtype_of, type_name
 from zynml.stdlib.printing import literal_text
@@ -24,7 +25,7 @@ def _require(value: Any) -> None:
         for part in value:
             _require(part)
         return
-    dtype = dtype_of(value)
+    dtype = dtype_of(value) if not isinstance(value, Tensor) else None
     if isinstance(value, str) or (dtype is not None and not dtype.is_float) or isinstance(value, RecordValue):
         return
     fault = "a float may be nan, which equals nothing" if dtype is not None else f"a {type_name(value)} can't be compared so"

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from compiler.typed_ast.library import CallTypes, LibraryFault
+from compiler.typed_ast.conversions import fits
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import BOOL, UNIT, UNKNOWN, DictType, ListType, OptionType, SetType, TupleType, Type
 from runtime.values import NONE, ElementSet, RecordValue, Some
 from zynml.stdlib.dtypes import type_name
@@ -82,7 +83,14 @@ def get(self: Any, key: Any) -> Any:
     return Some((self[key],)) if as_key(key) in self else NONE
 
 
-@family.method("HashMap", "get_or", result=value_type)
+def _value_or_given(calls: CallTypes) -> Type:
+    wanted, given = value_type(calls), calls["default"]
+    if not fits(given, wanted):
+        raise TypeFault("0203", f"`get_or` gives {wanted}, not {given}", "default", f"this is {given}")
+    return wanted
+
+
+@family.method("HashMap", "get_or", result=_value_or_given)
 def get_or(self: Any, key: Any, default: Any) -> Any:
     """The value of a key, or the default where there is no such key."""
     return self.get(as_key(key), default)
@@ -188,10 +196,13 @@ def _joined(calls: CallTypes) -> Type:
     return SetType(own if own == other else UNKNOWN)
 
 
-def _of_two(*names: str, doc: str, result: Callable[[CallTypes], Type] = receiver_type) -> Callable[[Callable[[ElementSet, ElementSet], Iterable[Any]]], None]:
+Choose = Callable[[ElementSet, ElementSet], Iterable[Any]]
+
+
+def _of_two(*names: str, doc: str, result: Callable[[CallTypes], Type] = receiver_type) -> Callable[[Choose], None]:
     """A method of two sets that gives a third one."""
 
-    def declare(choose: Callable[[ElementSet, ElementSet], Iterable[Any]]) -> None:
+    def declare(choose: Choose) -> None:
         def method(self: Any, other: Any) -> ElementSet:
             return ElementSet(dict.fromkeys(choose(self, set_of(other))))
 
