@@ -49,6 +49,10 @@ QUIET = (
 Warn = Callable[[Diagnostic], None]
 
 
+def _unheard(warning: Diagnostic) -> None:
+    """Warnings about the library are no business of its users."""
+
+
 @define(eq=False)
 class Session:
     """One program from its tree to its end."""
@@ -67,6 +71,8 @@ class Session:
     _sessions: "dict[Path, Session]" = Factory(dict)
     """Of the modules' files, shared by all of them."""
     _is_module: bool = False
+    _is_library: bool = False
+    """Whether the text is the library's: what goes wrong in it is shown where the program called it."""
     unawaited: Unawaited = Factory(Unawaited)
     """Of this program and its modules."""
     _activity: str = ""
@@ -210,8 +216,12 @@ class Session:
             self._module_program(file)
         check_parameters(typed, self.options.parameters)
         runtime = ProgramRuntime(self)
+        if not self._is_module:
+            self.language.runs_in(self)
         native, meaning = self.options.native, self.language.meaning
-        program = compile_program(typed, self.language.library, runtime, self.source, self.others, native, meaning)
+        program = compile_program(
+            typed, self.language.library, runtime, self.source, self.others, native, meaning, of_library=self._is_library
+        )
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
             from compiler.devices.placement import require_devices
@@ -295,7 +305,8 @@ class Session:
 
     def _module_file(self, path: tuple[str, ...]) -> Path | None:
         beside = Path(self.source.path).parent.joinpath(*path)
-        return next((f for f in (beside.with_suffix(e) for e in MODULE_ENDINGS) if f.is_file()), None)
+        found = next((f for f in (beside.with_suffix(e) for e in MODULE_ENDINGS) if f.is_file()), None)
+        return self.language.library_module(path) if found is None else found
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import a.b` means: a file beside this one; None when there is none, which leaves the library."""
@@ -312,11 +323,31 @@ class Session:
         resolved = file.resolve()
         if resolved not in self._sessions:
             source, program = self.language.read_module(file, self.sources)
-            other = Session(source, program, self.language, self.sources, evolve(self.options, parameters={}), self.warn)
-            other._modules, other._sessions, other._is_module = self._modules, self._sessions, True
-            other.unawaited = self.unawaited
-            self._sessions[resolved] = other
+            is_library = self.language.library_folder in resolved.parents
+            self._sessions[resolved] = self._of_module(source, program, is_library)
         return self._sessions[resolved]
+
+    def _of_module(self, source: Source, program: nodes.Program, is_library: bool) -> "Session":
+        options = evolve(self.options, parameters={}, strict=self.options.strict and not is_library)
+        other = Session(source, program, self.language, self.sources, options, _unheard if is_library else self.warn)
+        other._is_library = is_library
+        other._modules, other._sessions, other._is_module = self._modules, self._sessions, True
+        other.unawaited = self.unawaited
+        return other
+
+    @property
+    def only_device(self) -> str | None:
+        """Where the user wants all blocks to run; None where each is placed by itself."""
+        return self._device
+
+    def library_program(self, source: Source, program: nodes.Program) -> "HostProgram":
+        """A text of the library, compiled once a run. Raises ZyntaxError."""
+        key = Path(source.path)
+        if key not in self._modules:
+            self.sources.add(source)
+            self._modules[key] = self._of_module(source, program, is_library=True).host
+            self._modules[key].start()
+        return self._modules[key]
 
     def imports(self) -> Iterator[tuple[nodes.Import, Path]]:
         """The program's imports of files, those inside of functions too, in the order of the text."""

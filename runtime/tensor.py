@@ -71,6 +71,9 @@ class Remote(Protocol):
     def shares_memory(self, other: "Remote") -> bool:
         """Whether a byte of one's elements is a byte of the other's."""
 
+    def reshaped(self, shape: tuple[int, ...]) -> "Remote":
+        """The same elements, which lie in C order without gaps, in another shape."""
+
     def to_host(self) -> Array: ...
 
     @property
@@ -181,6 +184,14 @@ class Tensor:
     def _there(self) -> Remote:
         assert self.remote is not None
         return self.remote
+
+    def reshaped(self, shape: tuple[int, ...]) -> "Tensor":
+        """The elements in another shape of as many, to be read only; those on a device stay there if they lie without gaps."""
+        if shape == self.shape:
+            return self
+        if self.remote is not None and self.remote.is_contiguous:
+            return Tensor(None, self.remote.reshaped(shape))
+        return Tensor(self.contents.reshape(shape))
 
     def shares_memory(self, other: "Tensor") -> bool:
         """Whether a byte of one's elements is a byte of the other's, where they lie."""

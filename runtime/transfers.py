@@ -53,6 +53,9 @@ class Emulated:
     def shares_memory(self, other: Any) -> bool:
         return isinstance(other, Emulated) and share_memory(self.elements, other.elements)
 
+    def reshaped(self, shape: tuple[int, ...]) -> "Emulated":
+        return Emulated(self.elements.reshape(shape), self.named, self.device)
+
     def to_host(self) -> Array:
         return self.elements.copy()
 

@@ -10,10 +10,14 @@ from compiler.source import Source, Sources, display_path
 from compiler.syntax.read import read_source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import ZYNML
+from compiler.typed_ast.language import LibraryPrograms
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
 from zynml.parse import parse_source
 from zynml.stdlib import StdlibSettings, library
+
+FOLDER = Path(__file__).with_name("stdlib")
+"""Where the library lies, with those of its functions that are written in ZynML."""
 
 
 class ZynML:
@@ -38,6 +42,17 @@ class ZynML:
     def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
         source = sources.add(read_source(display_path(path)))
         return source, parse_source(source)
+
+    @property
+    def library_folder(self) -> Path:
+        return FOLDER
+
+    def library_module(self, path: tuple[str, ...]) -> Path | None:
+        file = FOLDER.joinpath(*path[1:]).with_suffix(".zynml")
+        return file if len(path) > 1 and path[0] == "zynml" and file.is_file() else None
+
+    def runs_in(self, programs: LibraryPrograms) -> None:
+        self.settings.programs = programs
 
     def render(self, value: Any, form: str, options: dict[str, Any]) -> None:
         from zynml.stdlib.render import render

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 @click.command("explain")
-@click.argument("what", required=False, metavar="[CODE | PROGRAM | PROGRAM:FUNCTION]")
+@click.argument("what", required=False, metavar="[CODE | NAME | PROGRAM | PROGRAM:FUNCTION]")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 @click.option("--strategy", metavar="NAME", help="Which strategy, in a program with several.")
 @level
 @error_format
 def command(what: str | None, settings: tuple[str, ...], strategy: str | None, level: str | None, error_format: str) -> None:
     """Say what CODE (`ZYN0404` or `404`) means, with a wrong and a right program; without it, list all codes.
+
+    Of NAME, as in `softmax`, tell how a function of ZynML's library is called, and show its text where that is in ZynML.
 
     Of PROGRAM in ZynML, tell which of its functions are native, and why the others aren't.
 
@@ -49,6 +51,16 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
         print(listing(), end="")
         return
     code = CODES.get(digits_of(what))
+    if code is None and what.isidentifier() and not what.upper().startswith("ZYN0"):
+        from zynml.stdlib.explained import explained, names
+
+        text = explained(what)
+        if text is None:
+            close = nearest(what, names())
+            hint = f"did you mean {', '.join(close)}?" if close else "docs/library.md lists the library's functions"
+            raise ZyntaxError(Diagnostic("0201", f"there is no code `{what}`, and no function of the library", hint=hint))
+        print(text, end="")
+        return
     if code is None:
         near = nearest(digits_of(what), CODES)
         hint = f"did you mean {', '.join(CODES[close].full for close in near)}?" if near else "`zyntax explain` lists all codes"

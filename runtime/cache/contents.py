@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGES = ("compiler", "grammars", "quantdsl", "runtime", "zynml")
-ENDINGS = (".json", ".lark", ".py", ".qdsl")
+ENDINGS = (".json", ".lark", ".py", ".qdsl", ".zynml")
 
 WRITTEN = "contents.sha256"
 """The file, beside this one, in which a wheel carries the hash. A checkout has none: its files may change."""

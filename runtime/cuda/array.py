@@ -67,6 +67,10 @@ class DeviceArray:
         other._layout = self.layout
         return other
 
+    def reshaped(self, shape: Sequence[int]) -> "DeviceArray":
+        """The same elements, which lie in C order without gaps, in another shape."""
+        return DeviceArray(self.owner, self.pointer, shape, self.dtype, self.stream, None, self.read_only)
+
     def __index__(self) -> int:
         return self.pointer
 

@@ -65,6 +65,9 @@ class OnGpu:
     def shares_memory(self, other: Any) -> bool:
         return isinstance(other, OnGpu) and other.gpu is self.gpu and self.elements.shares_memory(other.elements)
 
+    def reshaped(self, shape: tuple[int, ...]) -> "OnGpu":
+        return OnGpu(self.elements.reshaped(shape), self.gpu, self.named)
+
     def to_host(self) -> Any:
         fetched = to_host(self.elements)
         fetched.flags.writeable = not self.elements.read_only

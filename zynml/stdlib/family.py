@@ -82,11 +82,17 @@ class FunctionFamily:
         return self._declare(names, tuple(receivers.split()), result, variadic, keywords, uses_settings, types, mutates)
 
     def tensor_method(
-        self, *names: str, result: Type | TypeRule = UNIT, variadic: str | None = None, keywords: Iterable[str] = (), **types: str
+        self,
+        *names: str,
+        result: Type | TypeRule = UNIT,
+        variadic: str | None = None,
+        keywords: Iterable[str] = (),
+        uses_settings: bool = False,
+        **types: str,
     ) -> Callable[[Implementation], Implementation]:
         """Declares a method of tensors, and the same as a free function, whose first parameter is then `x`."""
-        free = self._declare(names, (), result, variadic, keywords, False, types, renamed=True)
-        method = self._declare(names, ("tensor",), result, variadic, keywords, False, types)
+        free = self._declare(names, (), result, variadic, keywords, uses_settings, types, renamed=True)
+        method = self._declare(names, ("tensor",), result, variadic, keywords, uses_settings, types)
         return lambda implementation: free(method(implementation))
 
     def _declare(

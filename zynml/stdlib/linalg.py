@@ -1,5 +1,6 @@
 """Products of tensors and the layers of networks: matmul, dot, softmax, layer_norm, cross_entropy."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from zynml.stdlib.elementwise import real_dtype
 from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.operators import is_number, operand_array, undefined
 from zynml.stdlib.printing import to_text
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import (
     Dims,
     aligned,
@@ -39,6 +41,7 @@ from zynml.stdlib.shapes import (
     tensor_type,
 )
 from zynml.stdlib.structure import as_tensor_type, constant_axis, contents_of
+from zynml.stdlib.written import wants_kernels, written
 
 family = FunctionFamily()
 
@@ -190,9 +193,22 @@ def softmax_array(values: Array, axis: int) -> Array:
     return np.asarray(raised / raised.sum(axis=axis, keepdims=True))
 
 
-@family.tensor_method("softmax", result=_along_axis)
-def softmax(self: Any, axis: Any = -1) -> Tensor:
+def _by_rows(settings: StdlibSettings, name: str, value: Any, axis: Any) -> Tensor | None:
+    """What a kernel of layers.zynml gives for each row; None where NumPy does it: along other axes, of ints, and of small tensors here."""
+    if not isinstance(value, Tensor) or not value.shape or 0 in value.shape or axis not in (-1, len(value.shape) - 1):
+        return None
+    if not DType(value.dtype_name).is_float or not wants_kernels(settings, value):
+        return None
+    found: Tensor = written(settings, "layers", name)(value.reshaped((math.prod(value.shape[:-1]), value.shape[-1])))
+    return found.reshaped(value.shape)
+
+
+@family.tensor_method("softmax", result=_along_axis, uses_settings=True)
+def softmax(settings: StdlibSettings, self: Any, axis: Any = -1) -> Tensor:
     """exp(x) over its sum along an axis."""
+    by_rows = _by_rows(settings, "softmax", self, axis)
+    if by_rows is not None:
+        return by_rows
     array = contents_of(self)
     along = require_axis(axis, array.ndim)
     with np.errstate(all="ignore"):
@@ -206,9 +222,12 @@ def log_softmax_array(values: Array, axis: int) -> Array:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)))
 
 
-@family.tensor_method("log_softmax", result=_along_axis)
-def log_softmax(self: Any, axis: Any = -1) -> Tensor:
+@family.tensor_method("log_softmax", result=_along_axis, uses_settings=True)
+def log_softmax(settings: StdlibSettings, self: Any, axis: Any = -1) -> Tensor:
     """The logarithm of softmax, accurate also where that is tiny."""
+    by_rows = _by_rows(settings, "log_softmax", self, axis)
+    if by_rows is not None:
+        return by_rows
     array = contents_of(self)
     along = require_axis(axis, array.ndim)
     with np.errstate(all="ignore"):

@@ -23,11 +23,14 @@ TITLES = {
     "reductions": "Reductions",
     "elementwise": "Functions of each element",
     "linalg": "Products and layers",
+    "windows": "Windows over images",
     "ordering": "Sorting and picking",
     "devices": "Devices",
     "collections": "Iterating",
     "lists": "Lists",
     "maps": "Maps and sets",
+    "gathering": "Gathering and scattering",
+    "einsum": "Sums of products by letters",
     "optionals": "Optionals and results",
     "strings": "Text",
     "files": "Files",
@@ -81,13 +84,20 @@ def names() -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _lines(family: FunctionFamily) -> Iterator[str]:
-    """A line for every implementation, its functions and methods together."""
+def lines_of(name: str) -> list[str]:
+    """The lines of the page about functions and methods of that name."""
+    return [line for family in FAMILIES for line in _lines(family_named(family), name)]
+
+
+def _lines(family: FunctionFamily, name: str | None = None) -> Iterator[str]:
+    """A line for every implementation, its functions and methods together; of one name where it is given."""
     groups: dict[object, list[FunctionEntry]] = {}
     for entry in family.entries:
         if entry.doc != LATER and _names(entry):
             groups.setdefault((entry.implementation, entry.doc), []).append(entry)
     for entries in groups.values():
+        if name is not None and not any(name in entry.names for entry in entries):
+            continue
         methods = [entry for entry in entries if entry.receivers]
         functions = [entry for entry in entries if not entry.receivers]
         forms = list(dict.fromkeys([_method(entry) for entry in methods] + [_function(entry) for entry in functions]))

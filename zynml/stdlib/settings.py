@@ -12,7 +12,8 @@ from runtime.records import define
 @define
 class StdlibSettings:
     """One object a run. `device`: of blocks that name none. `base_folder`: the program's, where relative paths are looked for
-    first. `generator`: of `rand`, made from `seed` when first used."""
+    first. `generator`: of `rand`, made from `seed` when first used. `programs`: the `LibraryPrograms` in which functions that are
+    written in ZynML are compiled, None before a program is; `written`: those that were."""
 
     seed: int = 0
     device: str = "auto"
@@ -23,6 +24,8 @@ class StdlibSettings:
     renders: int = 0
     rendered: set[str] = field(factory=set, repr=False)
     generator: Any = field(default=None, repr=False)
+    programs: Any = field(default=None, repr=False)
+    written: dict[tuple[str, str], Any] = field(factory=dict, repr=False)
 
     def set_seed(self, seed: int) -> None:
         """Starts the random numbers anew."""

@@ -4,7 +4,6 @@ traceback tells the instruction, the instruction its columns, and those the span
 import re
 import sys
 import warnings
-from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
@@ -69,8 +68,7 @@ def translated(error: BaseException) -> ZyntaxError:
     span = program_span(error.__traceback__)
     match error:
         case ZyntaxError():
-            diagnostics = [attrs.evolve(d, span=span) if d.span in (None, NOWHERE) else d for d in error.diagnostics]
-            return ZyntaxError(*diagnostics)
+            return ZyntaxError(*(_seen_from_outside(d, span, error.__traceback__) for d in error.diagnostics))
         case Thrown():
             hint = "put a `try` around it, or around a call that leads to it"
             message = f"thrown and not caught: {error.shown()}"
@@ -78,7 +76,8 @@ def translated(error: BaseException) -> ZyntaxError:
         case StoppedNatively():
             return ZyntaxError(placed(error.diagnostic, span))
         case LibraryFault():
-            return ZyntaxError(Diagnostic(error.code, error.message, span, others=_caller(error.__traceback__), hint=error.hint))
+            others = (*_in_library(error.__traceback__), *_caller(error.__traceback__))
+            return ZyntaxError(Diagnostic(error.code, error.message, span, others=others, hint=error.hint))
         case RecursionError():
             # the innermost frame stopped wherever it happened to be; the one around it, at the call
             around = _caller(error.__traceback__)
@@ -120,6 +119,24 @@ def program_span(trace: TracebackType | None) -> Span | None:
     return next((_span(frame) for frame in _generated(trace, 1)), None)
 
 
+def _seen_from_outside(diagnostic: Diagnostic, span: Span | None, trace: TracebackType | None) -> Diagnostic:
+    """A diagnostic that shows the user's own text first: what goes wrong inside of the library is shown at its call."""
+    if diagnostic.span in (None, NOWHERE):
+        return attrs.evolve(diagnostic, span=span)
+    inside = {positions.path for positions in map(_positions, _all_generated(trace)) if positions.of_library}
+    if diagnostic.span is None or diagnostic.span.path not in inside or span is None:
+        return diagnostic
+    others = (Label(diagnostic.span, diagnostic.label or "in the library"), *diagnostic.others)
+    return attrs.evolve(diagnostic, span=span, label="called from here", others=others)
+
+
+def _in_library(trace: TracebackType | None) -> tuple[Label, ...]:
+    """The place in the library that was at work, when that is a program too."""
+    innermost = next(reversed(_all_generated(trace)), None)
+    span = _span(innermost) if innermost is not None and _positions(innermost).of_library else None
+    return () if span is None else (Label(span, "in the library"),)
+
+
 def _caller(trace: TracebackType | None) -> tuple[Label, ...]:
     """The call that led into the function at fault, when that function is the program's."""
     frames = _generated(trace, 2)
@@ -128,13 +145,23 @@ def _caller(trace: TracebackType | None) -> tuple[Label, ...]:
 
 
 def _generated(trace: TracebackType | None, count: int) -> list[TracebackType]:
-    """The innermost generated frames of a traceback, innermost first."""
-    frames: deque[TracebackType] = deque(maxlen=count)
+    """The innermost frames of a traceback that the user's texts generated, innermost first."""
+    return list(reversed([frame for frame in _all_generated(trace) if not _positions(frame).of_library][-count:]))
+
+
+def _all_generated(trace: TracebackType | None) -> list[TracebackType]:
+    """The generated frames of a traceback, outermost first."""
+    frames = []
     while trace is not None:
         if POSITIONS in trace.tb_frame.f_globals:
-            frames.appendleft(trace)
+            frames.append(trace)
         trace = trace.tb_next
-    return list(frames)
+    return frames
+
+
+def _positions(frame: TracebackType) -> "Positions":
+    positions: Positions = frame.tb_frame.f_globals[POSITIONS]
+    return positions
 
 
 def span_of_frame(frame: FrameType | None) -> Span | None:

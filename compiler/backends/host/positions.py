@@ -47,6 +47,8 @@ class Positions:
     path: str
     source: Source | None = None
     others: tuple[Source, ...] = ()
+    of_library: bool = False
+    """Whether the text is the library's, not the user's."""
     _files: list[_File] = field(init=False, factory=list)
     _known: dict[Span, Position] = field(factory=dict, init=False)
 

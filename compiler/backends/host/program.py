@@ -85,11 +85,12 @@ def compile_program(
     others: tuple[Source, ...] = (),
     native: str = "paying",
     meaning: Meaning = ZYNML,
+    of_library: bool = False,
 ) -> HostProgram:
     """Generates and loads the code of a program of a language that means `meaning`; `others` are files of which it took declarations;
-    `native` says which static functions Python calls natively: those where that is "paying", "all", or "none". Raises ZyntaxError for what
-    tier 0 does not run."""
-    positions = Positions(program.path, source, others)
+    `native` says which static functions Python calls natively: those where that is "paying", "all", or "none"; `of_library`: the text is
+    the library's. Raises ZyntaxError for what tier 0 does not run."""
+    positions = Positions(program.path, source, others, of_library)
     if native != "none" and nodes.Try not in meaning.refuses:
         program = specialised(program, partial(checker_of, library=library, meaning=meaning))
     generator = Generator(program, library, positions, runtime)
