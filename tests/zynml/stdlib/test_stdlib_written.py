@@ -18,7 +18,7 @@ def t(values: Any) -> Tensor:
 
 def _convolved(x: Any, w: Any, stride: int, padding: int, dilation: int, groups: int) -> Any:
     """Written out for one output after the other, in float64."""
-    batch, channels, height, width = x.shape
+    batch, _, height, width = x.shape
     filters, each, rows, columns = w.shape
     x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     down = (height + 2 * padding - (rows - 1) * dilation - 1) // stride + 1
@@ -136,7 +136,8 @@ def test_faults_of_named_places(call: Any) -> None:
 def test_int8_numbers_come_back_within_half_a_scale(call: Any) -> None:
     x = RANDOM.normal(size=1000).astype(np.float32)
     q, scale = call.method(t(x), "quantize")
-    assert q.contents.dtype == np.int8 and q.contents.max() == 127 or q.contents.min() == -127
+    assert q.contents.dtype == np.int8
+    assert q.contents.max() == 127 or q.contents.min() == -127
     assert np.abs(q.contents.astype(np.float64) * scale - x).max() <= scale / 2 * (1 + 1e-6)
     zeros, one = call.method(t(np.zeros(3, np.float32)), "quantize")
     assert not zeros.contents.any() and one == 1.0
