@@ -12,7 +12,8 @@ from grammars.faults import Fault, Token
 
 class Actions:
     """`text` is what is being parsed; `offset` is where it stands in the file (not 0 inside an f-string). `language` names the grammar,
-    `annotatable` the nodes that take annotations."""
+    `annotatable` the nodes that take annotations. What only some functions may have waits for them: `result_names` by the type of their
+    result, `misplaced_heads` (annotations of a compute block first in another block, and the fault that was noted) by that block."""
 
     language: ClassVar[str]
     annotatable: ClassVar[tuple[type[nodes.Statement], ...]] = (nodes.Function, nodes.Struct, nodes.EnumDeclaration, nodes.For)
@@ -23,6 +24,8 @@ class Actions:
         self.offset = offset
         self.units = units
         self.faults: list[Fault] = []
+        self.result_names: dict[Span, tuple[nodes.ComputeResult, ...]] = {}
+        self.misplaced_heads: dict[Span, tuple[tuple[nodes.Annotation, ...], Fault]] = {}
 
     def span(self, start: int, end: int) -> Span:
         return Span(self.file, start + self.offset, end + self.offset)
@@ -48,6 +51,10 @@ class Actions:
             annotated: Any = statement
             statement = evolve(annotated, annotations=(*annotations, *annotated.annotations), span=span)
         return statement
+
+    def finished(self, function: nodes.Function) -> nodes.Function:
+        """The function once it has all its annotations; a language may make another one of it."""
+        return function
 
     def written(self, node: nodes.Node) -> str:
         """A node as the program writes it, on one line."""

@@ -33,6 +33,12 @@ class DeclarationActions(StatementActions):
     def function_result(self, start: int, end: int, result: nodes.TypeSyntax, where: Where = None) -> Result:
         return result, where or ()
 
+    def named_results(self, start: int, end: int, *results: nodes.ComputeResult) -> Result:
+        """`-> (y: T, k: U)`, which is a tuple of types; a kernel's body writes to these names."""
+        written = nodes.TupleTypeSyntax(elements=tuple(result.type_syntax for result in results), span=self.span(start, end))
+        self.result_names[written.span] = results
+        return written, ()
+
     def function(self, start: int, end: int, signature: Signature, body: nodes.Block) -> nodes.Function:
         return self.function_of(start, end, signature, None, body)
 
@@ -101,7 +107,8 @@ class DeclarationActions(StatementActions):
         """The type of a `self` that has none written is the one that the functions are of, whose type parameters they have."""
         self.require_bodies(members)
         parameters = with_bounds(generics, where)
-        typed = tuple(_of_type(member, target, parameters) for member in present(members))
+        whole = [self.finished(member) if isinstance(member, nodes.Function) else member for member in present(members)]
+        typed = tuple(_of_type(member, target, parameters) for member in whole)
         return nodes.Impl(target=target, type_parameters=parameters, members=typed, span=self.span(start, end))
 
     def require_bodies(self, members: tuple[nodes.Declaration | None, ...]) -> None:

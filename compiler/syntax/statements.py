@@ -7,7 +7,7 @@ from compiler.syntax.patterns import PatternActions
 from compiler.typed_ast import nodes
 from grammars.faults import Token
 
-_OF_COMPUTE = frozenset(
+OF_COMPUTE = frozenset(
     [
         "kernel",
         "device",
@@ -33,16 +33,22 @@ _OF_COMPUTE = frozenset(
 
 class StatementActions(ExpressionActions, PatternActions):
     def program(self, start: int, end: int, statements: list[nodes.Statement]) -> nodes.Program:
-        return nodes.Program(path=self.file, statements=self._attached(statements), span=self.span(0, len(self.text)))
+        program = nodes.Program(path=self.file, statements=self._attached(statements), span=self.span(0, len(self.text)))
+        for results in self.result_names.values():
+            hint = "leave the names out, or put `@kernel(...)` before the function"
+            self.fault_at("0402", "only the results of a kernel have names", results[0], hint)
+        return program
 
     def statements(self, start: int, end: int, *statements: nodes.Statement | None) -> list[nodes.Statement]:
         return list(present(statements))
 
     def brace_block(self, start: int, end: int, statements: list[nodes.Statement]) -> nodes.Block:
-        return nodes.Block(statements=self._attached(statements), braces=True, span=self.span(start, end))
+        span = self.span(start, end)
+        return nodes.Block(statements=self._attached(statements, span), braces=True, span=span)
 
     def colon_block(self, start: int, end: int, statements: list[nodes.Statement]) -> nodes.Block:
-        return nodes.Block(statements=self._attached(statements), braces=False, span=self.span(start, end))
+        span = self.span(start, end)
+        return nodes.Block(statements=self._attached(statements, span), braces=False, span=span)
 
     def line_block(self, start: int, end: int, statement: nodes.Statement) -> nodes.Block:
         return self.colon_block(start, end, [statement])
@@ -69,8 +75,8 @@ class StatementActions(ExpressionActions, PatternActions):
         self._require_annotatable((annotation,), statement)
         return self.with_annotations(statement, (annotation,))
 
-    def _attached(self, statements: list[nodes.Statement]) -> tuple[nodes.Statement, ...]:
-        """The statements, with annotations that stand on lines of their own handed to the statement behind them."""
+    def _attached(self, statements: list[nodes.Statement], block: Span | None = None) -> tuple[nodes.Statement, ...]:
+        """The statements of a block, with annotations that stand on lines of their own handed to the statement behind them."""
         attached: list[nodes.Statement] = []
         pending: tuple[nodes.Annotation, ...] = ()
         for statement in statements:
@@ -79,10 +85,10 @@ class StatementActions(ExpressionActions, PatternActions):
                 continue
             self.require_body(statement)
             if pending:
-                self._require_annotatable(pending, statement)
+                self._require_annotatable(pending, statement, None if attached else block)
                 statement = self.with_annotations(statement, pending)
                 pending = ()
-            attached.append(statement)
+            attached.append(self.finished(statement) if isinstance(statement, nodes.Function) else statement)
         if pending:
             self._misplaced(pending[0], "nothing follows it")
         return tuple(attached)
@@ -95,12 +101,16 @@ class StatementActions(ExpressionActions, PatternActions):
                 hint = "end the line with `:` and indent the body below it, or write the body in `{ }`"
                 self.fault("0101", f"expected a block: `{name}` has no body", end, end + 1, hint)
 
-    def _require_annotatable(self, annotations: tuple[nodes.Annotation, ...], statement: nodes.Statement) -> None:
+    def _require_annotatable(
+        self, annotations: tuple[nodes.Annotation, ...], statement: nodes.Statement, head_of: Span | None = None
+    ) -> None:
         if not self.can_be_annotated(statement):
             self._misplaced(annotations[0], f"what follows is {_kind_of(statement)}")
+            if head_of is not None and all(annotation.name in OF_COMPUTE for annotation in annotations):
+                self.misplaced_heads[head_of] = (annotations, self.faults[-1])
 
     def _misplaced(self, annotation: nodes.Annotation, why: str) -> None:
-        if annotation.name in _OF_COMPUTE:
+        if annotation.name in OF_COMPUTE:
             hint = "write it after the `)` of `compute(...)`, or first in its body"
         else:
             hint = "write it before a `def`, `struct`, `enum` or `for`"
@@ -216,13 +226,13 @@ class StatementActions(ExpressionActions, PatternActions):
         rest: list[nodes.Statement] = []
         for number, statement in enumerate(statements):
             if isinstance(statement, AnnotationLine):
-                leading += (a for a in statement.annotations if a.name in _OF_COMPUTE)
-                others = tuple(a for a in statement.annotations if a.name not in _OF_COMPUTE)
+                leading += (a for a in statement.annotations if a.name in OF_COMPUTE)
+                others = tuple(a for a in statement.annotations if a.name not in OF_COMPUTE)
                 rest += (AnnotationLine(others, statement.span),) if others else ()
                 continue
             if isinstance(statement, nodes.For) and statement.annotations:
-                leading += (a for a in statement.annotations if a.name in _OF_COMPUTE)
-                own = tuple(a for a in statement.annotations if a.name not in _OF_COMPUTE)
+                leading += (a for a in statement.annotations if a.name in OF_COMPUTE)
+                own = tuple(a for a in statement.annotations if a.name not in OF_COMPUTE)
                 statement = nodes.For(clauses=statement.clauses, body=statement.body, annotations=own, span=statement.span)
             rest += (statement, *statements[number + 1 :])
             break

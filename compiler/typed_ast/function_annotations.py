@@ -23,7 +23,6 @@ NATIVE = ("jit", "no_allocation")
 """What only native functions promise: their code is compiled, and makes nothing on a heap."""
 _ACCEPTED = (*REMEMBERS, "inline", "deprecated", *NATIVE)
 _LATER: Mapping[str, tuple[str, str]] = {
-    "kernel": ("a named kernel", "write a `compute` block inside a plain `def`"),
     "pipeline": ("`pipeline`", "write it as a `def`"),
     "with": ("`@with`", "call the function without it"),
     "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),

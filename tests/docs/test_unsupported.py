@@ -24,7 +24,6 @@ REFUSED = {
     "a function as operator": "let A = zeros(4)\nlet y = compute(A) @kernel(reduce, def(a, b): a + b) { for i in 0..M: yield A[i] }",
     "init": "let A = zeros(4)\nlet y = compute(A) @kernel(reduce, +, init=0.0) { for i in 0..M: yield A[i] }",
     "several devices": KERNEL.format('@device(["cuda:0", "cuda:1"])', "A[i]"),
-    "a named kernel": "@kernel(elementwise) def g(x: tensor[N]) { for i in 0..N: out[i] = x[i] }",
     "json": 'let x = load("a.json")',
     "safetensors": 'let x = load("a.safetensors")',
     "histogram": "render histogram(zeros(3)) { }",

@@ -1,10 +1,11 @@
 """The actions of ZynML's grammar: those that all languages share, and ZynML's own."""
 
 from zynml.actions.declarations import ZynmlDeclarations
+from zynml.actions.kernels import NamedKernels
 from zynml.actions.statements import ZynmlStatements
 
 
-class ZynmlActions(ZynmlDeclarations, ZynmlStatements):
+class ZynmlActions(NamedKernels, ZynmlDeclarations, ZynmlStatements):
     """All of them, for one text."""
 
     language = "zynml"

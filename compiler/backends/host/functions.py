@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from compiler.backends.host.destination import DISCARD, Destination
-from compiler.backends.host.emit import load, not_supported
+from compiler.backends.host.emit import load
 from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.operators import inferred, needs_no_check
 from compiler.backends.host.positions import Positions
@@ -35,8 +35,6 @@ class Functions(Statements):
 
     def announce(self, node: nodes.Function) -> DeclaredFunction:
         """The function's name, from here on."""
-        if any(a.name == "kernel" for a in node.annotations):
-            raise not_supported("a named kernel", node.span, "write a `compute` block inside a `def`")
         frame = self.frame
         declared = DeclaredFunction(node.name, frame.python_name(node.name), frame, node, frame.loop, is_global=frame.is_module)
         method = self.method_names.get(id(node))
