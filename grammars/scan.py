@@ -25,7 +25,7 @@ def mask(text: str) -> tuple[str, tuple[Fault, ...]]:
                 end = len(text) if end < 0 else end
                 replacement = " " * (end - start)
             case "/*":
-                end = _comment_end(text, start)
+                end = comment_end(text, start)
                 if end < 0:
                     faults.append(Fault("0102", "this comment is never closed", start, start + 2, hint="close it with `*/`"))
                     end = len(text)
@@ -47,7 +47,7 @@ def quotes_of(text: str, start: int) -> str:
     return triple if text.startswith(triple, start) else text[start]
 
 
-def _comment_end(text: str, start: int) -> int:
+def comment_end(text: str, start: int) -> int:
     depth, position = 1, start + 2
     while match := _COMMENT_EDGE.search(text, position):
         position = match.end()

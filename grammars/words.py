@@ -145,7 +145,8 @@ class Words:
     `headers` are words whose line the first `{` at its depth ends, `declarations` those of them that declare. In the blocks of the
     declarations named in `clauses` lines consist of clauses, which begin with the words listed there (at a line's start with any) and
     need no separator; `links` are words inside them. With `money` a word in capitals behind a number is its currency. `foreign` has words
-    that people take from elsewhere, with what this language writes instead."""
+    that people take from elsewhere, with what this language writes instead. The formatter puts spaces around the `=` of
+    `f(name = value)` where `spaced_arguments` says so."""
 
     soft: Mapping[str, Soft | tuple[Soft, ...]]
     headers: frozenset[str]
@@ -154,6 +155,7 @@ class Words:
     links: frozenset[str] = frozenset()
     money: bool = False
     foreign: Mapping[str, str] = {}
+    spaced_arguments: bool = False
 
     def softs(self, word: str) -> tuple[Soft, ...]:
         """The ways in which a word is one."""
@@ -175,5 +177,6 @@ QUANTDSL = Words(
     LINKS,
     money=True,
     foreign=_FOREIGN_TO_QUANTDSL,
+    spaced_arguments=True,
 )
 BY_LANGUAGE = {"zynml": ZYNML, "quantdsl": QUANTDSL}

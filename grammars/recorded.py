@@ -1,0 +1,59 @@
+"""A parse that keeps its tokens instead of a tree: what the formatter reads, and what compares two spellings of one program."""
+
+from collections.abc import Callable
+from typing import Any
+
+from grammars.faults import ParseFailure, Token
+from grammars.loader import load
+from grammars.machine import Machine, Rule
+from grammars.words import BY_LANGUAGE
+
+
+class Recorded(Machine):
+    """`tokens` are those of the layout filter, in order; those without text open and close blocks and end lines. `roles` names the rule
+    that took each of the others, by its offset. `rules` counts how often each rule of the grammar was used, by its number."""
+
+    def __init__(self, text: str, language: str) -> None:
+        tables = load(language)
+        super().__init__(tables, BY_LANGUAGE[language], _NoActions(), text, "program")
+        self.tokens: list[Token] = []
+        self.roles: dict[int, str] = {}
+        self.used: set[Rule] = set()
+
+    def _take(self, tokens: list[Token]) -> None:
+        self.tokens += tokens
+        super()._take(tokens)
+
+    def _value(self, rule: Rule, method: Any, taken: list[Any], start: int, end: int) -> Any:
+        self.used.add(rule)
+        for value in taken:
+            if type(value) is Token and value.text:
+                self.roles.setdefault(value.start, rule.action or rule.origin)
+        return super()._value(rule, method, taken, start, end)
+
+    @property
+    def meaning(self) -> list[tuple[str, str]]:
+        """What two texts have in common that differ in white space and comments alone: kinds and spellings of their tokens."""
+        return [(token.kind, self.text[token.start : token.end] if token.text else "") for token in self.tokens]
+
+
+def recorded(text: str, language: str) -> Recorded:
+    """The tokens of a program. Raises ParseFailure for one with syntax errors."""
+    machine = Recorded(text, language)
+    machine.run()
+    if machine.faults:
+        raise ParseFailure(tuple(machine.faults))
+    return machine
+
+
+class _AnyMethod(type):
+    def __getattr__(cls, name: str) -> Callable[..., None]:
+        return _nothing
+
+
+class _NoActions(metaclass=_AnyMethod):
+    """Has an action for every rule, which makes nothing."""
+
+
+def _nothing(actions: object, start: int, end: int, *values: object) -> None:
+    return None
