@@ -238,7 +238,7 @@ class _Writer:
 
     def _comments(self, comments: list[Comment], indentation: int, token: Token | None) -> None:
         """The comments before a line: those at the end of the line before, and those on lines of their own."""
-        limit = len(self.popped)
+        closed = 0
         for comment in comments:
             if comment.breaks == 0 and self.before.text:
                 if not self.line:
@@ -249,21 +249,22 @@ class _Writer:
                 continue
             self._finish_line()
             self._empty_lines(comment.breaks)
-            column, limit = self._comment_column(comment, indentation, limit, token)
+            column, closed = self._comment_column(comment, indentation, closed, token)
             self.lines.append(_Line(" " * column, comment.text))
 
     def _append(self, comment: Comment) -> None:
         """Another comment on a line that one ends already."""
         self.lines[-1].comment += f" {comment.text}"
 
-    def _comment_column(self, comment: Comment, indentation: int, limit: int, token: Token | None) -> tuple[int, int]:
-        """Where a comment of its own line stands: in the innermost of the blocks that end here that it isn't left of."""
-        for number, frame in enumerate(self.popped[:limit]):
+    def _comment_column(self, comment: Comment, indentation: int, closed: int, token: Token | None) -> tuple[int, int]:
+        """Where a comment of its own line stands: in the innermost of the blocks that end here that it isn't left of, without those that
+        ended before an earlier comment. How many have ended then."""
+        for number, frame in enumerate(self.popped[closed:], closed):
             if comment.column >= frame.source_column:
-                return frame.indent, limit if number == 0 else limit
+                return frame.indent, number
         if token is not None and token.kind in CLOSERS and self.frames[-1].indent != indentation:
-            return self.frames[-1].indent, limit
-        return indentation, 0
+            return self.frames[-1].indent, len(self.popped)
+        return indentation, len(self.popped)
 
     def _end(self) -> None:
         """What stands behind the last token."""

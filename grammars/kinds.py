@@ -125,6 +125,8 @@ class Kinds:
                 return last in ("RBRACE", "DEDENT") or last in _OPERAND_ENDS
             case "type":
                 return last == "COLON"
+            case "parameter":
+                return last in ("LPAR", "COMMA") and self.frames[-1].kind == "("
             case _:
                 return last not in _OPERAND_ENDS
 

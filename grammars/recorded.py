@@ -11,11 +11,10 @@ from grammars.words import BY_LANGUAGE
 
 class Recorded(Machine):
     """`tokens` are those of the layout filter, in order; those without text open and close blocks and end lines. `roles` names the rule
-    that took each of the others, by its offset. `rules` counts how often each rule of the grammar was used, by its number."""
+    that took each of the others, by its offset. `used` are the rules of the grammar that the text needs."""
 
-    def __init__(self, text: str, language: str) -> None:
-        tables = load(language)
-        super().__init__(tables, BY_LANGUAGE[language], _NoActions(), text, "program")
+    def __init__(self, text: str, language: str, start: str) -> None:
+        super().__init__(load(language), BY_LANGUAGE[language], _NoActions(), text, start)
         self.tokens: list[Token] = []
         self.roles: dict[int, str] = {}
         self.used: set[Rule] = set()
@@ -37,9 +36,9 @@ class Recorded(Machine):
         return [(token.kind, self.text[token.start : token.end] if token.text else "") for token in self.tokens]
 
 
-def recorded(text: str, language: str) -> Recorded:
+def recorded(text: str, language: str, start: str = "program") -> Recorded:
     """The tokens of a program. Raises ParseFailure for one with syntax errors."""
-    machine = Recorded(text, language)
+    machine = Recorded(text, language, start)
     machine.run()
     if machine.faults:
         raise ParseFailure(tuple(machine.faults))

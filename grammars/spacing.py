@@ -7,8 +7,9 @@ OPENERS = kinds("LPAR LSQB LBRACE LITBRACE STRUCTBRACE PATTERNBRACE")
 CLOSERS = kinds("RPAR RSQB RBRACE")
 _TIGHT_AROUND = kinds("DOUBLECOLON")
 _SIGNS = kinds("MINUS BANG PLUS")
-_CALLS = frozenset(
-    "arguments signature lambda_ variant_tuple variant_pattern compute model import_value impl_abstract abstract extern_with_effects".split()
+_CALLS = kinds(
+    "arguments signature lambda_ variant_tuple variant_pattern compute model import_value impl_abstract abstract"
+    " extern_with_effects"
 )
 _INDEXES = frozenset(["index", "bracket_type", "shared_variable"])
 _PREFIXED = frozenset(["struct_base", "rest_pattern"])

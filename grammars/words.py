@@ -53,15 +53,19 @@ _VALUE_FOLLOWS = r"[ \t]*(?:[A-Za-z_0-9(\[\"'{!-])"
 @frozen
 class Soft:
     """A word that is one only at a `place` ("start" of a statement, "operand": after one, "prefix": where an operand can
-    stand, "closed": after a block, "type": after a `:`) and when the text behind it matches `follows`."""
+    stand, "closed": after a block, "type": after a `:`, "parameter": first in parentheses or after a comma there) and when the text
+    behind it matches `follows`."""
 
     kind: str
     place: str
     follows: str
 
 
-COMMON_SOFT = {
-    "var": Soft("VAR", "start", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_(]"),
+COMMON_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
+    "var": (
+        Soft("VAR", "start", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_(]"),
+        Soft("VAR", "parameter", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_]\w*[ \t]*[:,=)\r\n]"),
+    ),
     "step": Soft("STEP", "operand", _VALUE_FOLLOWS),
     "as": Soft("AS", "operand", r"[ \t]*[A-Za-z_(?{]"),
     "on": Soft("ON", "operand", r"[ \t]*[\"']"),

@@ -2,6 +2,7 @@
 
 import random
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -135,7 +136,7 @@ def _mangled(text: str, language: str, choose: random.Random) -> str:
     text = wider if _same(wider, language, wanted) else text
     tokens = [token for token in recorded_tokens(text, language) if token.text]
     pieces, at = [], 0
-    for before, after in zip(tokens, tokens[1:], strict=False):
+    for before, after in pairwise(tokens):
         pieces.append(text[at : before.end])
         at = before.end
         gap = text[before.end : after.start]
