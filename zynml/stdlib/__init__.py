@@ -41,6 +41,7 @@ FAMILIES = (
     "optionals",
     "strings",
     "files",
+    "utf8",
     "render",
 )
 

@@ -1,5 +1,5 @@
-"""`load` and `save`: tensors from and to npy, npz, csv and png files. Nothing in a file is ever executed, sizes are checked
-before memory is taken, and what doesn't fit is fault 0807 with the file's name."""
+"""`load` and `save`: tensors from and to npy, npz, csv and png files, text from and to txt. Nothing in a file is ever executed, sizes
+are checked before memory is taken, and what doesn't fit is fault 0807 with the file's name."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from compiler.typed_ast.library import CallTypes, LibraryFault
-from compiler.typed_ast.types import UNIT, DType, TensorType, Type
+from compiler.typed_ast.types import STRING, UNIT, UNKNOWN, DType, Type
 from runtime.extras import PackageMissing
 from runtime.tensor import Array, Tensor, dtype_name
-from zynml.stdlib import csv_files
+from zynml.stdlib import csv_files, utf8
 from zynml.stdlib.casts import cast_array
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import array_dtype, given_dtype, require_dtype, type_name
@@ -24,7 +24,7 @@ from zynml.stdlib.shapes import MAX_RANK, require_memory, shape_text, tensor_typ
 
 family = FunctionFamily()
 
-FORMATS = ("npy", "npz", "csv", "tsv", "png", "jpg", "jpeg")
+FORMATS = ("npy", "npz", "csv", "tsv", "png", "jpg", "jpeg", "txt")
 LATER = ("safetensors", "json")
 CSV_OPTIONS = ("header", "columns", "delimiter")
 
@@ -193,8 +193,10 @@ LOADERS: dict[str, Callable[[Path, Any, dict[str, Any]], Array]] = {
 def _load_rule(calls: CallTypes) -> Type:
     path = calls.constants.get("path")
     if not isinstance(path, str):
-        return TensorType(element=tensor_type(None, None).element)
+        return UNKNOWN
     kind = Path(path).suffix[1:].lower()
+    if kind == "txt":
+        return STRING
     default = DType.F32 if kind in ("csv", "tsv") else DType.U8 if kind in ("jpg", "jpeg") else None
     return tensor_type(given_dtype(calls, default), (None, None) if kind in ("csv", "tsv") else None)
 
@@ -208,8 +210,8 @@ def load(
     header: Any = None,
     columns: Any = None,
     delimiter: Any = None,
-) -> Tensor:
-    """The tensor in a file: npy, npz (with a key), csv (numbers; f32 unless `dtype` says otherwise), png (u8)."""
+) -> Tensor | str:
+    """The tensor in a file: npy, npz (with a key), csv (numbers; f32 unless `dtype` says otherwise), png (u8). The text in a txt file."""
     kind = ending(path)
     wanted = None if dtype is None else require_dtype(dtype)
     given = {name: value for name, value in zip(CSV_OPTIONS, (header, columns, delimiter), strict=True) if value is not None}
@@ -217,12 +219,16 @@ def load(
         raise LibraryFault("0204", f"`{next(iter(given))}=` is for csv files, and `{path}` is {kind}")
     if key is not None and kind != "npz":
         raise LibraryFault("0204", f"a key is for npz files, and `{path}` is {kind}")
+    if dtype is not None and kind == "txt":
+        raise LibraryFault("0204", f"`dtype=` is for files of numbers, and `{path}` is {kind}")
     if kind in ("csv", "tsv"):
         given = {"delimiter": "\t" if kind == "tsv" else ",", **given, "dtype": wanted or DType.F32}
     with file_faults(path):
         file = settings.find_file(path)
         if file.is_dir():
             raise IsADirectoryError
+        if kind == "txt":
+            return utf8.read(file)
         array = LOADERS[kind](file, key, given)
         return Tensor(array if wanted is None else cast_array(array, array_dtype(array), wanted))
 
@@ -264,6 +270,10 @@ def save_csv(path: Path, value: Any, options: dict[str, Any]) -> None:
     csv_files.write(path, to_tensor(value).contents, **options)
 
 
+def save_text(path: Path, value: Any, options: dict[str, Any]) -> None:
+    utf8.write(path, value)
+
+
 def save_picture(path: Path, value: Any, options: dict[str, Any]) -> None:
     save_image(path, to_tensor(value).contents)
 
@@ -274,12 +284,13 @@ SAVERS: dict[str, Callable[[Path, Any, dict[str, Any]], None]] = {
     "csv": save_csv,
     "tsv": save_csv,
     "png": save_picture,
+    "txt": save_text,
 }
 
 
 @family.function("save", result=UNIT, keywords=("header",), header="list of String")
 def save(path: Any, value: Any, header: Any = None) -> None:
-    """Writes a tensor as npy, npz (a list of `(key, tensor)` too), csv or png, as the path's ending says. Makes folders as needed."""
+    """Writes a tensor as npy, npz (a list of `(key, tensor)` too), csv or png, as the path's ending says, text as txt. Makes folders."""
     kind = ending(path)
     if kind not in SAVERS:
         raise LibraryFault("0109", f"`{path}`: writing .{kind} is valid, but not supported yet", f"formats: {', '.join(SAVERS)}")

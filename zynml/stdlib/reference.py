@@ -34,6 +34,7 @@ TITLES = {
     "optionals": "Optionals and results",
     "strings": "Text",
     "files": "Files",
+    "utf8": "Text as bytes",
     "render": "Pictures",
 }
 
