@@ -8,12 +8,14 @@ from attrs import Factory
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
+from compiler.lowering import folds
 from compiler.lowering.arithmetic import accumulating, kept_in
 from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import as_truth
 from compiler.lowering.dtypes import hir_name, totalled
+from compiler.lowering.flows import Flow
 from compiler.lowering.loops import has_jump, loop_bounds, ranged
-from compiler.lowering.numbers import Number, Tuple, literal, value_of
+from compiler.lowering.numbers import Number, Operand, Tuple, literal, value_of
 from compiler.lowering.ranges import NumberRange, loop_range, mentions
 from compiler.lowering.reductions import identity
 from compiler.lowering.walk import evaluate, run_block
@@ -24,7 +26,10 @@ from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
 from runtime.records import define
 
-_OPERATORS = {"+": "add", "sum": "add", "*": "mul", "prod": "mul", "min": "min", "max": "max", "and": "and", "or": "or"}
+_OPERATORS = {
+    "+": "add", "sum": "add", "*": "mul", "prod": "mul", "min": "min", "max": "max", "and": "and", "or": "or",
+    folds.FUNCTION: folds.FUNCTION,
+}
 
 
 @define(eq=False)
@@ -38,13 +43,16 @@ class Collection:
     reverse: bool
     descending: bool
     span: Span
+    fold: folds.Fold | None = None
+    shape: Operand = literal(0)
+    """A value of the kind that is yielded."""
     loops: tuple[NumberRange, ...] = ()
     dtypes: list[DType] = Factory(list)
-    kept: DType = DType.F32
+    kept: list[DType] = Factory(list)
     conditional: bool = False
     seen: Span | None = None
     results: list[Value] = Factory(list)
-    slot: Value | None = None
+    slots: list[Value] = Factory(list)
     entered: dict[int, NumberRange] = Factory(dict)
 
     def result_dims(self) -> tuple[Affine, ...]:
@@ -55,7 +63,8 @@ def collection_of(body: Body, span: Span) -> Collection:
     """The options of `@kernel(scan, ...)` or `@kernel(sort, ...)`."""
     kernel = body.kernel
     kind = kernel.kernel_type or KernelType.SCAN
-    name = str(kernel.option("op", "+"))
+    fold = folds.fold_of(body)
+    name = folds.FUNCTION if fold is not None else str(kernel.option("op", "+"))
     if kind is KernelType.SCAN and name not in _OPERATORS:
         raise fault("0401", f"`{name}` is no operator of `scan`", span, hint="one of + * min max and or")
     axis = kernel.option("axis", -1)
@@ -69,12 +78,13 @@ def collection_of(body: Body, span: Span) -> Collection:
         bool(kernel.option("reverse", False)),
         bool(kernel.option("descending", False)),
         span,
+        fold,
     )
 
 
 def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
     """A `yield` in a walk that only finds out types and loops."""
-    parts = _parts(body, collection, node, collection.kept if collection.dtypes and collection.operator in ("add", "mul") else None)
+    parts = _parts(body, collection, node)
     loops = tuple(loop for _, loop in body.here.loops)
     if not loops:
         raise fault("0408", f"a {collection.kind.value} needs a `yield` inside a loop", node.span, hint="write `for i in 0..N: yield x[i]`")
@@ -106,25 +116,30 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
     collection.axis %= rank
     collection.loops, collection.seen = loops, node.span
     collection.conditional = collection.conditional or bool(body.here.path)
-    collection.dtypes = [_dtype(body, number, part) for number, part in enumerate(parts)]
-    if collection.kind is KernelType.SCAN:
-        narrow = collection.dtypes[0]
-        if collection.operator in ("and", "or") and narrow.is_float:
-            raise fault("0208", f"`scan({collection.operator})` needs bools or ints: this is {narrow.value}", node.value.span)
-        collection.kept = kept_in(body, narrow, totalled) if collection.operator in ("add", "mul") else narrow
-        collection.dtypes = [narrow if narrow.is_float else collection.kept]
+    if collection.kind is KernelType.SORT:
+        collection.dtypes = [_narrow(body.flows.join(("yield", number), part)) for number, part in enumerate(parts)]
+        return
+    collection.shape = parts[0] if len(parts) == 1 else Tuple(tuple(parts))
+    kept = folds.survey(body, collection.fold, collection.shape)
+    narrow = [_narrow(body.flows.new["yield", number]) for number in range(len(parts))]
+    if collection.operator in ("and", "or") and narrow[0].is_float:
+        raise fault("0208", f"`scan({collection.operator})` needs bools or ints: this is {narrow[0].value}", node.value.span)
+    if collection.fold is None:
+        kept = [kept_in(body, narrow[0], totalled) if collection.operator in ("add", "mul") else narrow[0]]
+    collection.kept = kept
+    collection.dtypes = [small if small.is_float else wide for small, wide in zip(narrow, kept, strict=True)]
 
 
-def _dtype(body: Body, number: int, part: Number) -> DType:
-    flow = body.flows.join(("yield", number), part)
+def _narrow(flow: Flow) -> DType:
     return flow.origin or flow.dtype
 
 
-def _parts(body: Body, collection: Collection, node: nodes.Yield, into: DType | None) -> list[Number]:
-    value = evaluate(body, node.value, into)
+def _parts(body: Body, collection: Collection, node: nodes.Yield) -> list[Number]:
+    summed = bool(collection.kept) and collection.operator in ("add", "mul")
+    value = evaluate(body, node.value, collection.kept[0] if summed else None)
     flat = list(_flat(value))
-    if collection.kind is KernelType.SCAN and len(flat) != 1:
-        raise fault("0408", "a scan yields one number", node.span, hint="use a kernel for each scan")
+    if collection.kind is KernelType.SCAN and collection.fold is None and len(flat) != 1:
+        raise fault("0408", "a scan yields one number", node.span, hint="use a kernel for each scan, or a function as the operator")
     for part in flat:
         if not isinstance(part, Number):
             raise fault("0408", "`yield` needs a number, or a tuple `(key, payload)`", node.span)
@@ -140,11 +155,11 @@ def _flat(value: object) -> list[object]:
 
 def nest(body: Body, collection: Collection, node: nodes.For) -> bool:
     """The hook on loops: those around the `yield`, reordered so that the scanned one stands innermost."""
-    if not _yields(node):
+    if not folds.yields(node):
         return False
-    clauses, inner = _chain(node)
+    clauses, inner = folds.chain(node)
     first = len(collection.entered)
-    further = any(isinstance(part, nodes.For) and _yields(part) for statement in inner.statements for part in walk(statement))
+    further = any(isinstance(part, nodes.For) and folds.yields(part) for statement in inner.statements for part in walk(statement))
     order = list(range(len(clauses)))
     along = collection.axis - first
     if collection.kind is KernelType.SCAN and 0 <= along < len(clauses):
@@ -160,21 +175,6 @@ def nest(body: Body, collection: Collection, node: nodes.For) -> bool:
     return True
 
 
-def _chain(node: nodes.For) -> tuple[list[nodes.ForClause], nodes.Block]:
-    """The clauses of a perfect nest, outermost first, and its innermost block."""
-    clauses = list(node.clauses)
-    block = node.body
-    while len(block.statements) == 1 and isinstance(block.statements[0], nodes.For):
-        inner = block.statements[0]
-        clauses += inner.clauses
-        block = inner.body
-    return clauses, block
-
-
-def _yields(node: nodes.Node) -> bool:
-    return any(isinstance(part, nodes.Yield) for part in walk(node))
-
-
 def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], order: list[int], first: int, inner: nodes.Block) -> None:
     if not order:
         run_block(body, inner)
@@ -184,8 +184,9 @@ def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], o
     low, high, step = loop_bounds(body, clause)
     scanned = collection.kind is KernelType.SCAN and first + axis == collection.axis
     if scanned:
-        start = value_of(body.build, _identity(collection), collection.kept)
-        collection.slot = body.build.slot(start, "running")
+        starts = folds.initial(body, collection.shape) or [_identity(collection)]
+        values = [value_of(body.build, start, dtype) for start, dtype in zip(starts, collection.kept, strict=True)]
+        collection.slots = [body.build.slot(value, "running") for value in values]
         if collection.reverse:
             low, high, step = (high - 1, low - 1, -1) if step > 0 else (high + 1, low + 1, 1)
     with body.build.loop(clause.names[0], low, high, step) as (builder, handle):
@@ -201,29 +202,36 @@ def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], o
 
 
 def _identity(collection: Collection) -> Number:
-    value = identity(collection.operator, collection.kept)
-    return literal(value) if collection.kept is DType.BOOL else literal(value, collection.kept)
+    kept = collection.kept[0]
+    value = identity(collection.operator, kept)
+    return literal(value) if kept is DType.BOOL else literal(value, kept)
 
 
 def collect(body: Body, collection: Collection, node: nodes.Yield) -> None:
     """A `yield`: one element of the result."""
-    parts = _parts(body, collection, node, collection.kept if collection.operator in ("add", "mul") else None)
+    parts = _parts(body, collection, node)
     build = body.build
     position = [_offset(collection.entered[axis], collection.loops[axis]) for axis in range(len(collection.loops))]
     if collection.kind is KernelType.SORT:
         for mem, part, dtype in zip(collection.results, parts, collection.dtypes, strict=True):
             build.store(mem, value_of(build, part, dtype), position)
         return
-    assert collection.slot is not None
-    if collection.kept is DType.BOOL and parts[0].dtype is not DType.BOOL:
+    old = [build.get(slot) for slot in collection.slots]
+    new = _combined(body, collection, old, parts, node)
+    for slot, mem, before, after, dtype in zip(collection.slots, collection.results, old, new, collection.dtypes, strict=True):
+        build.set(slot, after)
+        build.store(mem, build.cast(before if collection.exclusive else after, hir_name(dtype)), position)
+
+
+def _combined(body: Body, collection: Collection, old: list[Value], parts: list[Number], node: nodes.Yield) -> list[Value]:
+    if collection.fold is not None:
+        return folds.combined(body, collection.fold, collection.shape, old, parts, collection.kept)
+    kept, build = collection.kept[0], body.build
+    if kept is DType.BOOL and parts[0].dtype is not DType.BOOL:
         new = as_truth(body, parts[0], node.value).value
     else:
-        new = value_of(build, parts[0], collection.kept)
-    old = build.get(collection.slot)
-    total = build.op(collection.operator, old, new, flags=accumulating(body, collection.operator, collection.kept))
-    build.set(collection.slot, total)
-    shown = old if collection.exclusive else total
-    build.store(collection.results[0], build.cast(shown, hir_name(collection.dtypes[0])), position)
+        new = value_of(build, parts[0], kept)
+    return [build.op(collection.operator, old[0], new, flags=accumulating(body, collection.operator, kept))]
 
 
 def _offset(loop: NumberRange, written: NumberRange) -> Affine:

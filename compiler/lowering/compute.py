@@ -11,7 +11,21 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
-from compiler.lowering import calls, collecting, conv, custom, elements, expressions, flat, loops, names, reductions, statements, variables
+from compiler.lowering import (
+    calls,
+    collecting,
+    conv,
+    custom,
+    elements,
+    expressions,
+    flat,
+    folds,
+    loops,
+    names,
+    reductions,
+    statements,
+    variables,
+)
 from compiler.lowering.block import identifier
 from compiler.lowering.body import Access, Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
@@ -289,7 +303,9 @@ class Lowering(ResultPlanning):
             return
         reduction = self.reduction
         assert reduction is not None
-        if reduction.left:
+        if reduction.fold is not None and reduction.left:
+            body.on_for = lambda b, node: folds.nest(b, reduction, node)
+        elif reduction.left:
             for position, dtype in enumerate(reductions.kept_dtypes(reduction)):
                 own = position < len(reduction.components)
                 if (own and reduction.components[position].result is dtype) or (not own and reduction.index_types == [DType.I64]):

@@ -1,9 +1,10 @@
 """`yield` in reduce kernels: what is combined, over which loops, into a number or into the axes that are left.
 
 A whole reduction keeps slots; one with `axis=` fills its result with the identity first and then combines into it at the index of
-the loops that are left, as written. Sums in a wider type than the result's go through scratch memory."""
+the loops that are left, as written. Sums in a wider type than the result's go through scratch memory. A function as the operator is
+in `folds`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import Factory
 
@@ -12,6 +13,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Combine
 from compiler.hir.instruction import Value
+from compiler.lowering import folds
 from compiler.lowering.arithmetic import accumulating, form_of, kept_in
 from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import as_truth
@@ -41,6 +43,7 @@ _OPERATORS = {
     "mean": "mean",
     "argmin": "argmin",
     "argmax": "argmax",
+    folds.FUNCTION: folds.FUNCTION,
 }
 _LARGEST_INDEX = (1 << 63) - 1
 
@@ -72,6 +75,13 @@ class Reduction:
     results: list[Value] = Factory(list)
     seen: Span | None = None
     is_tuple: bool = False
+    fold: folds.Fold | None = None
+    shape: Operand = literal(0)
+    """A value of the kind that is yielded."""
+    entered: dict[int, NumberRange] = Factory(dict)
+    opened: bool = False
+    has_start: bool = False
+    """Whether `init=` says what a reduction of nothing is."""
     strides: list[Affine] = Factory(list)
     starts: list[Affine] = Factory(list)
 
@@ -99,6 +109,17 @@ class Reduction:
         """Whether the value is a number rather than a tensor."""
         return not self.left and not self.keepdims
 
+    def open(self, body: Body) -> None:
+        """Slots for one element of the result."""
+        self.opened = True
+        self.slots = [body.build.slot(start, "total") for start in _starts(body, self)]
+
+    def close(self, body: Body) -> None:
+        """Stores the element that the loops around belong to."""
+        index = _position(body, self, self.entered)
+        _hand_over(body.build, self, [body.build.get(slot) for slot in self.slots], index)
+        self.slots = []
+
     def result_dims(self) -> tuple[Affine, ...]:
         if self.keepdims:
             return tuple(Affine((), 1) if axis in self.reduced else self.loops[axis].extent for axis in range(len(self.loops)))
@@ -108,6 +129,9 @@ class Reduction:
 def reduction_of(body: Body, span: Span) -> Reduction:
     """The options of `@kernel(reduce, ...)` as the block writes them."""
     given = body.kernel.option("op", "+")
+    fold = folds.fold_of(body)
+    if fold is not None:
+        given = folds.FUNCTION
     names = tuple(str(axis_name) for axis_name in given) if isinstance(given, (tuple, list)) else (str(given),)
     for name in names:
         if name not in _OPERATORS:
@@ -115,7 +139,8 @@ def reduction_of(body: Body, span: Span) -> Reduction:
     operators = tuple(_OPERATORS[name] if name not in ("any", "all") else name for name in names)
     axis = body.kernel.option("axis")
     axes = None if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    return Reduction(operators, axes, bool(body.kernel.option("keepdims", False)), span)
+    has_start = body.kernel.option("init") is not None
+    return Reduction(operators, axes, bool(body.kernel.option("keepdims", False)), span, fold=fold, has_start=has_start)
 
 
 # ---- the walk that finds out ---------------------------------------------------------------------------------------------
@@ -132,6 +157,15 @@ def survey(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     reduction.names = tuple(name for name, _ in body.here.loops)
     reduction.is_tuple = isinstance(value, Tuple)
     _normalise_axes(reduction)
+    if not reduction.is_arg:
+        reduction.shape = value if isinstance(value, Tuple) else parts[0]
+        kept = folds.survey(body, reduction.fold, reduction.shape)
+        if reduction.fold is not None:
+            flows = [body.flows.new["yield", number] for number in range(len(parts))]
+            reduction.components = [
+                Component(dtype, flow.origin or flow.dtype if dtype.is_float else dtype) for dtype, flow in zip(kept, flows, strict=True)
+            ]
+            return
     components = []
     for number, part in enumerate(parts):
         components.append(_component(body, reduction, number, part, node))
@@ -264,7 +298,9 @@ def kept_dtypes(reduction: Reduction) -> list[DType]:
 
 def prepare(body: Body, reduction: Reduction) -> None:
     """Start every accumulator at its identity: slots, or a nest over the result."""
-    starts = [constant(body.build, reduction.of(n), c.kept) for n, c in enumerate(reduction.components)]
+    if reduction.fold is not None and reduction.left:
+        return
+    starts = _starts(body, reduction)
     if reduction.is_arg:
         starts.append(body.build.const(_LARGEST_INDEX, "i64"))
     if not reduction.left:
@@ -273,6 +309,14 @@ def prepare(body: Body, reduction: Reduction) -> None:
     _over_result(
         body, reduction, lambda build, index: [build.store(mem, start, index) for mem, start in zip(reduction.kept, starts, strict=True)]
     )
+
+
+def _starts(body: Body, reduction: Reduction) -> list[Value]:
+    """What each component starts with."""
+    given = None if reduction.is_arg else folds.initial(body, reduction.shape)
+    if given is not None:
+        return [_entry_of(body, c, number) for c, number in zip(reduction.components, given, strict=True)]
+    return [constant(body.build, reduction.of(n), c.kept) for n, c in enumerate(reduction.components)]
 
 
 def _over_result(body: Body, reduction: Reduction, inside: "Callable[[Builder, list[Affine]], object]") -> None:
@@ -294,10 +338,16 @@ def combine(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     value = _yielded(body, reduction, node.value)
     parts = _parts(reduction, value, node)
     build = body.build
+    if reduction.fold is not None:
+        kept = [component.kept for component in reduction.components]
+        totals = [build.get(slot) for slot in reduction.slots]
+        for slot, total in zip(reduction.slots, folds.combined(body, reduction.fold, reduction.shape, totals, parts, kept), strict=True):
+            build.set(slot, total)
+        return
     new = [_entry(body, reduction, n, parts[n], node) for n in range(len(reduction.components))]
     if reduction.is_arg:
         new.append(_linear(body, reduction, parts[1:]))
-    position = _position(body, reduction)
+    position = _position(body, reduction, dict(enumerate(loop for _, loop in body.here.loops)))
     if reduction.slots:
         old = [build.get(slot) for slot in reduction.slots]
     else:
@@ -316,9 +366,12 @@ def combine(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
 
 
 def _entry(body: Body, reduction: Reduction, number: int, part: Number, node: nodes.Yield) -> Value:
-    component = reduction.components[number]
+    return _entry_of(body, reduction.components[number], part, node.value)
+
+
+def _entry_of(body: Body, component: Component, part: Number, node: nodes.Expression | None = None) -> Value:
     if component.kept is DType.BOOL and part.dtype is not DType.BOOL:
-        return as_truth(body, part, node.value).value
+        return as_truth(body, part, node or nodes.IntLiteral(value=0)).value
     return value_of(body.build, part, component.kept)
 
 
@@ -341,15 +394,15 @@ def _linear(body: Body, reduction: Reduction, index: list[Number]) -> Value:
     return build.cast(total, "i64")
 
 
-def _position(body: Body, reduction: Reduction) -> list[Affine]:
-    """Index into the result of the iteration that yields."""
-    loops = [loop for _, loop in body.here.loops]
+def _position(body: Body, reduction: Reduction, loops: Mapping[int, NumberRange]) -> list[Affine]:
+    """Index into the result of the iteration that yields, whose loops these are, by axes."""
     forms: list[Affine] = []
-    for axis, loop in enumerate(loops):
+    for axis in range(len(reduction.loops)):
         if axis in reduction.reduced:
             if reduction.keepdims:
                 forms.append(Affine())
             continue
+        loop = loops[axis]
         offset = Affine.of(loop.name) - loop.low if loop.step > 0 else loop.low - loop.name
         if abs(loop.step) != 1:
             offset = form_of(body, Number(DType.I64, form=offset.floordiv(abs(loop.step))))
@@ -360,6 +413,8 @@ def _position(body: Body, reduction: Reduction) -> list[Affine]:
 
 def finish(body: Body, reduction: Reduction) -> None:
     """Hand the accumulators over to the results: means are divided, sums rounded, indices taken apart."""
+    if reduction.fold is not None and reduction.left:
+        return
     if reduction.slots:
         index = [Affine()] * len(reduction.result_dims())
         _hand_over(body.build, reduction, [body.build.get(slot) for slot in reduction.slots], index)
@@ -406,7 +461,8 @@ def _count(build: Builder, reduction: Reduction, dtype: DType) -> Value:
 
 def emptiness(reduction: Reduction, at_launch: "Callable[[Affine], Affine]") -> list[Equation]:
     """min, max, argmin and argmax of nothing are errors (0803), where anything is asked for at all."""
-    if not any(operator in ("min", "max", "argmin", "argmax") for operator in reduction.operators) or not reduction.loops:
+    refuses = any(operator in ("min", "max", "argmin", "argmax") for operator in reduction.operators)
+    if reduction.has_start or not refuses or not reduction.loops:
         return []
     names = {loop.name for loop in reduction.loops}
     if any(name in names for loop in reduction.loops for name in (*loop.low.names, *loop.last.names)):

@@ -1,7 +1,7 @@
 """What the annotations of a compute block say, as KernelMetadata. Checks what can be checked from the text alone: known names and
 kinds, arguments, limits that hold on every device. Whether the body keeps a promise is analysis' business."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import attrs
 
@@ -43,9 +43,12 @@ MAX_THREADS_Z = 64
 MAX_SHARED_BYTES = 227 * 1024
 
 
-def kernel_metadata(compute: Compute, evaluate: Evaluate = constant) -> tuple[KernelMetadata, tuple[Diagnostic, ...]]:
-    """The metadata of a block, and what is wrong with its annotations. `evaluate` gives an expression's constant, or None."""
-    reader = _Reader(evaluate)
+def kernel_metadata(
+    compute: Compute, evaluate: Evaluate = constant, functions: Container[str] = ()
+) -> tuple[KernelMetadata, tuple[Diagnostic, ...]]:
+    """The metadata of a block, and what is wrong with its annotations. `evaluate` gives an expression's constant, or None; `functions` are
+    those of the program."""
+    reader = _Reader(evaluate, functions=functions)
     reader.read(compute.annotations)
     reader.check_loops(compute.body)
     return reader.metadata, tuple(reader.found)
@@ -63,6 +66,8 @@ def same(a: object, b: object) -> bool:
 
 @define
 class _Reader(ArgumentReader):
+    functions: Container[str] = ()
+
     # ---- annotations ----
 
     def read(self, annotations: tuple[Annotation, ...]) -> None:
@@ -153,7 +158,7 @@ class _Reader(ArgumentReader):
             kinds = f"kinds are {_kinds()}"
             self.fault("0401", f"there is no kernel kind `{value.name}`", value.span, f"{hint} {kinds}" if hint else kinds)
             return
-        read, faults = read_options(kind, options, self.evaluate, annotation.span)
+        read, faults = read_options(kind, options, self.evaluate, annotation.span, self.functions)
         self.found += faults
         self.set(kernel_type=kind, options=read)
 

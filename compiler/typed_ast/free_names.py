@@ -61,15 +61,15 @@ def free_names(compute: nodes.Compute) -> tuple[str, ...]:
 
 
 def _arguments(annotation: nodes.Annotation) -> list[nodes.Expression]:
-    """Of `@kernel(reduce, mean, axis=a)` only what follows a name can mention a variable: the rest are words."""
+    """Of `@kernel(reduce, mean, axis=a)` only what follows a name, and a function, can mention a variable: the rest are words."""
     if annotation.name != "kernel":
         return [a.value for a in annotation.arguments]
     given: list[nodes.Expression] = []
     for argument in annotation.arguments:
-        if argument.name is not None:
+        if argument.name is not None or isinstance(argument.value, nodes.Lambda):
             given.append(argument.value)
         elif isinstance(argument.value, nodes.Call):
-            given += [a.value for a in argument.value.arguments if a.name is not None]
+            given += [a.value for a in argument.value.arguments if a.name is not None or isinstance(a.value, nodes.Lambda)]
     return given
 
 

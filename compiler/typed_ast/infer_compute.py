@@ -46,7 +46,7 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
             )
             good = False
         seen.setdefault(given.name, given.span)
-    metadata, faults = kernel_metadata(node, lambda value: constant(value, scope))
+    metadata, faults = kernel_metadata(node, lambda value: constant(value, scope), scope.functions())
     for fault in faults:
         checker.add(fault)
     checker.findings.kernels[id(node)] = metadata

@@ -1,11 +1,13 @@
 """The options of each kernel kind, `@kernel(reduce, +, axis=1)`: which there are, what type they have, and how they are stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
+
+from attrs import evolve
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelType
-from compiler.typed_ast.nodes import Argument, Expression, Lambda, Name, OperatorValue
+from compiler.typed_ast.nodes import Argument, Expression, Lambda, Name, OperatorValue, TupleLiteral
 from compiler.typed_ast.suggest import did_you_mean
 from runtime.records import frozen
 
@@ -16,8 +18,8 @@ _SPELLINGS = {"sum": "+", "add": "+", "prod": "*", "product": "*", "mul": "*", "
 
 @frozen
 class Option:
-    """`form`: "operator", "axes" (an int or several), "axis", "pair" (an int or one for each axis), "count", "bool". `least`
-    bounds numbers from below."""
+    """`form`: "operator", "axes" (an int or several), "axis", "pair" (an int or one for each axis), "count", "bool", "value" (any
+    expression). `least` bounds numbers from below."""
 
     name: str
     form: str
@@ -28,12 +30,18 @@ class Option:
 
 _WINDOW = (Option("stride", "pair", least=1), Option("padding", "pair", least=0), Option("dilation", "pair", least=1))
 OPTIONS: dict[KernelType, tuple[Option, ...]] = {
-    KernelType.REDUCE: (Option("op", "operator", True, REDUCE_OPERATORS), Option("axis", "axes"), Option("keepdims", "bool")),
+    KernelType.REDUCE: (
+        Option("op", "operator", True, REDUCE_OPERATORS),
+        Option("axis", "axes"),
+        Option("keepdims", "bool"),
+        Option("init", "value"),
+    ),
     KernelType.SCAN: (
         Option("op", "operator", True, SCAN_OPERATORS),
         Option("axis", "axis"),
         Option("exclusive", "bool"),
         Option("reverse", "bool"),
+        Option("init", "value"),
     ),
     KernelType.SORT: (Option("axis", "axis"), Option("descending", "bool")),
     KernelType.CONV2D: (*_WINDOW, Option("groups", "count", least=1)),
@@ -52,9 +60,10 @@ def signature(kind: KernelType) -> str:
 
 
 def read_options(
-    kind: KernelType, arguments: tuple[Argument, ...], evaluate: Evaluate, span: Span
+    kind: KernelType, arguments: tuple[Argument, ...], evaluate: Evaluate, span: Span, functions: Container[str] = ()
 ) -> tuple[tuple[tuple[str, object], ...], list[Diagnostic]]:
-    """The options as stored in KernelMetadata: plain values where they are constants, else the expression; and the faults."""
+    """The options as stored in KernelMetadata: plain values where they are constants, else the expression; and the faults. `functions` are
+    those of the program, which may be operators."""
     options = OPTIONS.get(kind, ())
     by_name = {option.name: option for option in options}
     positional = iter(option for option in options if option.positional)
@@ -69,11 +78,6 @@ def read_options(
                 hint = f"its form is `{signature(kind)}`"
                 faults.append(Diagnostic("0204", f"`@kernel({kind.value})` has no place for this argument", where, hint=hint))
                 continue
-        elif argument.name == "init" and kind is KernelType.REDUCE:
-            faults.append(
-                Diagnostic("0109", "`init=` of a reduction is valid, but not supported yet", where, hint="combine it with the result")
-            )
-            continue
         elif argument.name not in by_name:
             hint = did_you_mean(argument.name, by_name) or f"its form is `{signature(kind)}`"
             faults.append(Diagnostic("0204", f"`@kernel({kind.value})` has no option `{argument.name}`", where, hint=hint))
@@ -84,19 +88,35 @@ def read_options(
             others = (Label(places[option.name], "first given here"),)
             faults.append(Diagnostic("0204", f"option `{option.name}` is given twice", where, "", others))
             continue
-        value = _read(option, kind, argument.value, evaluate)
+        value = _read(option, kind, argument.value, evaluate, functions)
         places[option.name] = where
         if isinstance(value, Diagnostic):
             faults.append(value)
         else:
             found[option.name] = value
+    faults += _start_faults(kind, found, places)
     return tuple(found.items()), faults
 
 
-def _read(option: Option, kind: KernelType, node: Expression, evaluate: Evaluate) -> object:
+def _start_faults(kind: KernelType, found: dict[str, object], places: dict[str, Span]) -> list[Diagnostic]:
+    """A function says nothing of what a reduction of nothing is, and some operators start with nothing else than their own."""
+    operator = found.get("op", "+")
+    if isinstance(operator, Expression) and "init" not in found:
+        message = f"a function as the operator of `@kernel({kind.value})` needs `init=`, what it starts with"
+        return [Diagnostic("0204", message, places["op"], hint="write `@kernel(reduce, def(a, b): a + b, init=0.0)`")]
+    words = operator if isinstance(operator, tuple) else (operator,)
+    without = next((word for word in words if word in ("mean", "argmin", "argmax")), None)
+    if without is not None and "init" in found:
+        return [Diagnostic("0204", f"`@kernel({kind.value}, {without})` has no `init=`", places["init"], hint="leave it out")]
+    return []
+
+
+def _read(option: Option, kind: KernelType, node: Expression, evaluate: Evaluate, functions: Container[str]) -> object:
     """The option's value, or what is wrong with it."""
+    if option.form == "value":
+        return node
     if option.form == "operator":
-        return _operator(option, kind, node)
+        return _operator(option, kind, node, functions)
     value = evaluate(node)
     if value is None:
         return _symbolic(option, node)
@@ -133,26 +153,35 @@ def _all_ints(value: object) -> bool:
     return type(value) is int or (isinstance(value, tuple) and bool(value) and all(type(v) is int for v in value))
 
 
-def _operator(option: Option, kind: KernelType, node: Expression) -> object:
+def _spelt(node: Expression) -> Expression:
+    """In a tuple `+` and `*` are written `sum` and `prod`."""
+    return evolve(node, name=_SPELLINGS[node.name]) if isinstance(node, Name) and node.name in ("sum", "prod") else node
+
+
+def _operator(option: Option, kind: KernelType, node: Expression, functions: Container[str]) -> object:
     match node:
+        case TupleLiteral(elements=elements) if kind is KernelType.REDUCE and elements:
+            single = evolve(option, operators=tuple(word for word in option.operators if not word.startswith("arg")))
+            words = [_operator(single, kind, _spelt(element), ()) for element in elements]
+            return next((word for word in words if isinstance(word, Diagnostic)), tuple(words))
         case OperatorValue(operator=word) | Name(name=word):
             word = {"&&": "and", "||": "or"}.get(word, word)
             if word in option.operators:
                 return word
             spelt = _SPELLINGS.get(word)
+            if isinstance(node, Name) and word in functions:
+                return node
             if spelt is None:
                 near = did_you_mean(word, [o for o in option.operators if o.isalpha()])
             else:
                 near = f"write `{spelt}`"
             hint = near or "operators are " + ", ".join(f"`{o}`" for o in option.operators)
             return Diagnostic("0203", f"`@kernel({kind.value})` has no operator `{word}`", node.span, hint=hint)
-        case Lambda():
-            return Diagnostic(
-                "0109",
-                "a function as the operator of a kernel is valid, but not supported yet",
-                node.span,
-                hint="operators are " + ", ".join(f"`{o}`" for o in option.operators),
-            )
+        case Lambda(parameters=parameters):
+            if len(parameters) == 2:
+                return node
+            message = f"the operator of `@kernel({kind.value})` takes two values, and this function takes {len(parameters)}"
+            return Diagnostic("0204", message, node.span, hint="write `def(a, b): ...`")
     return Diagnostic(
         "0203",
         f"the operator of `@kernel({kind.value})` is a name or a sign",

@@ -21,8 +21,6 @@ REFUSED = {
     "pipeline": "pipeline p(q: int) -> int { q }",
     "import image": 'let i = import image("a.png") as Image',
     "a slice with a step": "let A = zeros(8)\nlet y = compute(A) { for i in 0..4 step 4: out[i:i+4] = A[i:i+8:2] }",
-    "a function as operator": "let A = zeros(4)\nlet y = compute(A) @kernel(reduce, def(a, b): a + b) { for i in 0..M: yield A[i] }",
-    "init": "let A = zeros(4)\nlet y = compute(A) @kernel(reduce, +, init=0.0) { for i in 0..M: yield A[i] }",
     "several devices": KERNEL.format('@device(["cuda:0", "cuda:1"])', "A[i]"),
     "json": 'let x = load("a.json")',
     "safetensors": 'let x = load("a.safetensors")',
