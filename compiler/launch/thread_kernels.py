@@ -20,6 +20,7 @@ from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.rows import row_lengths
+from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.tensor_cores import refusal
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
@@ -103,7 +104,7 @@ def launch_choices(
     if machine.general is not None and any(dim.evaluate(sizes.__getitem__) <= 0 for mem in arrays for dim in mem.dims):
         machine = machine.general  # bulk copies are from arrays that have elements
     facts = facts_of(sizes, aligned, machine, processors)
-    lengths = row_lengths(field, sizes, machine) if field is not None else ()
+    lengths = (row_lengths(field, sizes, machine) or short_extents(field, sizes)) if field is not None else ()
     facts = evolve(facts, inside=inside, lengths=lengths, divisors=divisors)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made

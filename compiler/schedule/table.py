@@ -112,6 +112,8 @@ class Table:
     split: LoopSplit | None = None
     machine: GpuMachine = PORTABLE
     """Whose blocks these are, where they are those of a GPU."""
+    written_out: frozenset[str] = frozenset()
+    """Axes whose loops have a constant number of turns, each with code of its own: what several turns load is loaded once."""
     cluster: int = 1
     """Blocks that share a tile: each has its part of the axes whose place is "once", one behind the other."""
 

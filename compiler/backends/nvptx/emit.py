@@ -162,12 +162,12 @@ def _marks(frame: NvptxFrame, op: For) -> str:
     """Loops are unrolled as marked."""
     unroll = op.mark("unroll")
     module = frame.kernel.module
-    if op.mark("nounroll") or unroll == 1:
-        note = '!{!"llvm.loop.unroll.disable"}'
-    elif isinstance(unroll, int) and not isinstance(unroll, bool):
-        note = f'!{{!"llvm.loop.unroll.count", i32 {unroll}}}'
-    elif unroll is True:
+    if unroll is True:
         note = '!{!"llvm.loop.unroll.full"}'
+    elif op.mark("nounroll") or unroll == 1:
+        note = '!{!"llvm.loop.unroll.disable"}'
+    elif isinstance(unroll, int):
+        note = f'!{{!"llvm.loop.unroll.count", i32 {unroll}}}'
     else:
         return ""
     return f", !llvm.loop {module.node(['!{self}', module.metadata(note)], distinct=True)}"

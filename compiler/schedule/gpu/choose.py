@@ -30,6 +30,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.passes import launches_in_passes
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import several_products
+from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
@@ -287,6 +288,7 @@ WAYS: tuple[Way, ...] = (
     _several,
     _scan,
     map_launches,
+    short_launches,
     _window,
     _passes,
     _blocks,

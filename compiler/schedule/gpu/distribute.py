@@ -127,6 +127,8 @@ class Distributing(BlockTiles):
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""
+        if plan.axis in self.table.written_out:
+            return {"unroll": True}
         return {"unroll": 1} if plan.registers > 1 and any(axis_plan.lanes > 1 for axis_plan in self.table.plans) else {}
 
     def enter_once(self, region: TileRegion) -> None:
@@ -148,6 +150,10 @@ class Distributing(BlockTiles):
 
     # ---- targets ----
 
+    def stored_where(self, target: Store, axes: Sequence[str], region: TileRegion) -> Value | None:
+        """Which elements of a tile are stored; None for all of them."""
+        return self.mask(region, axes, target.where)
+
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         if (target, region) in self.finished:
             return
@@ -157,7 +163,7 @@ class Distributing(BlockTiles):
         b = region.builder
         axes = [axis for axis, _ in self.scope.axes_of(*target.index) if axis in self.table]
         self.require_distinct(axes)
-        where = self.one_of(self.idle(axes), b, self.mask(region, axes, target.where))
+        where = self.one_of(self.idle(axes), b, self.stored_where(target, axes, region))
         if self.member is not None and self.once.isdisjoint(axes):
             first = b.op("eq", self.member, b.const(0, "index"))
             where = b.both(where, first)
