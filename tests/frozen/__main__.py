@@ -30,7 +30,8 @@ def main() -> None:
             sys.exit(against(options.base, Path(scratch), options.only))
         found = digests_of(collect(ROOT, Path(scratch) / "now", quick=True, only=options.only))
     if options.write:
-        DIGESTS.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
+        kept = {name: digest for name, digest in json.loads(DIGESTS.read_text()).items() if options.only not in name}
+        DIGESTS.write_text(json.dumps(kept | found, indent=0, sort_keys=True) + "\n")
         return
     expected = {name: digest for name, digest in json.loads(DIGESTS.read_text()).items() if options.only in name}
     changed = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
