@@ -20,6 +20,7 @@ from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import ComputeOutcome
+from compiler.typed_ast.generics import without_generics
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import Language
@@ -234,7 +235,7 @@ class Session:
         from compiler.backends.host.native_explained import native_explained
 
         library, meaning = self.language.library, self.language.meaning
-        program = specialised(self.check(), partial(checker_of, library=library, meaning=meaning))
+        program = specialised(without_generics(self.check()), partial(checker_of, library=library, meaning=meaning))
         return native_explained(checker_of(program, library, meaning=meaning), program, self.sources)
 
     @property

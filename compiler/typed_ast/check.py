@@ -18,6 +18,7 @@ from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.elsewhere import NAMES, OF_MODULES
 from compiler.typed_ast.error_types import error_types
 from compiler.typed_ast.function_annotations import deprecated_uses, kept_promises
+from compiler.typed_ast.generics import reached
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import LanguageSettings, Meaning
 from compiler.typed_ast.nodes import (
@@ -35,13 +36,16 @@ from compiler.typed_ast.nodes import (
     Try,
     TypeAlias,
 )
+from compiler.typed_ast.operator_traits import TRAITS
 from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.record_structs import with_record_structs
 from compiler.typed_ast.resolve_types import top_numbers
 from compiler.typed_ast.rules import CORE
 from compiler.typed_ast.rules.control import statements
 from compiler.typed_ast.rules.declared_types import check_declared
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.shadowed import shadowed
+from compiler.typed_ast.trait_impls import with_whole_impls
 from compiler.typed_ast.types import UNKNOWN
 from compiler.typed_ast.unawaited import unawaited
 from compiler.typed_ast.walk import walk
@@ -60,8 +64,7 @@ RULE_FILES = (
 """Importing them fills the table of rules."""
 ZYNML = Meaning(
     CORE.extended(ZYNML_RULES),
-    LanguageSettings(parameters_change=True, untyped_parameters=True, result_inferred=True, both_at_once=True),
-    refuses=later.REFUSES,
+    LanguageSettings(parameters_change=True, untyped_parameters=True, result_inferred=True, both_at_once=True, written_type_arguments=True),
     elsewhere=NAMES | OF_MODULES,
 )
 
@@ -83,6 +86,7 @@ def check(
 ) -> CheckedProgram:
     """Checks one file against a library, by a language's rules. Never raises for what is wrong with the program. `find_module` says whether
     an imported module has a file; without it any import is believed."""
+    program = with_whole_impls(with_record_structs(program))
     checker = checker_of(program, library, compute_rule, find_module, meaning)
     checker.top = _top_scope(program, checker)
     for statement in program.statements:
@@ -90,7 +94,8 @@ def check(
             check_declared(checker, statement)
     statements(checker, program.statements, checker.top)
     checker.analyse_blocks()
-    typed = rebuild(program, checker.findings)
+    wanted = reached(checker, program)
+    typed = rebuild(program, checker.findings, lambda one: [copy for copy in checker.copies_of.get(id(one), ()) if id(copy) in wanted])
     for warning in (*unawaited(typed), *deprecated_uses(typed)):
         checker.add(warning)
     if not checker.diagnostics.errors:
@@ -126,6 +131,7 @@ def checker_of(
     checker.resolver.numbers = top_numbers(program)
     if Try not in meaning.refuses:
         checker.declarations.declare_all(error_types(program.statements), own=False)
+    checker.declarations.declare_all(TRAITS.values(), own=False)
     _declare_types(checker, program)
     return checker
 
@@ -139,10 +145,7 @@ def _declare_types(checker: Checker, program: Program) -> None:
     for fault in checker.declarations.declare_all(declared):
         checker.add(fault)
     for alias in checker.declarations.aliases.values():
-        if alias.type_parameters:
-            checker.later("a type with type parameters", alias.span, "write one `type` for each use")
-        else:
-            checker.resolver.resolve(alias.target)
+        checker.resolver.within({parameter.name: UNKNOWN for parameter in alias.type_parameters}).resolve(alias.target)
 
 
 def _top_scope(program: Program, checker: Checker) -> Scope:

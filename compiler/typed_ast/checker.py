@@ -30,7 +30,6 @@ from compiler.typed_ast.nodes import (
     Node,
     Parameter,
     Program,
-    RecordLiteral,
     Statement,
     Try,
     TypeSyntax,
@@ -142,6 +141,10 @@ class CheckerOf(Generic[Own, FrameOf]):
     results: dict[UserFunction, Type] = Factory(dict)
     methods: dict[str, UserFunction] = Factory(dict)
     """Functions whose name has that of their type."""
+    copies: dict[tuple[UserFunction, tuple[Type, ...]], UserFunction] = Factory(dict)
+    """Those of generic functions, for the types that their type parameters stand for."""
+    copies_of: dict[int, list[UserFunction]] = Factory(dict)
+    """The same by the identity of the generic function's node."""
     in_progress: set[Any] = Factory(set)
     unanalysed: list[tuple[tuple[Label, ...], ComputeOutcome]] = Factory(list)
     """Compute blocks whose messages count, each with the calls of generic functions around it."""
@@ -208,9 +211,7 @@ class CheckerOf(Generic[Own, FrameOf]):
             return False
         if isinstance(node, Declaration):
             self.declarations.declare(node)
-        struct = node.struct if isinstance(node, RecordLiteral) else None
-        if not (isinstance(struct, Name) and self.resolver.is_later(struct.name)):
-            self.later(refusal.what, node.span, refusal.hint)
+        self.later(refusal.what, node.span, refusal.hint)
         return True
 
     def constant(self, node: Expression, scope: Scope) -> object:
@@ -271,6 +272,10 @@ class CheckerOf(Generic[Own, FrameOf]):
     def show(self, found: Type) -> str:
         """A type as the language writes it."""
         return self.meaning.rules.show(found)
+
+    def key_of_function(self, function: UserFunction) -> str:
+        """The name under which a function is declared; that of a function of a type has the type's."""
+        return next((key for key, method in self.methods.items() if method is function), function.name)
 
     def type_of(self, node: Expression) -> Type:
         return self.findings.types.get(id(node), UNKNOWN)

@@ -14,6 +14,7 @@ from compiler.typed_ast.nodes import (
     Block,
     EnumDeclaration,
     Impl,
+    KnownTypeSyntax,
     NamedTypeSyntax,
     Node,
     OptionTypeSyntax,
@@ -29,6 +30,7 @@ from compiler.typed_ast.nodes import (
     Variant,
 )
 from compiler.typed_ast.scope import name_place
+from compiler.typed_ast.type_heads import SPELLINGS, head_of
 from runtime.records import define
 
 
@@ -59,7 +61,7 @@ Case = tuple[EnumDeclaration, Variant]
 class Declarations(Generic[F]):
     """`own`: what the program itself declares. `functions`: those of the classes `callables`, by their names; methods and the functions of
     an `impl` also with that of their type, as `Point::norm`. `cases`: by name, each with its enum; `foreign`: the functions that aren't the
-    program's own, by identity."""
+    program's own, by identity; `impl_of`: the `impl` of each function that stands in one, by identity."""
 
     callables: tuple[type[F], ...]
     own: dict[str, Any] = Factory(dict)
@@ -70,6 +72,8 @@ class Declarations(Generic[F]):
     traits: dict[str, Trait] = Factory(dict)
     aliases: dict[str, TypeAlias] = Factory(dict)
     foreign: set[int] = Factory(set)
+    impls: list[Impl] = Factory(list)
+    impl_of: dict[int, Impl] = Factory(dict)
 
     def declare_all(self, statements: Iterable[Node], own: bool = True) -> list[Diagnostic]:
         """Enters declarations; those that aren't the program's `own` may be hidden by later ones. Gives what is declared twice."""
@@ -86,6 +90,9 @@ class Declarations(Generic[F]):
             return []
         if not own:
             self.foreign.add(id(declaration))
+        if isinstance(declaration, Impl):
+            self.impls.append(declaration)
+            self.impl_of.update((id(member), declaration) for member in declaration.members)
         if isinstance(declaration, Impl) or is_method(declaration):
             faults = [fault for key, method in self._methods(declaration) for fault in self._enter(key, method, own)]
             if faults or isinstance(declaration, Impl) or (own and is_method(self.own.get(name))):
@@ -144,7 +151,7 @@ class Declarations(Generic[F]):
     def key(self, path: tuple[str, ...]) -> str:
         """The name under which `Point::origin` is declared."""
         *of, name = path
-        return f"{self._type_name(NamedTypeSyntax(name='::'.join(of)), ())}::{name}"
+        return f"{self.type_name(NamedTypeSyntax(name='::'.join(of)), ())}::{name}"
 
     def may_change(self, method: str) -> bool:
         """Whether a method of that name changes what it is called on."""
@@ -156,37 +163,42 @@ class Declarations(Generic[F]):
             case Impl(target=target, members=members):
                 for member in members:
                     if isinstance(member, self.callables):
-                        yield f"{self._type_name(target, declaration.type_parameters)}::{member.name}", member
+                        yield f"{self.type_name(target, declaration.type_parameters)}::{_called(member)}", member
             case _ if isinstance(declaration, self.callables) and is_method(declaration):
                 annotation = declaration.parameters[0].annotation
                 assert annotation is not None
-                yield f"{self._type_name(annotation, declaration.type_parameters)}::{declaration.name}", declaration
+                yield f"{self.type_name(annotation, declaration.type_parameters)}::{_called(declaration)}", declaration
 
-    def _type_name(self, written: TypeSyntax, open_: Iterable[TypeParameter]) -> str:
+    def type_name(self, written: TypeSyntax, open_: Iterable[TypeParameter]) -> str:
         """The name of a type without its arguments; none of a type parameter, which stands for any type."""
         followed: set[str] = set()
         while isinstance(written, NamedTypeSyntax) and written.name in self.aliases and written.name not in followed:
             followed.add(written.name)
             written = self.aliases[written.name].target
+        if isinstance(written, KnownTypeSyntax):
+            return head_of(written.type)
         if not isinstance(written, NamedTypeSyntax):
             return _WITHOUT_NAME.get(type(written), "")
         if any(parameter.name == written.name for parameter in open_):
             return ""
         dtype = DTYPE_NAMES.get(written.name)
-        return dtype.value if dtype is not None else _SPELLINGS.get(written.name, written.name)
+        return dtype.value if dtype is not None else SPELLINGS.get(written.name, written.name)
 
     def is_type_or_case(self, name: str) -> bool:
         """Whether a name is that of a struct, enum or trait, or of a case."""
         return any(name in declared for declared in (self.structs, self.enums, self.traits, self.cases))
 
 
-_SPELLINGS = {"String": "str", "string": "str", "text": "str", "List": "list", "Tensor": "tensor"}
 _WITHOUT_NAME: dict[type[TypeSyntax], str] = {
     OptionTypeSyntax: "?",
     ArrayTypeSyntax: "[]",
     TupleTypeSyntax: "()",
     TensorTypeSyntax: "tensor",
 }
+
+
+def _called(function: CallableDeclaration) -> str:
+    return f"{function.name}{getattr(function, 'variant', '')}"
 
 
 def is_method(declaration: object) -> bool:

@@ -18,6 +18,7 @@ from compiler.typed_ast.rules.cases import infer_arguments
 from compiler.typed_ast.rules.names import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.scope import Scope, UserFunction
 from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.traits import associated
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
@@ -223,8 +224,6 @@ def _module_function(checker: Checker, target: Field, scope: Scope) -> LibraryFu
 
 def _no_method(checker: Checker, target: Field, receiver: Type, scope: Scope, hint: str | None) -> Type:
     name, kind = target.name, kind_of(receiver)
-    if any(getattr(member, "name", "") == name for trait in checker.declarations.traits.values() for member in trait.members):
-        return ERROR
     if isinstance(receiver, UnitType):
         return checker.report("0202", f"`()` has no method `{name}`: the value before the point is nothing", target.span)
     if isinstance(receiver, TensorType) and receiver.shape.rank is None and any(method == name for _, method in checker.library.methods):
@@ -246,4 +245,4 @@ def _article(receiver: Type) -> str:
     return "a tensor" if isinstance(receiver, TensorType) else str(receiver)
 
 
-ZYNML_RULES.calls = CallRules(_find, call_user_function, _outside, _member, _method, _no_method)
+ZYNML_RULES.calls = CallRules(_find, call_user_function, _outside, _member, _method, _no_method, associated)

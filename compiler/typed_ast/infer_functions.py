@@ -1,20 +1,21 @@
 """The program's own functions: what their parameters and results are, calls with sizes bound call by call, and generic functions,
 whose bodies are checked again with the types of a call's arguments."""
 
-import attrs
-
 from compiler.diagnostics import Label
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
 from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, checks
 from compiler.typed_ast.conversions import is_silent, strong
-from compiler.typed_ast.declarations import changes_receiver
+from compiler.typed_ast.declarations import changes_receiver, declared_twice
 from compiler.typed_ast.function_annotations import check_annotation
+from compiler.typed_ast.generic_calls import Known, check_bounds, type_arguments
+from compiler.typed_ast.generics import copy_of, key_of_copy
 from compiler.typed_ast.nodes import (
     Argument,
     Call,
     Function,
     Impl,
-    NamedTypeSyntax,
+    Trait,
+    TypeAlias,
 )
 from compiler.typed_ast.rules.bodies import check_body, declare_parameter
 from compiler.typed_ast.rules.calls import Receiver, argument_type, placed_arguments, receives_changes
@@ -22,6 +23,7 @@ from compiler.typed_ast.rules.cases import infer_arguments
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable, VariableKind, name_place
 from compiler.typed_ast.signatures import declared_result, parameter_types, sizes_in
 from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.traits import check_impl
 from compiler.typed_ast.types import (
     ERROR,
     UNIT,
@@ -39,15 +41,27 @@ def implementation(checker: Checker, node: Impl, scope: Scope) -> Type:
     if not any(node is statement for statement in statements):
         checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
         return UNIT
-    if not node.type_parameters:
-        checker.resolver.resolve(node.target)
-    traits = checker.declarations.traits
-    if isinstance(node.trait, NamedTypeSyntax) and node.trait.name not in traits and not checker.open_names:
-        hint = did_you_mean(node.trait.name, traits)
-        checker.report("0201", f"there is no trait `{node.trait.name}`", node.trait.span, "not found", hint=hint)
+    with checker.within(parameters=frozenset(parameter.name for parameter in node.type_parameters)):
+        checker.resolve(node.target, checker.top)
+    if node.trait is not None:
+        check_impl(checker, node)
+    elif (alias := next((member for member in node.members if isinstance(member, TypeAlias)), None)) is not None:
+        hint = "write it at the program's top, or in the `impl` of a trait that has it"
+        checker.report("0101", "a type can't stand inside of an `impl` without a trait", alias.span, hint=hint)
+    return UNIT
+
+
+@checks(Trait)
+def trait(checker: Checker, node: Trait, scope: Scope) -> Type:
+    """What its functions do is checked where a type implements it."""
+    if not checker.frame.top or scope is not checker.top:
+        checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
+    seen: dict[str, Trait | Function | TypeAlias] = {}
     for member in node.members:
-        if not isinstance(member, Function):
-            checker.later("a type inside of an `impl`", member.span, "declare it outside")
+        if isinstance(member, Function | TypeAlias):
+            if member.name in seen:
+                checker.add(declared_twice(member, seen[member.name]))
+            seen.setdefault(member.name, member)
     return UNIT
 
 
@@ -55,7 +69,13 @@ def implementation(checker: Checker, node: Impl, scope: Scope) -> Type:
 
 
 def generic_result(checker: Checker, function: UserFunction) -> Type:
-    """The result's type with parameters as declared. Checks the body the first time; UNKNOWN while that is going on."""
+    """The result's type with parameters as declared. Checks the body the first time; UNKNOWN while that is going on. Of a generic
+    function the copy is checked in which its type parameters stand for anything."""
+    if function.node.type_parameters:
+        check_bounds(checker, function.node)
+        open_copy = copy_of(checker, function, {}, None)
+        assert open_copy is not None
+        function = open_copy
     if function in checker.results:
         return checker.results[function]
     if function in checker.in_progress:
@@ -72,18 +92,6 @@ def generic_result(checker: Checker, function: UserFunction) -> Type:
 
 
 def _check_body(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:
-    node = function.node
-    resolver = checker.resolver
-    if node.type_parameters:
-        # Their declaration is reported; their uses are no further errors.
-        checker.resolver = attrs.evolve(resolver, parameters=resolver.parameters | {p.name for p in node.type_parameters})
-    try:
-        return _check_body_here(checker, function, types, first)
-    finally:
-        checker.resolver = resolver
-
-
-def _check_body_here(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:
     node = function.node
     if first:
         _check_declaration(checker, function)
@@ -104,8 +112,6 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
 
 def _check_declaration(checker: Checker, function: UserFunction) -> None:
     node = function.node
-    if node.type_parameters:
-        checker.later("a function with type parameters", name_place(node), "leave the types of its parameters out: each call is checked")
     if node.is_async and changes_receiver(node):
         checker.later("an `async` method that changes what it is called on", name_place(node), "let it return what it would leave there")
     for annotation in node.annotations:
@@ -129,11 +135,29 @@ def call_user_function(
     if placed is None:
         infer_arguments(checker, call, scope)
         return ERROR
+    known: Known = {}
+    if node.type_parameters:
+        bound_types = type_arguments(checker, call, function, placed, receiver, scope, expected, known)
+        copy = copy_of(checker, function, bound_types, call.span) if bound_types is not None else None
+        if copy is None:
+            return ERROR
+        function, node = copy, copy.node
+        parameters = {parameter.name: parameter for parameter in node.parameters}
+        placed = [(parameters[parameter.name], argument) for parameter, argument in placed]
+        checker.findings.callees[id(call)] = key_of_copy(checker, copy)
+    elif call.type_arguments:
+        others = (Label(name_place(node), "declared here"),)
+        return checker.report("0204", f"`{node.name}` has no type parameters", call.type_arguments[0].span, others=others)
     if receiver is not None and not receives_changes(checker, call, node, receiver, scope):
         infer_arguments(checker, call, scope)
         return ERROR
     declared = dict(zip((p.name for p in node.parameters), parameter_types(checker, function), strict=True))
-    found = {p.name: argument_type(checker, argument, receiver, scope, declared[p.name]) for p, argument in placed}
+    found = {
+        p.name: known[id(argument.value)]
+        if id(argument.value) in known
+        else argument_type(checker, argument, receiver, scope, declared[p.name])
+        for p, argument in placed
+    }
     bound: Bound = {}
     origins: dict[str, tuple[Argument, str]] = {}
     fits = True
@@ -151,8 +175,6 @@ def call_user_function(
     result = generic_result(checker, function)
     if any(p.annotation is None and not is_silent(t) for p, t in zip(node.parameters, types, strict=True)):
         result = _instance(checker, function, types, call)
-    if node.type_parameters:
-        return ERROR
     result = substituted(result, bound)
     return FutureType(result) if node.is_async else result
 

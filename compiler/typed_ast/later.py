@@ -3,21 +3,16 @@ whatever depends on it."""
 
 from compiler.typed_ast.checker import Checker, checks, infers
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.meaning import Refusal
 from compiler.typed_ast.nodes import (
     LaterDeclaration,
     LaterExpression,
     LaterStatement,
     Node,
-    Trait,
     UnitNumber,
 )
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, Type
 
-REFUSES: dict[type[Node], Refusal] = {
-    Trait: Refusal("`trait`", "use functions: parameters without a type take any value"),
-}
 _HINTS = {
     "pipeline": "write it as a `def`",
     "effect": "pass functions as parameters",

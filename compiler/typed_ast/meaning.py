@@ -119,7 +119,8 @@ def resolve_plainly(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapp
 
 def resolve_signature(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
     """The same in the head of a function, whose sizes are what each call says."""
-    found: Type = checker.resolver.resolve(written)
+    variables = {name: TypeVariable(name) for name in checker.frame.parameters}
+    found: Type = checker.resolver.within(variables).resolve(written)
     return found
 
 
@@ -135,6 +136,10 @@ def as_declared(checker: Any, call: Call, callee: Any, found: Type, wanted: Type
     return found
 
 
+def nothing_associated(checker: Any, function: Any, bound: Mapping[str, Type]) -> Mapping[str, TypeSyntax]:
+    return {}
+
+
 @frozen(eq=False)
 class CallRules:
     """What a language says of calls, each asked with the checker first.
@@ -143,6 +148,8 @@ class CallRules:
     scope and the wanted type: its type. `outside`: the type of a call of what no program declares, which may be an error; `module`: the
     same of `m.f()` where `m` is no value, else None; `method`: of a method of the library, else None; `no_method` reports one that isn't
     there, with a hint that is known or None.
+
+    `associated`, of a generic function and what its type parameters stand for: the types inside of these, as `T::Item`.
 
     Of functions whose parameters have types: `may_call` and `may_take` report calls and arguments that the language forbids, `result`
     gives the type of a call whose callee declares `found`."""
@@ -153,6 +160,7 @@ class CallRules:
     module: Callable[[Any, Call, Field, Scope], Type | None] = nothing
     method: Callable[[Any, Call, Field, Type, Scope], Type | None] = nothing
     no_method: Callable[[Any, Field, Type, Scope, str | None], Type] = nothing
+    associated: Callable[[Any, Any, Mapping[str, Type]], Mapping[str, TypeSyntax]] = nothing_associated
     may_call: Callable[[Any, Call, Any], bool] = always
     may_take: Callable[[Any, Any, Type, Type, Argument, Scope], bool] = always
     result: Callable[[Any, Call, Any, Type, Type | None], Type] = as_declared
@@ -223,7 +231,7 @@ class LanguageSettings:
     to. `untyped_parameters`: a parameter, or a variable without a first value, needs no type. `result_inferred`: a function without a
     written result gives the value of its body; else it gives none. `both_at_once`: `a & b` of anything but two ints runs both sides at
     once. `int_beside_f32`: the type in which an int and an f32 meet, "f32" or "f64". `list_literal`: what `[1, 2]` is where its place
-    doesn't say it, "list" or "array"."""
+    doesn't say it, "list" or "array". `written_type_arguments`: a call may say what type parameters stand for, as in `f::<int>(x)`."""
 
     parameters_change: bool = False
     untyped_parameters: bool = False
@@ -231,6 +239,7 @@ class LanguageSettings:
     both_at_once: bool = False
     int_beside_f32: str = "f32"
     list_literal: str = "list"
+    written_type_arguments: bool = False
 
 
 @frozen(eq=False)

@@ -1,21 +1,37 @@
 """The tree anew, with what the checker found filled in: types of expressions, metadata of compute blocks, what is called. What has not
 changed is shared with the old tree."""
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 import attrs
 
-from compiler.typed_ast.nodes import Call, Compute, Expression, Node
-from compiler.typed_ast.scope import Findings
+from compiler.typed_ast.nodes import Call, Compute, Expression, Function, Impl, Node
+from compiler.typed_ast.scope import Findings, UserFunction
 from compiler.typed_ast.types import UNKNOWN
 
 N = TypeVar("N", bound=Node)
 _LEAVES = {
     "span", "type", "kernel", "name",
     "operator", "operator_span", "name_span", "name_spans",
-    "names", "suffix", "path", "text", "callee",
+    "names", "suffix", "path", "text", "callee", "variant",
 }
+
+
+Copies = Callable[[Function], Sequence[UserFunction]]
+
+
+def no_copies(function: Function) -> Sequence[UserFunction]:
+    return ()
+
+
+def _behind(items: Sequence[object], copies: Copies) -> tuple[Node, ...]:
+    """The copies of the generic functions among statements, typed by what was found in each."""
+    if not any(isinstance(item, Function | Impl) for item in items):
+        return ()
+    functions = (one for item in items for one in (item.members if isinstance(item, Impl) else (item,)) if isinstance(one, Function))
+    return tuple(rebuild(copy.node, copy.findings, copies) for one in functions if one.type_parameters for copy in copies(one))
 
 
 @cache
@@ -24,19 +40,24 @@ def _branches(cls: Any) -> tuple[str, ...]:
     return tuple(f.name for f in attrs.fields(cls) if f.name not in _LEAVES)
 
 
-def rebuild(node: N, findings: Findings) -> N:
-    """`findings` are by the identity of the old nodes. Bodies of compute blocks stay as they are, unless they have types."""
+def rebuild(node: N, findings: Findings, copies: Copies = no_copies) -> N:
+    """`findings` are by the identity of the old nodes. Bodies of compute blocks stay as they are, unless they have types. `copies`, of a
+    generic function: those that stand behind it in the tree."""
     changes: dict[str, object] = {}
+    rewritten = findings.rewrites.get(id(node))
+    if rewritten is not None:
+        return rebuild(rewritten, findings, copies)  # type: ignore[return-value]
     cls: Any = type(node)
     for name in _branches(cls):
         if name == "body" and isinstance(node, Compute) and id(node.body) not in findings.types:
             continue
         value: Any = getattr(node, name)
         if isinstance(value, Node):
-            new: object = rebuild(value, findings)
+            new: object = rebuild(value, findings, copies)
         elif type(value) is tuple and value:
-            new = tuple(rebuild(item, findings) if isinstance(item, Node) else item for item in value)
-            if all(a is b for a, b in zip(new, value, strict=True)):
+            new = tuple(rebuild(item, findings, copies) if isinstance(item, Node) else item for item in value)
+            new = new if isinstance(node, Impl) else (*new, *_behind(value, copies))
+            if len(new) == len(value) and all(a is b for a, b in zip(new, value, strict=True)):
                 continue
         else:
             continue

@@ -20,6 +20,7 @@ from compiler.typed_ast.nodes import (
     Function,
     FunctionTypeSyntax,
     IntLiteral,
+    KnownTypeSyntax,
     Let,
     Name,
     NamedTypeSyntax,
@@ -81,7 +82,6 @@ _PLAIN: dict[str, Type] = {
     **{name: Scalar(dtype) for name, dtype in DTYPE_NAMES.items()},
 }
 _LATER = {
-    "Self": ("`Self`", "use functions over tuples, lists and tensors"),
     "Duration": ("`Duration`", "use an i64 of nanoseconds"),
     "i128": ("`i128`", "use i64"),
     "u128": ("`u128`", "use u64"),
@@ -100,13 +100,11 @@ def not_supported(what: str, span: Span, hint: str) -> Diagnostic:
 
 @define(eq=False)
 class TypeResolver:
-    """Names of traits, and of `parameters`, the type parameters of functions, are no types yet (reported where they are declared). `size`
-    gives the extent that a name in a dim stands for; by default every name is a symbolic size. `bound`: what the type parameters of a
-    struct stand for in its fields; `numbers`: the whole numbers that names at the program's top stand for."""
+    """`size` gives the extent that a name in a dim stands for; by default every name is a symbolic size. `bound`: what type parameters in
+    sight stand for; `numbers`: the whole numbers that names at the program's top stand for."""
 
     report: Callable[[Diagnostic], object]
     declarations: Declarations[Function]
-    parameters: frozenset[str] = frozenset()
     bound: Mapping[str, Type] = Factory(dict)
     numbers: Mapping[str, int] = Factory(dict)
     open_names: bool = False
@@ -117,6 +115,8 @@ class TypeResolver:
         match syntax:
             case NamedTypeSyntax():
                 return self._named(syntax, size)
+            case KnownTypeSyntax(type=known):
+                return known
             case TensorTypeSyntax():
                 return self._tensor(syntax, size)
             case TupleTypeSyntax(elements=elements):
@@ -135,11 +135,6 @@ class TypeResolver:
         """As in a field of a struct whose type parameters stand for these types."""
         return evolve(self, bound=bound) if bound else self
 
-    def is_later(self, name: str) -> bool:
-        """Whether a name stands for a declaration that nothing executes yet."""
-        alias = self.declarations.aliases.get(name)
-        return name in self.parameters or name in self.declarations.traits or (alias is not None and bool(alias.type_parameters))
-
     def _later(self, what: str, span: Span, hint: str) -> Type:
         self.report(not_supported(what, span, hint))
         return ERROR
@@ -149,10 +144,8 @@ class TypeResolver:
         if name in self.bound and not syntax.arguments:
             return self.bound[name]
         alias = self.declarations.aliases.get(name)
-        if alias is not None and not alias.type_parameters:
+        if alias is not None:
             return self._alias(alias, syntax, size)
-        if self.is_later(name):
-            return ERROR
         declared = self._declared(syntax, size)
         if declared is not None:
             return declared
@@ -174,10 +167,14 @@ class TypeResolver:
                 self.report(Diagnostic("0204", f"`{name}` takes no type arguments", syntax.span))
                 return ERROR
             return plain
-        if self.open_names:
+        if self.open_names or name.partition("::")[0] in self.bound:
             return UNKNOWN
+        if name in self.declarations.traits:
+            message = f"`{name}` is a trait, and no type: values have the types that implement it"
+            self.report(Diagnostic("0203", message, syntax.span, hint=f"write a type parameter: `def f<T: {name}>(x: T)`"))
+            return ERROR
         own = self.declarations
-        known = [*_PLAIN, *own.aliases, *own.structs, *own.enums, *own.traits, *self.parameters, *_WRAPPERS, "Future"]
+        known = [*_PLAIN, *own.aliases, *own.structs, *own.enums, *self.bound, *_WRAPPERS, "Future"]
         self.report(Diagnostic("0201", f"there is no type `{name}`", syntax.span, "not found", hint=did_you_mean(name, known)))
         return ERROR
 
@@ -239,11 +236,11 @@ class TypeResolver:
         if self._depth >= _MAX_ALIAS_DEPTH:
             self.report(Diagnostic("0203", f"type `{alias.name}` is defined by itself", syntax.span))
             return ERROR
-        self._depth += 1
-        try:
-            return self.resolve(alias.target, size)
-        finally:
-            self._depth -= 1
+        if len(syntax.arguments) != len(alias.type_parameters):
+            return self._wrong_count(syntax, len(alias.type_parameters))
+        arguments = [self.resolve(argument, size) for argument in syntax.arguments]
+        bound = dict(zip((parameter.name for parameter in alias.type_parameters), arguments, strict=True))
+        return evolve(self, bound=bound, depth=self._depth + 1).resolve(alias.target, size)
 
     def _tensor(self, syntax: TensorTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:
         device = self.device(syntax.device, syntax.span) if syntax.device is not None else None

@@ -64,13 +64,15 @@ class Variable:
 @define(eq=False)
 class Findings:
     """Where what is found goes: types, metadata and the names of callees by the identity of nodes, whether messages count, and the calls
-    that led here. `unset`: the declarations, by identity, of variables that begin without a value.
+    that led here. `unset`: the declarations, by identity, of variables that begin without a value. `rewrites`: what stands for a node from
+    then on, as a call of a method for an operator.
     An instance of a generic function has findings of its own, which don't go into the tree."""
 
     types: dict[int, Type] = Factory(dict)
     kernels: dict[int, KernelMetadata] = Factory(dict)
     callees: dict[int, str] = Factory(dict)
     unset: set[int] = Factory(set)
+    rewrites: dict[int, Node] = Factory(dict)
     muted: int = 0
     calls: tuple[Label, ...] = ()
 

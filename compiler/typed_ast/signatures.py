@@ -5,6 +5,7 @@ from compiler.typed_ast.declarations import CallableDeclaration
 from compiler.typed_ast.nodes import ConstantTypeSyntax, Function, Parameter, TypeSyntax
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.shapes import dims_of
+from compiler.typed_ast.type_arguments import substituted
 from compiler.typed_ast.types import UNIT, UNKNOWN, ListType, TensorType, TupleType, Type
 
 
@@ -49,8 +50,10 @@ def signature(checker: Checker, callee: CallableDeclaration, scope: Scope) -> st
 
 
 def parameter_types(checker: Checker, function: UserFunction) -> list[Type]:
-    """Declared types, UNKNOWN for parameters without one."""
-    return [parameter_type(checker, function.node, parameter, function.scope) for parameter in function.node.parameters]
+    """Declared types, UNKNOWN for parameters without one, and for type parameters."""
+    names = {parameter.name for parameter in function.node.type_parameters}
+    types = [parameter_type(checker, function.node, parameter, function.scope) for parameter in function.node.parameters]
+    return [substituted(found, dict.fromkeys(names, UNKNOWN), names) for found in types] if names else types
 
 
 def declared_result(checker: Checker, function: UserFunction) -> Type | None:

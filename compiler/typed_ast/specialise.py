@@ -2,20 +2,18 @@
 function made of the lambda. What the lambda captures are further arguments. A copy that is native runs without Python."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
 
-from attrs import evolve, fields
+from attrs import evolve
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.effects import effects
 from compiler.typed_ast.native_calls import has_native_code
+from compiler.typed_ast.substitution import mapped
 from compiler.typed_ast.types import Scalar
 from compiler.typed_ast.walk import walk
 from runtime.records import frozen
-
-N = TypeVar("N", bound=nodes.Node)
 
 SIGN = "·"
 """In the names of copies, and in none of a program's."""
@@ -69,7 +67,7 @@ class _Copies:
         def change(found: nodes.Node) -> nodes.Node:
             return self._call(found, allowed) if isinstance(found, nodes.Call) else found
 
-        return _mapped(node, change)
+        return mapped(node, change)
 
     def _call(self, call: nodes.Call, allowed: frozenset[str] | None) -> nodes.Node:
         taker = self.takers.get(call.callee)
@@ -148,7 +146,7 @@ def _copy(taker: nodes.Function, name: str, given: dict[str, _Closure]) -> nodes
     kept = [p for p in taker.parameters if p.name not in given]
     more = [evolve(_parameter(one), name=hidden[key, one.name]) for key, closure in given.items() for one in closure.captured]
     assert taker.body is not None
-    return evolve(taker, name=name, parameters=(*kept, *more), body=_mapped(taker.body, change), annotations=())
+    return evolve(taker, name=name, parameters=(*kept, *more), body=mapped(taker.body, change), annotations=())
 
 
 def _may_be_copied(function: nodes.Function) -> bool:
@@ -181,20 +179,3 @@ def _bindings(found: list[nodes.Node]) -> Iterator[str]:
                 yield from names
             case nodes.Import(names=names, alias=alias):
                 yield from (*names, *((alias,) if alias else ()))
-
-
-def _mapped(node: N, change: Callable[[nodes.Node], nodes.Node]) -> N:
-    """The tree with each node changed, children first. A change gives a node that may stand where the one before did."""
-    changes: dict[str, Any] = {}
-    for attribute in fields(type(node)):
-        value = getattr(node, attribute.name)
-        new = value
-        if isinstance(value, nodes.Node):
-            new = _mapped(value, change)
-        elif isinstance(value, tuple):
-            parts = tuple(_mapped(one, change) if isinstance(one, nodes.Node) else one for one in value)
-            new = value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
-        if new is not value:
-            changes[attribute.name] = new
-    changed: Any = change(evolve(node, **changes) if changes else node)
-    return cast("N", changed)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.type_parts import inner_types, with_inner_types
-from compiler.typed_ast.types import NONE, OptionType, Scalar, Type, TypeVariable
+from compiler.typed_ast.types import NONE, UNKNOWN, OptionType, Scalar, Type, TypeVariable
 
 Meet = Callable[[Type, Type], Scalar | None]
 """The type in which two numbers are computed; None: none."""
@@ -26,7 +26,7 @@ def unify(place: Type, found: Type, bound: dict[str, Type], names: set[str]) -> 
     """Finds what type parameters of a call stand for; the first argument that says so decides."""
     match place:
         case TypeVariable(name=name) if name in names:
-            if found != NONE:
+            if found not in (NONE, UNKNOWN):
                 bound.setdefault(name, strong(found))
         case OptionType(value=inner) if not isinstance(found, OptionType):
             unify(inner, found, bound, names)

@@ -200,6 +200,9 @@ class DeclaredType(Type):
     arguments: tuple[Type, ...] = field(default=(), converter=as_tuple)
 
     def __str__(self) -> str:
+        if self.name.startswith("{"):  # a record without a struct
+            named = zip(self.name[1:-1].split(", "), self.arguments, strict=False)
+            return "{" + ", ".join(f"{name}: {found}" for name, found in named) + "}"
         return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
 
 

@@ -7,9 +7,6 @@ from tests.docs.examples import outcome
 KERNEL = "let A = zeros(4)\nlet y = compute(A) {} {{ for i in 0..M: out[i] = {} }}\n"
 
 REFUSED = {
-    "trait": "trait T { def f(self): int }",
-    "type parameters": "def f<T>(x: T): T { x }",
-    "a record": "let x = {a: 1}",
     "effect": "effect E { def f(): int }",
     "a duration": "let x = 5ms",
     "a size": "let x = 16KB",

@@ -5,11 +5,6 @@ import pytest
 from tests.typed_ast.checking import codes, messages
 
 PROGRAMS = {
-    "a trait": "trait Area { def area(self): f32 }\ndef f(x: Area) { x.area() }\nprintln(2.0.area())",
-    "a generic impl": "impl<T> List<T> { def twice(self): i64 { 2 } }\nprintln([1].twice() + 1)",
-    "a type in an impl": "impl f32 { type Twice = f64\n def twice(self): f32 { self * 2 } }\nprintln(2.0f32.twice() + 1)",
-    "a generic type": "type Pair<T> = (T, T)\nlet p: Pair<i64> = (1, 2)",
-    "a generic function": 'def same<T>(x: T): T { let y: T = x\n y }\nprintln(same(1) + same("a"))',
     "an abstract type": "abstract Money(i64) { value: i64 }\ndef f(m: Money) { m }\nlet m: Money = Money(3)",
     "an effect": "effect Log { def log(s: String) }\nlog(3)",
     "an annotation": "let x = zeros(3)\nlet y = compute(x) @parallel(data, axis=0) { for i in 0..N { out[i] = x[i] } }\ny.foo(y @ 3)",

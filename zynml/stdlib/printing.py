@@ -85,6 +85,8 @@ def _record_text(value: RecordValue, depth: int) -> str:
         return shape.name if shape.enum else f"{shape.name} {{ }}"
     if shape.is_numbered:
         return f"{shape.name}({', '.join(parts)})"
+    if not shape.name:
+        return f"{{{', '.join(f'{n}: {p}' for n, p in zip(shape.parts, parts, strict=True))}}}"
     return f"{shape.name} {{ {', '.join(f'{n}: {p}' for n, p in zip(shape.parts, parts, strict=True))} }}"
 
 

@@ -30,6 +30,8 @@ class Calls(Expressions):
         function = node.function
         if node.callee in self.methods:
             return self._program_method(node, self.methods[node.callee])
+        if node.callee and isinstance(copy := self.scope.find(node.callee), DeclaredFunction):
+            return self._declared_call(node, copy)
         match function:
             case nodes.Name(name=name):
                 match self.scope.find(name):

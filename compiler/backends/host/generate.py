@@ -172,8 +172,6 @@ class Generator(Functions):
                 raise ZyntaxError(Diagnostic("0402", "`test` stands at the top level only", node.span))
             case nodes.LaterDeclaration(feature=feature):
                 raise not_supported(feature, node.span, "leave it out")
-            case nodes.Trait():
-                raise not_supported("`trait`", node.span, "use functions")
             case _:
                 raise AssertionError(f"a declaration of class {type(node).__name__}")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from compiler.typed_ast.declarations import Declarations
-from compiler.typed_ast.nodes import Function, Variant
+from compiler.typed_ast.nodes import EnumDeclaration, Function, Struct, Variant
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.types import UNKNOWN, ArrayType, EnumType, OptionType, ResultType, StructType, TupleType, Type
 from runtime.records import frozen
@@ -31,15 +31,17 @@ class RecordLayouts:
         self._values: dict[type, RecordValue] = {}
 
     def struct(self, name: str) -> type[StructValue]:
-        return struct_class(name, [field.name for field in self.declared.structs[name].fields])
+        return struct_class("" if name.startswith("{") else name, [field.name for field in self.declared.structs[name].fields])
 
     def fields(self, struct: StructType) -> Fields:
         """A struct's fields; their types are unknown where its type arguments are."""
         node = self.declared.structs[struct.name]
-        names = [parameter.name for parameter in node.type_parameters]
-        arguments = struct.arguments if len(struct.arguments) == len(names) else (UNKNOWN,) * len(names)
-        types = self._types.within(dict(zip(names, arguments, strict=True)))
+        types = self._types.within(self._arguments(node, struct.arguments))
         return tuple((f.name, UNKNOWN if f.annotation is None else types.resolve(f.annotation)) for f in node.fields)
+
+    def _arguments(self, node: Struct | EnumDeclaration, given: tuple[Type, ...]) -> dict[str, Type]:
+        names = [parameter.name for parameter in node.type_parameters]
+        return dict(zip(names, given if len(given) == len(names) else (UNKNOWN,) * len(names), strict=True))
 
     def cases(self, of: Type) -> Mapping[str, CaseLayout] | None:
         """The cases of a type by name, that of a struct by the struct's; None of a type that has none."""
@@ -53,7 +55,8 @@ class RecordLayouts:
                 return {name: CaseLayout(self.struct(name), self.fields(of))}
             case EnumType(name=name) if name in self.declared.enums:
                 variants = self.declared.enums[name].variants
-                parts = [self._variant(variant) for variant in variants]
+                types = self._types.within(self._arguments(self.declared.enums[name], of.arguments))
+                parts = [_variant(variant, types) for variant in variants]
                 classes = case_classes(name, [(v.name, [n for n, _ in own]) for v, own in zip(variants, parts, strict=True)])
                 return {v.name: CaseLayout(cls, own) for v, cls, own in zip(variants, classes, parts, strict=True)}
             case OptionType(value=value):
@@ -61,10 +64,6 @@ class RecordLayouts:
             case ResultType(value=value, error=error):
                 return {"Ok": CaseLayout(Ok, (("0", value),)), "Err": CaseLayout(Err, (("0", error),))}
         return None
-
-    def _variant(self, variant: Variant) -> Fields:
-        numbered = tuple((str(number), self._types.resolve(element)) for number, element in enumerate(variant.elements))
-        return numbered or tuple((f.name, self._types.resolve(f.annotation)) for f in variant.fields if f.annotation is not None)
 
     def named(self, name: str, enum: str | None = None) -> tuple[CaseLayout, ...]:
         """All that a name may stand for in a pattern where the type isn't known: a struct, cases of enums (of `enum` only, if it is given),
@@ -101,6 +100,11 @@ class RecordLayouts:
             return True
         inner = of.elements if isinstance(of, TupleType) else [t for case in (self.cases(of) or {}).values() for _, t in case.parts]
         return any(map(self.holds_arrays, inner))
+
+
+def _variant(variant: Variant, types: TypeResolver) -> Fields:
+    numbered = tuple((str(number), types.resolve(element)) for number, element in enumerate(variant.elements))
+    return numbered or tuple((f.name, types.resolve(f.annotation)) for f in variant.fields if f.annotation is not None)
 
 
 NO_LAYOUTS = RecordLayouts(Declarations((Function,)), TypeResolver(lambda diagnostic: None, Declarations((Function,))))

@@ -23,6 +23,7 @@ from compiler.source import NOWHERE, Source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.check import ZYNML, checker_of
+from compiler.typed_ast.generics import without_generics
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
 from compiler.typed_ast.scope import name_place
@@ -90,6 +91,7 @@ def compile_program(
     """Generates and loads the code of a program of a language that means `meaning`; `others` are files of which it took declarations;
     `native` says which static functions Python calls natively: those where that is "paying", "all", or "none"; `of_library`: the text is
     the library's. Raises ZyntaxError for what tier 0 does not run."""
+    program = without_generics(program)
     positions = Positions(program.path, source, others, of_library)
     if native != "none" and nodes.Try not in meaning.refuses:
         program = specialised(program, partial(checker_of, library=library, meaning=meaning))

@@ -39,8 +39,11 @@ def as_declared(value: Any, to: Type, layouts: RecordLayouts, convert: Convert, 
             if case is not None and type(value) is case.values:
                 types = [type_ for _, type_ in case.parts]
                 return _with_parts(value, list(map(convert, value, types))) if arguments else value
-        case EnumType() if any(type(value) is case.values for case in (layouts.cases(to) or {}).values()):
-            return value
+        case EnumType(arguments=arguments):
+            case = next((one for one in (layouts.cases(to) or {}).values() if type(value) is one.values), None)
+            if case is not None:
+                types = [type_ for _, type_ in case.parts]
+                return _with_parts(value, list(map(convert, value, types))) if arguments else value
         case ArrayType() if is_array(value) or type(value) is list:
             return _as_array(value, to, convert)
     raise LibraryFault("0807", f"expected {to}, found {describe(value)}")

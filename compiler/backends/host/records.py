@@ -144,7 +144,8 @@ class Records(Streams):
         inside = found.value if isinstance(found, OptionType) else found
         if enum is None:
             enum = inside.name if isinstance(inside, EnumType) else self.declared.cases[name][0][0].name
-        case = (self.layouts.cases(EnumType(enum)) or {}).get(name)
+        known = inside if isinstance(inside, EnumType) and inside.name == enum else EnumType(enum)
+        case = (self.layouts.cases(known) or {}).get(name)
         if case is None:
             raise ZyntaxError(Diagnostic("0201", f"`{enum}` has no case `{name}`"))
         return case

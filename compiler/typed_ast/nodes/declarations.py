@@ -14,7 +14,8 @@ from runtime.records import frozen
 @frozen(kw_only=True)
 class Function(Declaration):
     """`def f(a: T, k: int = 3): R { }`. `body` None only for traits and `extern`. `effects` are those that an `extern` one declares, None
-    where it says nothing of them."""
+    where it says nothing of them. `variant` tells methods of one name and type apart: copies of a generic one, and the functions of a trait
+    that a type implements more than once."""
 
     name: str
     name_span: Span = NOWHERE
@@ -26,6 +27,7 @@ class Function(Declaration):
     is_async: bool = False
     is_extern: bool = False
     effects: tuple[str, ...] | None = None
+    variant: str = ""
     visibility: Visibility = Visibility.PUBLIC
     kernel_metadata: KernelMetadata | None = None
     execution_constraints: ExecutionConstraints | None = None

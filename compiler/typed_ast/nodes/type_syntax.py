@@ -1,6 +1,7 @@
 """Types as programs write them, and parameters, which have one."""
 
 from compiler.typed_ast.nodes.bases import Expression, Node, TypeSyntax, children
+from compiler.typed_ast.types import Type
 from runtime.records import frozen
 
 
@@ -65,6 +66,13 @@ class ConstantTypeSyntax(TypeSyntax):
     """`const int`: a parameter whose argument is known when the program is compiled."""
 
     value: TypeSyntax
+
+
+@frozen(kw_only=True)
+class KnownTypeSyntax(TypeSyntax):
+    """A type that isn't written but known: what a type parameter stands for in a copy of a generic function."""
+
+    type: Type
 
 
 @frozen(kw_only=True)

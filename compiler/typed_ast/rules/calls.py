@@ -23,7 +23,7 @@ from compiler.typed_ast.nodes import (
 from compiler.typed_ast.requirements import report_optional, require
 from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.bounds import bounds_of, require_bounds
-from compiler.typed_ast.rules.cases import case_with_values, infer_arguments, wrapped, wrappers
+from compiler.typed_ast.rules.cases import case_with_values, infer_arguments, wrapped, wrappers, written_enum
 from compiler.typed_ast.rules.literals import is_written, settled
 from compiler.typed_ast.rules.narrowing import forget
 from compiler.typed_ast.rules.parts import cases_of
@@ -49,7 +49,7 @@ def declaration_of(callee: CallableDeclaration | UserFunction) -> CallableDeclar
 
 @CORE.infers(Call)
 def call(checker: Checker, node: Call, scope: Scope, expected: Type | None, used: bool) -> Type:
-    if node.type_arguments:
+    if node.type_arguments and not checker.meaning.settings.written_type_arguments:
         infer_arguments(checker, node, scope)
         return checker.later("a call with type arguments", node.span, "leave them out: types are found from the arguments")
     match node.function:
@@ -75,10 +75,21 @@ def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type
         return _value(checker, node, scope)
     if plain and name in wrappers(checker):
         return wrapped(checker, node, name, scope, expected)
-    of_enum = EnumType(node.function.segments[0]) if isinstance(node.function, Path) else expected
-    if name in checker.declarations.cases and (plain or of_enum in {EnumType(enum.name) for enum, _ in checker.declarations.cases[name]}):
+    of_enum = expected.value if isinstance(expected, OptionType) else expected
+    if isinstance(node.function, Path):
+        of_enum = written_enum(checker, node.function, scope) or _wanted_of(node.function.segments[0], of_enum)
+        if node.function.segments[0] == "any":
+            infer_arguments(checker, node, scope)
+            return UNKNOWN
+    owners = {enum.name for enum, _ in checker.declarations.cases.get(name, ())}
+    if owners and (plain or (isinstance(of_enum, EnumType) and of_enum.name in owners)):
         return case_with_values(checker, node, name, scope, of_enum)
     return rules.outside(checker, node, scope)
+
+
+def _wanted_of(name: str, expected: Type | None) -> Type:
+    """The enum of that name, as it is wanted where it is."""
+    return expected if isinstance(expected, EnumType) and expected.name == name else EnumType(name)
 
 
 def _function(

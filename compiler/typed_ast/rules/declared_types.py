@@ -34,10 +34,8 @@ def _struct(checker: Checker, node: nodes.Struct) -> None:
 
 
 def _enum(checker: Checker, node: nodes.EnumDeclaration) -> None:
-    if node.type_parameters:
-        checker.later("an enum with type parameters", node.span, "write an enum for each type")
-        return
     check_nesting(checker, node)
-    for variant in node.variants:
-        for written in (*variant.elements, *(field.annotation for field in variant.fields if field.annotation is not None)):
-            checker.resolve(written, checker.top)
+    with checker.within(parameters=frozenset(parameter.name for parameter in node.type_parameters)):
+        for variant in node.variants:
+            for written in (*variant.elements, *(field.annotation for field in variant.fields if field.annotation is not None)):
+                checker.resolve(written, checker.top)

@@ -10,7 +10,7 @@ from compiler.typed_ast.rules.cases import bare_case, case_of_enum, wrappers
 from compiler.typed_ast.scope import Scope, UserFunction, Variable
 from compiler.typed_ast.signatures import parameter_types
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ANY_TENSOR, ERROR, NONE, UNKNOWN, FunctionType, OptionType, TensorType, Type
+from compiler.typed_ast.types import ANY_TENSOR, NONE, UNKNOWN, FunctionType, OptionType, TensorType, Type
 
 _LONGEST_LISTING = 12
 
@@ -53,8 +53,8 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
         return checker.report("0204", f"`{word}` takes one value", span, hint=f"write `{word}(...)`")
     if word in checker.declarations.structs:
         return checker.report("0203", f"`{word}` is a struct, not a value", span, hint=f"write its fields: `{word} {{ ... }}`")
-    if checker.resolver.is_later(word):
-        return ERROR
+    if word in checker.declarations.traits:
+        return checker.report("0203", f"`{word}` is a trait, not a value", span, hint="call a method of a value that implements it")
     ended = scope.find_ended(word)
     if ended is not None:
         others = (Label(ended.span, "this one lives in a block that has ended"),)
@@ -94,16 +94,16 @@ def path(checker: Checker, node: nodes.Path, scope: Scope, expected: Type | None
     if known is not None:
         return known[0]
     if len(node.segments) == 2 and node.segments[0] in checker.declarations.enums:
-        return case_of_enum(checker, node, *node.segments)
+        return case_of_enum(checker, node, expected, scope)
     return unknown_path(checker, node, scope)
 
 
 def unknown_path(checker: Checker, node: nodes.Path, scope: Scope) -> Type:
     """A path that the library does not have: 0109 for what is not there yet, else 0202 or 0201."""
     head, tail = node.segments[0], "::".join(node.segments[1:])
-    if checker.resolver.is_later(head):
-        return ERROR
     if isinstance(scope.find(head), Variable) or checker.open_names:
+        return UNKNOWN
+    if head == "any":
         return UNKNOWN
     members = [n.split("::", 1)[1] for n in checker.library.functions if n.startswith(head + "::")]
     if members:

@@ -111,7 +111,7 @@ def _case(
     name = path[-1]
     if isinstance(subject, StructType) and name == subject.name:
         name = ""
-    if subject == ERROR or cases is None or name not in cases or (len(path) > 1 and str(subject) != path[-2]):
+    if subject == ERROR or cases is None or name not in cases or (len(path) > 1 and getattr(subject, "name", str(subject)) != path[-2]):
         if subject != ERROR:
             hint = did_you_mean(name, cases or ()) or (
                 f"cases are {', '.join(f'`{case}`' for case in cases)}" if cases and "" not in cases else None

@@ -4,11 +4,12 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import place_of
 from compiler.typed_ast.requirements import require
+from compiler.typed_ast.rules.cases import arguments_of, written_enum
 from compiler.typed_ast.rules.parts import cases_of, fields_of
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.type_arguments import is_open, substituted, unify
-from compiler.typed_ast.types import ERROR, EnumType, Size, StructType, Type, TypeVariable
+from compiler.typed_ast.types import ERROR, UNKNOWN, EnumType, Size, StructType, Type, TypeVariable
 
 
 @CORE.infers(nodes.RecordLiteral)
@@ -38,8 +39,8 @@ def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: 
         fields = dict(fields_of(checker, found))
         optional = {f.name for f in struct.fields if f.default is not None}
     elif case is not None:
-        found = EnumType(case[0][0].name)
-        fields, optional = dict((cases_of(checker, found) or {})[written]), set()
+        fields_in, found, given = _case_by_fields(checker, node, written, scope, expected)
+        fields, optional = dict(fields_in), set()
     else:
         _values(checker, node, scope)
         hint = did_you_mean(written, checker.declarations.structs)
@@ -68,12 +69,38 @@ def _by_fields(checker: Checker, node: nodes.RecordLiteral, struct: nodes.Struct
         place = substituted(fields.get(value.name, ERROR), bound, names)
         given[id(value)] = checker.infer(value.value, scope, None if is_open(place, names) else place)
         unify(place, given[id(value)], bound, names)
+    if checker.meaning.settings.untyped_parameters:
+        bound = {**dict.fromkeys(names, UNKNOWN), **bound}
     if names <= set(bound) and Size() not in bound.values():
         return StructType(struct.name, tuple(bound[parameter.name] for parameter in struct.type_parameters)), given
     if ERROR in bound.values():
         return ERROR, given
     hint = f"write `{struct.name}<{', '.join(sorted(names))}> {{ ... }}`, each with what it stands for"
     return checker.report("0204", f"`{struct.name}` needs its type arguments: its fields don't say them", node.span, hint=hint), given
+
+
+def _case_by_fields(
+    checker: Checker, node: nodes.RecordLiteral, written: str, scope: Scope, expected: Type | None
+) -> tuple[tuple[tuple[str, Type], ...], Type, dict[int, Type]]:
+    """The parts of a case with named values, its enum, and the types of the parts that were looked at."""
+    owners = [enum for enum, _ in checker.declarations.cases[written]]
+    wanted = place_of(expected)
+    if isinstance(node.struct, nodes.Path) and len(node.struct.segments) == 2:
+        name = node.struct.segments[0]
+        own = written_enum(checker, node.struct, scope)
+        wanted = own or (wanted if isinstance(wanted, EnumType) and wanted.name == name else EnumType(name))
+    enum = next((one for one in owners if isinstance(wanted, EnumType) and one.name == wanted.name), owners[0])
+    names = {parameter.name for parameter in enum.type_parameters}
+    bound, given = arguments_of(checker, enum, wanted), dict[int, Type]()
+    if names - set(bound):
+        open_ = EnumType(enum.name, tuple(TypeVariable(parameter.name) for parameter in enum.type_parameters))
+        places = dict((cases_of(checker, open_) or {})[written])
+        for value in node.fields:
+            place = substituted(places.get(value.name, ERROR), bound, names)
+            given[id(value)] = checker.infer(value.value, scope, None if is_open(place, names) else place)
+            unify(place, given[id(value)], bound, names)
+    found = EnumType(enum.name, tuple(bound.get(parameter.name, UNKNOWN) for parameter in enum.type_parameters))
+    return (cases_of(checker, found) or {})[written], found, given
 
 
 def _values(checker: Checker, node: nodes.RecordLiteral, scope: Scope) -> None:

@@ -131,7 +131,6 @@ def test_a_step_of_zero_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("program", "what"),
     [
-        ("trait T { def f(x) { x } }", "`trait`"),
     ],
 )
 def test_what_comes_later_says_so(program: str, what: str) -> None:
