@@ -23,7 +23,7 @@ from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.generics import without_generics
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
-from compiler.typed_ast.language import Language
+from compiler.typed_ast.language import SessionLanguage
 from compiler.typed_ast.module_order import module_order
 from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.specialise import specialised
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from compiler.launch.kernels import KernelOptions
     from compiler.launch.recorded import LaunchedKernel, LaunchRecording
     from compiler.options import Tuning
-
-MODULE_ENDINGS = (".zynml", ".ml")
 
 QUIET = (
     nodes.Function, nodes.Struct, nodes.EnumDeclaration, nodes.TypeAlias, nodes.Trait, nodes.Impl, nodes.Module, nodes.Constant, nodes.Test
@@ -60,7 +58,7 @@ class Session:
 
     source: Source
     program: nodes.Program
-    language: Language
+    language: SessionLanguage
     sources: Sources
     options: CompileOptions
     warn: Warn
@@ -306,7 +304,7 @@ class Session:
 
     def _module_file(self, path: tuple[str, ...]) -> Path | None:
         beside = Path(self.source.path).parent.joinpath(*path)
-        found = next((f for f in (beside.with_suffix(e) for e in MODULE_ENDINGS) if f.is_file()), None)
+        found = next((f for f in (beside.with_suffix(e) for e in self.language.module_endings) if f.is_file()), None)
         return self.language.library_module(path) if found is None else found
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":

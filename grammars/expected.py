@@ -1,7 +1,7 @@
 """Syntax errors in words: what could stand where the parser stopped, and what the tables of slips know better."""
 
 from grammars.faults import Fault
-from grammars.slip_tables import GENERAL, QUANTDSL_SLIPS, SLIPS, ZYNML_SLIPS
+from grammars.slip_tables import SLIPS
 from grammars.slips import Meant, Stop, meant_by
 from grammars.words import HARD, Words, kinds
 
@@ -171,4 +171,4 @@ def _meant(stop: Stop, language: Words) -> Meant | None:
             return Meant(f"write `{language.foreign[token.text]}` instead of `{token.text}`")
     if language.money and previous.kind == "NUMBER" and current.kind == "NAME" and current.text not in language.soft:
         return Meant("a unit stands right behind its number, as in `5ms`, and a currency in capitals, as in `5 USD`")
-    return meant_by(stop, (*(QUANTDSL_SLIPS if language.money else ZYNML_SLIPS), *GENERAL))
+    return meant_by(stop, language.slips)

@@ -7,10 +7,11 @@ lines. A text that is formatted already stays as it is."""
 import re
 
 from grammars.faults import Token
+from grammars.grammar import Grammar
 from grammars.recorded import Recorded, recorded
 from grammars.spacing import CLOSERS, OPENERS, blank_between
 from grammars.trivia import Comment, trivia
-from grammars.words import BY_LANGUAGE, kinds
+from grammars.words import kinds
 from runtime.records import define
 
 _GOES_ON = kinds("ELSE ELIF CATCH")
@@ -28,11 +29,11 @@ class NotTheSame(Exception):
     """The formatted text would mean something else: a fault of the formatter."""
 
 
-def formatted(text: str, language: str) -> str:
+def formatted(text: str, grammar: Grammar) -> str:
     """The text in the layout of the house. Raises ParseFailure for one with syntax errors, and NotTheSame."""
-    program = recorded(text, language)
-    result = _Writer(program, language).result()
-    if result != text and recorded(result, language).meaning != program.meaning:
+    program = recorded(text, grammar)
+    result = _Writer(program, grammar).result()
+    if result != text and recorded(result, grammar).meaning != program.meaning:
         raise NotTheSame
     return result
 
@@ -73,9 +74,9 @@ class _Line:
 
 
 class _Writer:
-    def __init__(self, program: Recorded, language: str) -> None:
+    def __init__(self, program: Recorded, grammar: Grammar) -> None:
         self.program, self.text = program, program.text
-        self.words = BY_LANGUAGE[language]
+        self.words = grammar.words
         self.step = _step(program.masked)
         self.heads = _HEADS | self.words.headers | self.words.declarations
         nothing = Token("", "", 0, 0)

@@ -7,47 +7,41 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grammars.grammar import Grammar
 from grammars.machine import Rule, Tables
+from runtime.entry_points import OWN, entry_points
 
 _FOLDER = Path(__file__).parent
 _SHIPPED = _FOLDER / "tables"
 _FORMAT = 1
-LANGUAGES = ("zynml", "quantdsl")
-_STARTS = ("program", "expression_only")
 # Words of the layout filter are dropped from what actions get, except where they say which operator stands there.
 _OPERATOR_RULES = ("binary", "unary", "_compare", "operator")
 _CONTEXTUAL = "INT"
 
 
-def grammar_text(language: str) -> str:
-    """The grammar of a language: what all share, then its own."""
-    return "".join((_FOLDER / f"{name}.lark").read_text(encoding="utf-8") for name in ("common", language))
-
-
 @cache
-def load(language: str) -> Tables:
-    """The tables of a language, from the package, the user's cache, or made anew (and then kept)."""
-    key = _key(grammar_text(language))
-    tables = _read(_SHIPPED / f"{language}.json", key)
+def load(grammar: Grammar) -> Tables:
+    """The tables of a grammar, from the package, the user's cache, or made anew (and then kept)."""
+    key = _key(grammar.text)
+    tables = _read(_SHIPPED / f"{grammar.name}.json", key)
     if tables is not None:
         return tables
-    user = _user_cache() / f"{language}-{key[:16]}.json"
+    user = _user_cache() / f"{grammar.name}-{key[:16]}.json"
     tables = _read(user, key)
     if tables is not None:
         return tables
-    data = build(language)
+    data = build(grammar)
     _write(user, data)
     return _tables(data)
 
 
-def conflicts(language: str) -> list[tuple[str, str]]:
+def conflicts(grammar: Grammar) -> list[tuple[str, str]]:
     """The shift/reduce conflicts of a grammar, which Lark resolves as shift: (terminal, rule that could have ended)."""
     import logging
 
@@ -60,7 +54,7 @@ def conflicts(language: str) -> list[tuple[str, str]]:
     others, logger.handlers = logger.handlers, [handler]
     logger.setLevel(logging.DEBUG)
     try:
-        _lark(grammar_text(language), debug=True)
+        _lark(grammar, debug=True)
     finally:
         logger.handlers = others
         logger.setLevel(level)
@@ -70,16 +64,17 @@ def conflicts(language: str) -> list[tuple[str, str]]:
     return list(zip(terminals, rules, strict=True))
 
 
-def _lark(text: str, debug: bool = False) -> Any:
+def _lark(grammar: Grammar, debug: bool = False) -> Any:
     from lark import Lark
 
-    return Lark(text, parser="lalr", lexer="contextual", start=list(_STARTS), maybe_placeholders=True, postlex=_AcceptAll(), debug=debug)
+    starts = list(grammar.starts)
+    return Lark(grammar.text, parser="lalr", lexer="contextual", start=starts, maybe_placeholders=True, postlex=_AcceptAll(), debug=debug)
 
 
-def build(language: str) -> dict[str, Any]:
+def build(grammar: Grammar) -> dict[str, Any]:
     """The tables as plain data, made by Lark."""
-    text = grammar_text(language)
-    lark = _lark(text)
+    text = grammar.text
+    lark = _lark(grammar)
     declared = set(re.findall(r"\b[A-Z][A-Z_]*\b", " ".join(re.findall(r"^%declare(.*)$", text, re.MULTILINE))))
     table = lark.parser.parser._parse_table
     order = _numbering(table)
@@ -214,11 +209,17 @@ def _write(path: Path, data: dict[str, Any]) -> None:
             raise
 
 
-def ship(languages: Iterable[str] = LANGUAGES) -> None:
+def own_grammars() -> list[Grammar]:
+    """Of the languages of this distribution."""
+    languages = {entry.load(): None for entry in entry_points("zyntax.languages") if entry.distribution == OWN}
+    return [language.grammar for language in languages]
+
+
+def ship(grammars: Iterable[Grammar] | None = None) -> None:
     """Make the tables that the wheel carries."""
-    for language in languages:
-        _write(_SHIPPED / f"{language}.json", build(language))
+    for grammar in own_grammars() if grammars is None else grammars:
+        _write(_SHIPPED / f"{grammar.name}.json", build(grammar))
 
 
 if __name__ == "__main__":
-    ship(sys.argv[1:] or LANGUAGES)
+    ship()

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 from grammars.faults import ParseFailure, Token
+from grammars.grammar import Grammar
 from grammars.loader import load
 from grammars.machine import Machine, Rule
-from grammars.words import BY_LANGUAGE
 
 
 class Recorded(Machine):
     """`tokens` are those of the layout filter, in order; those without text open and close blocks and end lines. `roles` names the rule
     that took each of the others, by its offset. `used` are the rules of the grammar that the text needs."""
 
-    def __init__(self, text: str, language: str, start: str) -> None:
-        super().__init__(load(language), BY_LANGUAGE[language], _NoActions(), text, start)
+    def __init__(self, text: str, grammar: Grammar, start: str) -> None:
+        super().__init__(load(grammar), grammar.words, _NoActions(), text, start)
         self.tokens: list[Token] = []
         self.roles: dict[int, str] = {}
         self.used: set[Rule] = set()
@@ -36,9 +36,9 @@ class Recorded(Machine):
         return [(token.kind, self.text[token.start : token.end] if token.text else "") for token in self.tokens]
 
 
-def recorded(text: str, language: str, start: str = "program") -> Recorded:
+def recorded(text: str, grammar: Grammar, start: str = "program") -> Recorded:
     """The tokens of a program. Raises ParseFailure for one with syntax errors."""
-    machine = Recorded(text, language, start)
+    machine = Recorded(text, grammar, start)
     machine.run()
     if machine.faults:
         raise ParseFailure(tuple(machine.faults))

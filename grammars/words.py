@@ -1,8 +1,8 @@
 """Words: which are reserved, which are only where they can stand, and what must follow them. Tables only."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from grammars.clauses import CLAUSES, LINKS
 from runtime.records import frozen
 
 
@@ -43,10 +43,10 @@ HARD = {
     ]
 }
 
-_NOT_OPERATOR = r"(?!(?:and|or|in|if|as|else|step|on|not)\b)"
-NAME_FOLLOWS = rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_]"
-_OPERAND_FOLLOWS = rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_\"'\[(]"
-_STATEMENT_VALUE_FOLLOWS = r"[ \t]+(?!=)[\w(\[\"'{!-]"
+NOT_OPERATOR = r"(?!(?:and|or|in|if|as|else|step|on|not)\b)"
+NAME_FOLLOWS = rf"[ \t]+{NOT_OPERATOR}[A-Za-z_]"
+_OPERAND_FOLLOWS = rf"[ \t]+{NOT_OPERATOR}[A-Za-z_\"'\[(]"
+STATEMENT_VALUE_FOLLOWS = r"[ \t]+(?!=)[\w(\[\"'{!-]"
 _VALUE_FOLLOWS = r"[ \t]*(?:[A-Za-z_0-9(\[\"'{!-])"
 
 
@@ -63,8 +63,8 @@ class Soft:
 
 COMMON_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
     "var": (
-        Soft("VAR", "start", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_(]"),
-        Soft("VAR", "parameter", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_]\w*[ \t]*[:,=)\r\n]"),
+        Soft("VAR", "start", rf"[ \t]+{NOT_OPERATOR}[A-Za-z_(]"),
+        Soft("VAR", "parameter", rf"[ \t]+{NOT_OPERATOR}[A-Za-z_]\w*[ \t]*[:,=)\r\n]"),
     ),
     "step": Soft("STEP", "operand", _VALUE_FOLLOWS),
     "as": Soft("AS", "operand", r"[ \t]*[A-Za-z_(?{]"),
@@ -72,7 +72,7 @@ COMMON_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
     "type": Soft("TYPE", "start", NAME_FOLLOWS),
     "where": Soft("WHERE", "operand", r"\s+[A-Za-z_]\w*[ \t]*:"),
     "async": Soft("ASYNC", "start", r"[ \t]+(?:def|fn)\b"),
-    "await": Soft("AWAIT", "prefix", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_(\[]"),
+    "await": Soft("AWAIT", "prefix", rf"[ \t]+{NOT_OPERATOR}[A-Za-z_(\[]"),
     "try": Soft("TRY", "prefix", r"[ \t]*(?:\{|:[ \t]*\r?\n)"),
     "catch": Soft("CATCH", "closed", r"[ \t]*[A-Za-z_(]"),
     "throw": Soft("THROW", "start", r"[ \t]+(?!(?:and|or|in|if|as|else|step|on)\b)[A-Za-z_\"'\[(0-9]"),
@@ -87,36 +87,8 @@ COMMON_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
     "module": Soft("MODULE", "start", NAME_FOLLOWS),
 }
 
-_ZYNML_SOFT = {
-    "render": Soft("RENDER", "start", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_\"'\[]"),
-    "stream": Soft("STREAM", "prefix", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_0-9\"'\[(]"),
-    "config": Soft("CONFIG", "start", r"[ \t]*(?:\{|:[ \t]*\r?\n)"),
-    "pipeline": Soft("PIPELINE", "start", r"[ \t]+[A-Za-z_]\w*[ \t]*[<(]"),
-    "model": Soft("MODEL", "prefix", r"[ \t]*\([^()\n]*\)[ \t]*\{"),
-    "effect": Soft("EFFECT", "start", NAME_FOLLOWS),
-    "handler": Soft("HANDLER", "start", NAME_FOLLOWS),
-    "abstract": Soft("ABSTRACT", "start", NAME_FOLLOWS),
-}
-
-_QUANTDSL_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
-    "use": Soft("USE", "start", NAME_FOLLOWS),
-    "currency": Soft("CURRENCY", "start", NAME_FOLLOWS),
-    "instrument": Soft("INSTRUMENT", "start", NAME_FOLLOWS),
-    "risk": Soft("RISK", "start", NAME_FOLLOWS),
-    "strategy": Soft("STRATEGY", "start", NAME_FOLLOWS),
-    "accounting": Soft("ACCOUNTING", "start", NAME_FOLLOWS),
-    "signal": Soft("SIGNAL", "start", r"[ \t]+[A-Za-z_]\w*[ \t]*[<(]"),
-    "state": Soft("STATE", "start", r"[ \t]+[A-Za-z_]\w*[ \t]*(?:[:;}\n\r]|=(?!=)|$)"),
-    "emit": Soft("EMIT", "start", _STATEMENT_VALUE_FOLLOWS),
-    "warmup": Soft("WARMUP", "start", _STATEMENT_VALUE_FOLLOWS),
-    "const": (Soft("CONST", "start", NAME_FOLLOWS), Soft("CONST", "type", NAME_FOLLOWS)),
-    "on": (Soft("ON_EVENT", "start", NAME_FOLLOWS), Soft("ON", "operand", r"[ \t]*[\"']"), Soft("TRADED_ON", "operand", NAME_FOLLOWS)),
-    "max": Soft("MAX", "operand", r"[ \t]+[\w(]"),
-    "effects": Soft("EFFECTS", "operand", r"[ \t]*\("),
-}
-
 # Words of other languages, with what is written instead; slip_tables.py has what needs more than another word.
-_FOREIGN = {
+FOREIGN = {
     "func": "def",
     "function": "def",
     "fun": "def",
@@ -134,12 +106,9 @@ _FOREIGN = {
     "include": "import",
     "using": "import",
 }
-_FOREIGN_TO_QUANTDSL = {word: ours for word, ours in _FOREIGN.items() if ours != "import" and word != "const"}
-_FOREIGN_TO_QUANTDSL |= {"class": "struct", "switch": "match"}
-_FOREIGN_TO_QUANTDSL |= {"import": "use", "from": "use", "include": "use", "using": "use", "trait": "struct"}
 
-_HEADERS = kinds("IF ELIF WHILE FOR MATCH CASE CATCH COMPUTE")
-_DECLARATIONS = kinds("STRUCT ENUM IMPL TEST")
+HEADERS = kinds("IF ELIF WHILE FOR MATCH CASE CATCH COMPUTE")
+DECLARATIONS = kinds("STRUCT ENUM IMPL TEST")
 
 
 @frozen
@@ -150,7 +119,8 @@ class Words:
     declarations named in `clauses` lines consist of clauses, which begin with the words listed there (at a line's start with any) and
     need no separator; `links` are words inside them. With `money` a word in capitals behind a number is its currency. `foreign` has words
     that people take from elsewhere, with what this language writes instead. The formatter puts spaces around the `=` of
-    `f(name = value)` where `spaced_arguments` says so."""
+    `f(name = value)` where `spaced_arguments` says so. `slips`: what is written in
+    its own way in other ways than by a word (`slips.Slip`)."""
 
     soft: Mapping[str, Soft | tuple[Soft, ...]]
     headers: frozenset[str]
@@ -160,27 +130,9 @@ class Words:
     money: bool = False
     foreign: Mapping[str, str] = {}
     spaced_arguments: bool = False
+    slips: tuple[Any, ...] = ()
 
     def softs(self, word: str) -> tuple[Soft, ...]:
         """The ways in which a word is one."""
         tokens = self.soft.get(word, ())
         return tokens if isinstance(tokens, tuple) else (tokens,)
-
-
-ZYNML = Words(
-    COMMON_SOFT | _ZYNML_SOFT,
-    _HEADERS | {"RENDER"},
-    _DECLARATIONS | kinds("TRAIT EFFECT HANDLER ABSTRACT PIPELINE CONFIG"),
-    foreign=_FOREIGN,
-)
-QUANTDSL = Words(
-    {**COMMON_SOFT, **_QUANTDSL_SOFT},
-    _HEADERS | {"ON_EVENT"},
-    _DECLARATIONS | kinds("CURRENCY INSTRUMENT RISK STRATEGY SIGNAL"),
-    {declaration.upper(): frozenset(forms) for declaration, forms in CLAUSES.items()},
-    LINKS,
-    money=True,
-    foreign=_FOREIGN_TO_QUANTDSL,
-    spaced_arguments=True,
-)
-BY_LANGUAGE = {"zynml": ZYNML, "quantdsl": QUANTDSL}

@@ -13,6 +13,7 @@ from compiler.typed_ast.check import ZYNML
 from compiler.typed_ast.language import LibraryPrograms
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
+from zynml.language import ENDINGS
 from zynml.parse import parse_source
 from zynml.stdlib import StdlibSettings, library
 
@@ -38,6 +39,10 @@ class ZynML:
     @property
     def default_device(self) -> str:
         return self.settings.device
+
+    @property
+    def module_endings(self) -> tuple[str, ...]:
+        return ENDINGS
 
     def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
         source = sources.add(read_source(display_path(path)))

@@ -1,5 +1,5 @@
 """Zyntax from Python: the public names of `zynml` and of `quantdsl` in one package, and the command `zyntax`, one file a subcommand.
-`zyntax.compile(source)` takes programs of both languages. Nothing is imported before it is used."""
+`zyntax.compile(source)` takes programs of all languages. Nothing is imported before it is used."""
 
 import sys
 from importlib import import_module
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from quantdsl import Program, QuantError, Result, functions
     from zynml import CompiledProgram, Err, Future, Ok, Some, Tensor, ZynMLError
     from zyntax import quantdsl, zynml
-    from zyntax.either import compile
+    from zyntax.compiled import compile
 
 _HOMES = {
     "CompiledProgram": "zynml",
@@ -24,7 +24,7 @@ _HOMES = {
     "Some": "zynml",
     "Tensor": "zynml",
     "ZynMLError": "zynml",
-    "compile": "zyntax.either",
+    "compile": "zyntax.compiled",
     "functions": "quantdsl",
 }
 """The module that has each public name."""

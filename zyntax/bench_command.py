@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,7 +30,9 @@ def command(subject: str, as_json: bool, error_format: str, **given: Any) -> Non
                allocations, module look-ups and events. Microseconds, medians.
     PROGRAM    a strategy of QuantDSL on the market data of --data: events a second, and how long an event takes."""
     reporter_ = reporter(error_format)
-    if subject.endswith(".qdsl"):
+    from compiler.languages import endings, language_of
+
+    if Path(subject).suffix in endings() and language_of(subject).replays:
         from zyntax.replay import bench
 
         bench(subject, reporter_, as_json, **given)

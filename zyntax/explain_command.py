@@ -1,5 +1,6 @@
 """`zyntax explain`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -7,8 +8,6 @@ import click
 from zyntax.options import error_format, level, settings_of
 from zyntax.progress import showing
 from zyntax.report import reporter
-
-MODULE_ENDINGS = (".zynml", ".ml")
 
 if TYPE_CHECKING:
     from zyntax.report import Reporter
@@ -30,13 +29,15 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
     Of PROGRAM:FUNCTION, as in `cross.qdsl:trade`, tell what is known before it runs: whom it calls, the worst case in instructions and
     cycles by line, the checks that stay and those that were proved away, the bounds of its loops, its vectors, its IR and its assembly."""
     reporter_ = reporter(error_format)
+    from compiler.languages import language_of
+
     path, colon, function = (what or "").rpartition(":")
-    if colon and path.endswith(".qdsl"):
+    if colon and _is_program(path) and language_of(path).replays:
         with showing() as doing:
             doing("compiling")
             print(_function(path, function, settings_of({"settings": settings}), strategy, level or "latency", reporter_), end="")
         return
-    if what is not None and what.endswith(MODULE_ENDINGS):
+    if what is not None and _is_program(what) and not language_of(what).replays:
         from compiler.options import CompileOptions
         from zyntax.languages import open_session
 
@@ -66,6 +67,12 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
         hint = f"did you mean {', '.join(CODES[close].full for close in near)}?" if near else "`zyntax explain` lists all codes"
         raise ZyntaxError(Diagnostic("0201", f"there is no code `{what}`", hint=hint))
     print(explanation(code), end="")
+
+
+def _is_program(text: str) -> bool:
+    from compiler.languages import endings
+
+    return Path(text).suffix in endings()
 
 
 def _function(path: str, function: str, settings: dict[str, str], strategy: str | None, level: str, reporter_: "Reporter") -> str:

@@ -58,7 +58,6 @@ def replaying(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _DATA = "--data"
-_PROGRAMS = (".qdsl", ".zynml", ".ml")
 
 
 class RunsBoth(click.Command):
@@ -87,14 +86,19 @@ class RunsBoth(click.Command):
 
 def spread(args: Sequence[str]) -> list[str]:
     """`--data a b` as `--data a --data b`. A program among them stays what it is."""
+    if not any(arg == _DATA or arg.startswith(f"{_DATA}=") for arg in args):
+        return [*args]
+    from compiler.languages import endings
+
+    programs = endings()
     spread_out: list[str] = []
     inside = False
     for arg in args:
-        if inside and not arg.startswith("-") and not arg.endswith(_PROGRAMS) and spread_out[-1] != _DATA:
+        if inside and not arg.startswith("-") and not arg.endswith(programs) and spread_out[-1] != _DATA:
             spread_out.append(_DATA)
         elif arg.startswith("-") and spread_out[-1:] != [_DATA]:
             inside = arg == _DATA or arg.startswith(f"{_DATA}=")
-        elif arg.endswith(_PROGRAMS):
+        elif arg.endswith(programs):
             inside = False
         spread_out.append(arg)
     return spread_out
@@ -124,11 +128,12 @@ def require_kind(context: click.Context, path: str, *, replayed: bool) -> None:
         given = parameter.name is not None and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
         if given and parameter.name in foreign:
             from compiler.diagnostics import Diagnostic, ZyntaxError
+            from compiler.languages import language_of
 
             option = parameter.opts[0]
             if replayed:
                 message, hint = f"`{option}` goes with programs that run by themselves, and `{path}` is replayed on `--data`", None
-            elif path.endswith(".qdsl"):
+            elif language_of(path).replays:
                 message, hint = f"`{option}` goes with a replay, and there is no `--data`", "--data trades.csv names market data"
             else:
                 message, hint = f"`{option}` goes with strategies of QuantDSL, and `{path}` is none", None

@@ -27,7 +27,7 @@ def command(path: str, error_format: str, **given: Any) -> int | None:
     reporter_ = reporter(error_format)
     from zyntax.languages import language_of, open_session
 
-    replayed = language_of(path) == "quantdsl" and bool(given["data"])
+    replayed = language_of(path).replays and bool(given["data"])
     require_kind(click.get_current_context(), path, replayed=replayed)
     if replayed:
         from zyntax.replay import replay

@@ -49,12 +49,13 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
 
 
 def _programs(paths: tuple[str, ...]) -> list[str]:
-    from zyntax.languages import RUNNABLE
+    from compiler.languages import endings
 
     programs: list[str] = []
+    known = endings()
     for path in paths:
         if Path(path).is_dir():
-            programs += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in RUNNABLE)
+            programs += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in known)
         else:
             programs.append(path)
     return programs
@@ -64,13 +65,13 @@ def _outcomes(path: str, reporter_: Any, given: dict[str, Any]) -> "list[tuple[s
     """Name and fault (None when all is well) of the program's run and of each of its tests."""
     from compiler.diagnostics import ZyntaxError, render
     from zyntax.expectations import expectations, mismatch
-    from zyntax.languages import is_replayed, open_session, read_text
+    from zyntax.languages import is_replayed, open_session, read
 
     def words(error: ZyntaxError) -> str:
         return "\n".join(render(d, reporter_.sources) for d in error.diagnostics)
 
     try:
-        expected = expectations(read_text(path))
+        expected = expectations(read(path, reporter_).text)
     except ZyntaxError as error:
         return [(path, words(error))]
     try:

@@ -74,4 +74,10 @@ CODES = (
         "let wide: i128 = 1\n",
         "let wide: i64 = 1\n",
     ),
+    code(
+        "0110",
+        "language can't be used",
+        """The package that registers a language for the file's ending can't be imported, was written for a newer version of zyntax, or
+        registers an ending that another installed package has too. The program is not at fault.""",
+    ),
 )

@@ -9,7 +9,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.options import CompileOptions
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.language import Language
+from compiler.typed_ast.language import SessionLanguage
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import nearest
 from runtime.futures import PendingValue, Unawaited, under_way
@@ -25,7 +25,7 @@ class RunningProgram(Protocol):
     def options(self) -> CompileOptions: ...
 
     @property
-    def language(self) -> Language: ...
+    def language(self) -> SessionLanguage: ...
 
     @property
     def unawaited(self) -> Unawaited:

@@ -8,14 +8,15 @@ from attrs import evolve
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from grammars.faults import Fault, Token
+from grammars.grammar import Grammar
 
 
 class Actions:
-    """`text` is what is being parsed; `offset` is where it stands in the file (not 0 inside an f-string). `language` names the grammar,
-    `annotatable` the nodes that take annotations. What only some functions may have waits for them: `result_names` by the type of their
+    """`text` is what is being parsed; `offset` is where it stands in the file (not 0 inside an f-string). `annotatable` are the nodes
+    that take annotations. What only some functions may have waits for them: `result_names` by the type of their
     result, `misplaced_heads` (annotations of a compute block first in another block, and the fault that was noted) by that block."""
 
-    language: ClassVar[str]
+    grammar: ClassVar[Grammar]
     annotatable: ClassVar[tuple[type[nodes.Statement], ...]] = (nodes.Function, nodes.Struct, nodes.EnumDeclaration, nodes.For)
 
     def __init__(self, file: str, text: str, offset: int = 0, units: frozenset[str] = frozenset()) -> None:

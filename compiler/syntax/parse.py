@@ -9,7 +9,6 @@ from compiler.syntax.base import Actions
 from grammars.faults import Fault
 from grammars.loader import load
 from grammars.machine import Machine
-from grammars.words import BY_LANGUAGE
 
 # Every pass over a tree recurses over its depth, which the parser bounds; Python's own bound is lower.
 sys.setrecursionlimit(20_000)
@@ -25,7 +24,7 @@ def parse_with(actions: Actions, start: str) -> Any:
 
 def parse_text(text: str, actions: Actions, start: str) -> tuple[Any, list[Fault]]:
     """The value that the actions build from a text, and all faults in it; the value is only whole when there are none."""
-    machine = Machine(load(actions.language), BY_LANGUAGE[actions.language], actions, text, start)
+    machine = Machine(load(actions.grammar), actions.grammar.words, actions, text, start)
     value = machine.run()
     return value, [*machine.faults, *actions.faults]
 

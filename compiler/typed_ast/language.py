@@ -20,7 +20,7 @@ class LibraryPrograms(Protocol):
         """A text of the library, compiled once a run, as a `HostProgram`. Raises ZyntaxError."""
 
 
-class Language(Protocol):
+class SessionLanguage(Protocol):
     @property
     def meaning(self) -> Meaning:
         """The rules by which its programs are checked."""
@@ -31,6 +31,10 @@ class Language(Protocol):
     @property
     def default_device(self) -> str:
         """Of blocks that name none: what the program's `config` says, else "auto"."""
+
+    @property
+    def module_endings(self) -> tuple[str, ...]:
+        """Of files that a program may import, in the order in which they are looked for."""
 
     def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
         """Reads and parses a module's file. Raises ZyntaxError."""

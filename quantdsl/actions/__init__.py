@@ -2,9 +2,10 @@
 
 from quantdsl.actions.declarations import QuantDeclarations
 from quantdsl.actions.statements import QuantStatements
+from quantdsl.grammar import GRAMMAR
 
 
 class QuantActions(QuantDeclarations, QuantStatements):
     """All of them, for one text."""
 
-    language = "quantdsl"
+    grammar = GRAMMAR

@@ -147,8 +147,9 @@ def _load_compiler() -> None:
     from quantdsl.check import prelude
     from quantdsl.critical import measure  # noqa: F401
     from quantdsl.elaborate import strategies  # noqa: F401
+    from quantdsl.grammar import GRAMMAR
 
-    load_grammar("quantdsl")
+    load_grammar(GRAMMAR)
     prelude.prelude()
     load.machine(load.target(None, None, None, 3))
 

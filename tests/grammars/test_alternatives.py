@@ -7,7 +7,7 @@ import pytest
 from grammars.loader import load
 from grammars.machine import Rule
 from grammars.recorded import recorded
-from tests.grammars.texts import parsed, texts
+from tests.grammars.texts import GRAMMARS, parsed, texts
 
 PROGRAMS = Path(__file__).parent / "programs"
 SHARED = (PROGRAMS / "shared.zynml").read_text(encoding="utf-8")
@@ -22,13 +22,13 @@ def _is_only_in_faults(rule: Rule) -> bool:
 
 @pytest.mark.parametrize("language", ["zynml", "quantdsl"])
 def test_every_alternative_is_in_some_program(language: str) -> None:
-    used = set(recorded(SHARED, language).used)
+    used = set(recorded(SHARED, GRAMMARS[language]).used)
     for _, other, text in texts():
         program = parsed(text, other) if other == language else None
         used |= program.used if program is not None else set()
     missing = [
         f"{rule.origin} of {rule.length} symbols, action {rule.action}, keeping {rule.keep}"
-        for rule in load(language).rules
+        for rule in load(GRAMMARS[language]).rules
         if rule not in used and rule.origin != "expression_only" and not _is_only_in_faults(rule)
     ]
     # Chains of comparisons parse, and are then refused: ZYN0107.

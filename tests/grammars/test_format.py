@@ -10,7 +10,7 @@ import pytest
 from compiler.source import Source
 from grammars.faults import ParseFailure
 from grammars.format import formatted, tidied
-from tests.grammars.texts import parsed, texts
+from tests.grammars.texts import GRAMMARS, parsed, texts
 
 CASES = [
     ("operators", "let x=1+2*-y\nlet z = a<b and not c\n", "let x = 1 + 2 * -y\nlet z = a < b and not c\n"),
@@ -58,19 +58,19 @@ QUANTDSL = [
 
 @pytest.mark.parametrize(("text", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_zynml(text: str, wanted: str) -> None:
-    assert formatted(text, "zynml") == wanted
-    assert formatted(wanted, "zynml") == wanted
+    assert formatted(text, GRAMMARS["zynml"]) == wanted
+    assert formatted(wanted, GRAMMARS["zynml"]) == wanted
 
 
 @pytest.mark.parametrize(("text", "wanted"), [case[1:] for case in QUANTDSL], ids=[case[0] for case in QUANTDSL])
 def test_quantdsl(text: str, wanted: str) -> None:
-    assert formatted(text, "quantdsl") == wanted
-    assert formatted(wanted, "quantdsl") == wanted
+    assert formatted(text, GRAMMARS["quantdsl"]) == wanted
+    assert formatted(wanted, GRAMMARS["quantdsl"]) == wanted
 
 
 def test_a_syntax_error_is_raised() -> None:
     with pytest.raises(ParseFailure):
-        formatted("let = 3\n", "zynml")
+        formatted("let = 3\n", GRAMMARS["zynml"])
 
 
 def test_any_text_is_tidied() -> None:
@@ -81,8 +81,8 @@ def test_any_text_is_tidied() -> None:
 def test_every_program_of_the_repository_keeps_its_tree() -> None:
     assert len(texts()) > 400
     for name, language, text in texts():
-        once = formatted(text, language)
-        assert formatted(once, language) == once, name
+        once = formatted(text, GRAMMARS[language])
+        assert formatted(once, GRAMMARS[language]) == once, name
         assert _tree(once, language) == _tree(text, language), name
 
 
@@ -92,8 +92,8 @@ def test_programs_with_mangled_white_space_keep_their_meaning() -> None:
     for _ in range(500):
         name, language, text = choose.choice(programs)
         mangled = _mangled(text, language, choose)
-        once = formatted(mangled, language)  # Compares the tokens before and after.
-        assert formatted(once, language) == once, f"{name}\n{mangled}"
+        once = formatted(mangled, GRAMMARS[language])  # Compares the tokens before and after.
+        assert formatted(once, GRAMMARS[language]) == once, f"{name}\n{mangled}"
         assert set(_comments(once)) == set(_comments(mangled)), name
 
 

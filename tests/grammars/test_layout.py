@@ -7,14 +7,14 @@ import pytest
 from grammars.layout import Layout
 from grammars.loader import load
 from grammars.scan import mask
-from grammars.words import ZYNML
+from zynml.grammar import GRAMMAR
 
 
 def kinds(text: str) -> str:
     """The kinds of all tokens; the lexer is the one of the tables."""
     masked, _ = mask(text)
-    layout = Layout(masked, ZYNML)
-    tables = load("zynml")
+    layout = Layout(masked, GRAMMAR.words)
+    tables = load(GRAMMAR)
     out = []
     position = 0
     while position < len(masked):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grammars import loader
+from zynml.grammar import GRAMMAR
 
 # Shift is right for each of these. A list in a one-line block goes on (`if c: x = 1`, `else` belongs to the nearest `if`), and
 # optional parts are taken when they stand there.
@@ -17,12 +18,12 @@ KNOWN_CONFLICTS = Path(__file__).with_name("conflicts.txt")
 
 
 def test_tables_survive_json() -> None:
-    data = loader.build("zynml")
+    data = loader.build(GRAMMAR)
     assert json.loads(json.dumps(data)) == data
 
 
 def test_tables_are_the_same_bytes_each_time() -> None:
-    script = "import json, hashlib; from grammars.loader import build; print(hashlib.md5(json.dumps(build('zynml')).encode()).hexdigest())"
+    script = "import json, hashlib; from grammars.loader import build; from zynml.grammar import GRAMMAR; print(hashlib.md5(json.dumps(build(GRAMMAR)).encode()).hexdigest())"
     runs = [
         subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ | {"PYTHONHASHSEED": seed}
@@ -33,7 +34,7 @@ def test_tables_are_the_same_bytes_each_time() -> None:
 
 
 def test_shift_reduce_conflicts_are_the_known_ones() -> None:
-    found = [f"{terminal}: {rule}" for terminal, rule in loader.conflicts("zynml")]
+    found = [f"{terminal}: {rule}" for terminal, rule in loader.conflicts(GRAMMAR)]
     known = KNOWN_CONFLICTS.read_text(encoding="utf-8").splitlines()
     assert Counter(found) == Counter(known)
 
@@ -43,12 +44,12 @@ def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(loader, "_SHIPPED", tmp_path / "shipped")
     loader.load.cache_clear()
-    loader.load("zynml")
+    loader.load(GRAMMAR)
     (file,) = (tmp_path / "grammars").iterdir()
     whole = file.read_bytes()
     file.write_text(damage)
     loader.load.cache_clear()
-    loader.load("zynml")
+    loader.load(GRAMMAR)
     assert file.read_bytes() == whole
     assert [path.name for path in (tmp_path / "grammars").iterdir()] == [file.name]
     loader.load.cache_clear()
@@ -59,13 +60,13 @@ def test_a_cache_folder_that_cannot_be_written_costs_nothing_but_time(tmp_path: 
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setattr(loader, "_SHIPPED", tmp_path / "shipped")
     loader.load.cache_clear()
-    assert loader.load("zynml").rules
+    assert loader.load(GRAMMAR).rules
     loader.load.cache_clear()
 
 
 def test_lark_is_not_imported_once_the_tables_exist() -> None:
-    loader.load("zynml")
-    script = "import sys; from grammars.loader import load; load('zynml'); print('lark' in sys.modules)"
+    loader.load(GRAMMAR)
+    script = "import sys; from grammars.loader import load; from zynml.grammar import GRAMMAR; load(GRAMMAR); print('lark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -5,10 +5,14 @@ from functools import cache
 from pathlib import Path
 
 from grammars.faults import ParseFailure
+from grammars.grammar import Grammar
 from grammars.recorded import Recorded, recorded
+from quantdsl.grammar import GRAMMAR as QUANTDSL
+from zynml.grammar import GRAMMAR as ZYNML
 
 ROOT = Path(__file__).parents[2]
 ENDINGS = {".zynml": "zynml", ".qdsl": "quantdsl"}
+GRAMMARS: dict[str, Grammar] = {"zynml": ZYNML, "quantdsl": QUANTDSL}
 _BLOCK = re.compile(r"^```(zynml|quantdsl)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FOLDERS = ("programs", "tests", "docs", "zynml", "quantdsl", "bench")
 
@@ -17,7 +21,7 @@ _FOLDERS = ("programs", "tests", "docs", "zynml", "quantdsl", "bench")
 def parsed(text: str, language: str) -> Recorded | None:
     """The tokens of a program; None for one with syntax errors."""
     try:
-        return recorded(text, language)
+        return recorded(text, GRAMMARS[language])
     except ParseFailure:
         return None
 

@@ -3,9 +3,10 @@
 from zynml.actions.declarations import ZynmlDeclarations
 from zynml.actions.kernels import NamedKernels
 from zynml.actions.statements import ZynmlStatements
+from zynml.grammar import GRAMMAR
 
 
 class ZynmlActions(NamedKernels, ZynmlDeclarations, ZynmlStatements):
     """All of them, for one text."""
 
-    language = "zynml"
+    grammar = GRAMMAR

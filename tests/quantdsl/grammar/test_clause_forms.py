@@ -4,10 +4,10 @@ import pytest
 
 from compiler.typed_ast import nodes
 from grammars.clauses import CLAUSES, LINKS
-from grammars.words import QUANTDSL
 from quantdsl import nodes as quant
 from quantdsl.check.checker import MEANING
 from quantdsl.events import EVENTS
+from quantdsl.grammar import WORDS
 from tests.quantdsl.reading import statements
 
 HEADS = {"currency": "currency C", "instrument": "instrument I : C", "risk": "risk R for I"}
@@ -21,7 +21,7 @@ def test_the_example_of_a_clause_fits_its_form(declaration: str, word: str) -> N
 
 
 def test_the_words_of_clauses_are_those_of_the_layout_filter() -> None:
-    assert QUANTDSL.clauses == {name.upper(): frozenset(forms) for name, forms in CLAUSES.items()}
+    assert WORDS.clauses == {name.upper(): frozenset(forms) for name, forms in CLAUSES.items()}
     assert {"all", "among", "maker", "notional", "of", "per", "taker"} == LINKS
 
 
