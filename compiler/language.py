@@ -58,8 +58,8 @@ class Language:
         name: str,
         endings: tuple[str, ...],
         *,
-        front: Front,
-        syntax: "Callable[[], Grammar]",
+        front: Any = None,
+        syntax: Any = None,
         title: str = "",
         comment: str = "//",
         replays: bool = False,
@@ -71,7 +71,8 @@ class Language:
         if newer:
             raise TypeError(f"Language() has no keyword `{next(iter(newer))}`")
         self.name, self.endings, self.title = name, tuple(endings), title or name
-        self.front, self.syntax = front, syntax
+        self.front: Front = front
+        self.syntax: Callable[[], Grammar] = syntax
         self.comment, self.replays, self.api = comment, replays, api
 
     def __repr__(self) -> str:
