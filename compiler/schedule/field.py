@@ -171,13 +171,7 @@ def _choose_vector(
     """Vectors for what isn't a contraction: the axis with the most contiguous traffic, if no target then has two vector axes."""
     contracted = {a for op in field.body.body if (p := product_sum(op)) is not None and p.m and p.n for a in p.k}
     votes = contiguity(field)
-    taken = [axis for axis, (_, lanes) in tiles.items() if lanes > 1]
-    together = [axes_of(op) for op in field.body.body if isinstance(op, Store | Reduce | Contract)]
-
-    def free(axis: str) -> bool:
-        return not any(axis in axes and any(other in axes for other in taken) for axes in together)
-
-    allowed = [a for a in field.axes if a not in facts.ordered and a not in contracted and a not in tiles and free(a)]
+    allowed = [a for a in field.axes if a not in facts.ordered and a not in contracted and a not in tiles and _is_free(field, a, tiles)]
     best = max(allowed, key=lambda axis: (votes[axis], axis in facts.common), default=None)
     if best is None or votes[best] <= 0:
         _turn_squares(field, facts, machine, tiles, reasons)
@@ -199,6 +193,13 @@ def _choose_vector(
         vectors = machine.vector_registers // 2
     tiles[best] = (_registers(field, best, vectors, lanes), lanes)
     reasons.append(f"{best} is the vector: memory is contiguous along it")
+
+
+def _is_free(field: HirFunction, axis: str, tiles: dict[str, tuple[int, int]]) -> bool:
+    """Whether nothing is computed along the axis and along one that has vectors already: a value has one vector axis."""
+    taken = [other for other, (_, lanes) in tiles.items() if lanes > 1]
+    together = [axes_of(op) for op in field.body.body if isinstance(op, Store | Reduce | Contract)]
+    return not any(axis in axes and any(other in axes for other in taken) for axes in together)
 
 
 def _slides(field: HirFunction, axis: str, facts: _TableFacts) -> bool:
@@ -236,7 +237,7 @@ def _block_product(
     own = [a for a in (*product.m, *product.n) if a not in tiles]
     votes = contiguity(field, loads_of(product))
     lanes_for = machine.lanes(dtype_of(product.result))
-    column = max((a for a in own if votes[a] > 0), key=lambda a: votes[a], default=None)
+    column = max((a for a in own if votes[a] > 0 and _is_free(field, a, tiles)), key=lambda a: votes[a], default=None)
     if column is not None:
         lanes = _lanes(field, column, lanes_for)
         tiles[column] = (_registers(field, column, 2, lanes), lanes)
@@ -248,7 +249,7 @@ def _block_product(
             tiles[rows[-1]] = (_registers(field, rows[-1], height, 1), 1)
             reasons.append(f"{rows[-1]} reuses its vectors from registers")
         return
-    summed = [a for a in product.k if votes[a] > 0 and a not in facts.ordered and a not in tiles]
+    summed = [a for a in product.k if votes[a] > 0 and a not in facts.ordered and a not in tiles and _is_free(field, a, tiles)]
     along = max(summed, key=lambda a: votes[a], default=None)
     if along is None:
         return

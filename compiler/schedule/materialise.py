@@ -5,6 +5,7 @@ transcendental function each time, the value goes to a buffer along the axes tha
 A contraction that reads a kept value reads it along an axis of its own (a copy of the axis, same extent), so that the table may
 walk the buffer once as vectors and once as the rows of a product."""
 
+from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -66,7 +67,7 @@ def _kept(field: HirFunction) -> dict[Value, tuple[str, ...]]:
         using = readers.get(value, [])
         passes = {level[target] for target in using}
         wider = any(isinstance(target, Contract) and _axes_of(target) - axes for target in using)
-        if len(passes) > 1 or (wider and len(using) > 1):
+        if len(passes) > 1 or (wider and (len(using) > 1 or _is_product(op))):
             stored[value] = inside
     return stored
 
@@ -75,13 +76,20 @@ def _is_costly(op: Instruction) -> bool:
     return isinstance(op, Reduce | Contract) or (isinstance(op, Unary | Binary) and op.operator in _COSTLY | {"pow", "atan2"})
 
 
+def _is_product(op: Instruction) -> bool:
+    """Whether it is a sum of products of rows and columns, which costs more than what reads it."""
+    product = product_sum(op)
+    return product is not None and bool(product.m and product.n)
+
+
 def common_axes(field: HirFunction) -> tuple[str, ...]:
     """Axes that every result varies along and every contraction knows, in order of declaration: loops over them can stand around
     everything. (A contraction that lacks one would be computed anew in each of its iterations.)"""
     scope = field.scope()
     stores = [op for op in field.body.body if isinstance(op, Store) and not isinstance(op.mem.source, Alloc)]
     sets = [{name for name, _ in scope.axes_of(*store.index)} for store in stores]
-    sets += [_axes_of(op) | {name for name, _ in union_axes(*op.results)} for op in field.body.body if isinstance(op, Contract)]
+    products = [op for op in field.body.body if isinstance(op, Contract) or (isinstance(op, Reduce) and _is_product(op))]
+    sets += [_axes_of(op) | {name for name, _ in union_axes(*op.results)} for op in products]
     common = set.intersection(*sets) if sets else set()
     return tuple(axis for axis in field.axes if axis in common)
 

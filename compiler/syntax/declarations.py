@@ -33,9 +33,11 @@ class DeclarationActions(StatementActions):
     def function_result(self, start: int, end: int, result: nodes.TypeSyntax, where: Where = None) -> Result:
         return result, where or ()
 
-    def named_results(self, start: int, end: int, *results: nodes.ComputeResult) -> Result:
-        """`-> (y: T, k: U)`, which is a tuple of types; a kernel's body writes to these names."""
-        written = nodes.TupleTypeSyntax(elements=tuple(result.type_syntax for result in results), span=self.span(start, end))
+    def named_function_result(self, start: int, end: int, results: tuple[nodes.ComputeResult, ...]) -> Result:
+        """`-> (y: T, k: U)`, which is a tuple of types, and of one the type alone; a kernel's body writes to these names."""
+        written = results[0].type_syntax
+        if len(results) > 1:
+            written = nodes.TupleTypeSyntax(elements=tuple(result.type_syntax for result in results), span=self.span(start, end))
         self.result_names[written.span] = results
         return written, ()
 

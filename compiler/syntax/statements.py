@@ -272,8 +272,11 @@ class StatementActions(ExpressionActions, PatternActions):
         elements = written.elements if isinstance(written, nodes.TupleTypeSyntax) else (written,)
         return tuple(nodes.ComputeResult(type_syntax=element, span=element.span) for element in elements)
 
-    def result_list(self, start: int, end: int, *results: nodes.ComputeResult) -> tuple[nodes.ComputeResult, ...]:
-        return tuple(results)
+    def result_list(self, start: int, end: int, results: tuple[nodes.ComputeResult, ...]) -> tuple[nodes.ComputeResult, ...]:
+        return results
+
+    def named_results(self, start: int, end: int, *results: nodes.ComputeResult) -> tuple[nodes.ComputeResult, ...]:
+        return results
 
     def named_result(self, start: int, end: int, name: Token, written: nodes.TypeSyntax) -> nodes.ComputeResult:
         return nodes.ComputeResult(name=name.text, type_syntax=written, span=self.span(start, end))

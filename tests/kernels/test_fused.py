@@ -207,3 +207,30 @@ def test_centred_along_the_first_axis_and_scaled_along_the_second() -> None:
         x = numbers("f32", shape)
         (w,) = wide(x)
         holds(launched(text, laid_out(x, layout)), w - w.mean(0), np.broadcast_to(np.abs(w).sum(0), shape), shape[0])
+
+
+CHAIN = """def f(a, b, c) {
+    compute(a, b, c) @kernel(fused) {
+        for r in 0..M {
+            shared var row[P, f32]
+            for j in 0..P { row[j] = 0.0 }
+            for k in 0..K {
+                for j in 0..P { row[j] = row[j] + a[r, k] * b[k, j] }
+            }
+            for j in 0..Q {
+                var s = 0.0
+                for t in 0..P { s += row[t] * c[t, j] }
+                out[r, j] = s
+            }
+        }
+    }
+}
+"""
+
+
+def test_a_product_of_a_product_kept_in_a_shared_row() -> None:
+    for m, k, p, q in ((1, 1, 1, 1), (17, 9, 5, 3), (33, 20, 40, 31)):
+        a, b, c = numbers("f32", (m, k)), numbers("f32", (k, p)), numbers("f32", (p, q))
+        wanted = wide(a)[0] @ wide(b)[0] @ wide(c)[0]
+        terms = np.abs(wide(a)[0]) @ np.abs(wide(b)[0]) @ np.abs(wide(c)[0])
+        holds(launched(CHAIN, a, b, c), wanted, terms, k * p)
