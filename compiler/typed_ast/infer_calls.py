@@ -9,7 +9,7 @@ from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.elsewhere import METHODS
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
-from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
+from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.meaning import CallRules
 from compiler.typed_ast.nodes import Argument, Call, Field, Function, ListLiteral, Name, Path
 from compiler.typed_ast.requirements import AWAIT_HINT
@@ -78,7 +78,7 @@ def _report_ragged(checker: Checker, short: ListLiteral, first: ListLiteral) -> 
 
 def call_library(checker: Checker, node: Call, function: LibraryFunction, scope: Scope, receiver: Type | None = None) -> Type:
     """A call of a library function, or of a method when there is a receiver."""
-    parameters = [p for p in function.parameters if p.name != "self" or receiver is None]
+    parameters = [p for p in function.parameters if (p.name != "self" or receiver is None) and p.types != TARGET]
     slots = [ArgumentSlot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in parameters]
     matched = match_arguments(slots, node, Callee(function.name, lambda: function.signature))
     # The library takes lists, whatever `[1, 2]` is alone.

@@ -196,6 +196,8 @@ def unknown_field(checker: Checker, node: Field, value: Type) -> Type:
     """Values have no fields but those of tuples; says how what is meant is called as a method."""
     if is_silent(value):
         return UNKNOWN
+    if isinstance(value, DictType) and isinstance(value.value, TensorType) and not _is_method(checker, value, node.name):
+        return UNKNOWN  # A model's tensors are found by their paths.
     if isinstance(value, TupleType) and node.name.isdigit():
         if int(node.name) < len(value.elements):
             return value.elements[int(node.name)]  # `.01` is `.1`
@@ -207,7 +209,7 @@ def unknown_field(checker: Checker, node: Field, value: Type) -> Type:
             hint=f"elements are `.0` to `.{len(value.elements) - 1}`",
         )
     kind = kind_of(value)
-    if kind is not None and (kind, node.name) in checker.library.methods:
+    if _is_method(checker, value, node.name):
         return checker.report(
             "0202",
             f"`{node.name}` is a method of {value}, not a field",
@@ -276,3 +278,7 @@ ZYNML_RULES.kinds |= {
     cls: evolve(CORE.kinds.get(cls, UNKNOWN_KIND), index=index, iterate=iterate, widens=True, unknown_field=unknown_field)
     for cls in _LIKE_ALL
 }
+
+
+def _is_method(checker: Checker, value: Type, name: str) -> bool:
+    return (kind_of(value) or "", name) in checker.library.methods

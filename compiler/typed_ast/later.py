@@ -21,8 +21,6 @@ _HINTS = {
     "module": "leave it out: a module is named after its file",
     "extern struct": "use a tuple",
     "extern": "call the library's function by its name",
-    "import": "`load(path)` reads files",
-    "model": "`load(path)` reads arrays from files",
     "with": "call the function without it",
     "opaque": "use the library's types",
 }

@@ -12,6 +12,8 @@ from runtime.tuples import as_tuple
 
 REQUIRED = object()
 """Default of a parameter that must be given."""
+TARGET = "target"
+"""What a parameter takes that no call gives: the type behind the call's `as`, None where there is none."""
 
 
 @frozen
@@ -73,12 +75,17 @@ class LibraryFunction:
     """True of a method that changes its receiver (`push`, `set`): the receiver must be `mut`."""
 
     @property
+    def takes_target(self) -> bool:
+        """Whether it makes its value of the type behind `as`: `load(path) as T`."""
+        return any(p.types == TARGET for p in self.parameters)
+
+    @property
     def signature(self) -> str:
         """As a message shows it: `Tensor::full(shape, value, dtype=)`."""
         shown = [
             ("*" if p.variadic else "") + p.name + ("" if p.default is REQUIRED or p.variadic else "=")
             for p in self.parameters
-            if p.name != "self"
+            if p.name != "self" and p.types != TARGET
         ]
         return f"{self.name}({', '.join(shown)})"
 

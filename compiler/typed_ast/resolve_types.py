@@ -50,6 +50,7 @@ from compiler.typed_ast.types import (
     DeviceKind,
     DeviceTarget,
     DictType,
+    DType,
     DynamicShape,
     EnumType,
     FunctionType,
@@ -79,6 +80,7 @@ _PLAIN: dict[str, Type] = {
     "Tensor": ANY_TENSOR,
     "range": RANGE,
     "any": UNKNOWN,
+    "Image": TensorType(Scalar(DType.U8), DynamicShape()),
     **{name: Scalar(dtype) for name, dtype in DTYPE_NAMES.items()},
 }
 _LATER = {

@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def outcome(text: str, sanitize: bool = False) -> str:
     output = io.StringIO()
     sources = Sources()
     try:
-        with contextlib.redirect_stdout(output):
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(output):
             _session(text, sources, sanitize).run()
     except ZyntaxError as error:
         return output.getvalue() + "\n\n".join(render(one, sources) for one in error.diagnostics) + "\n"

@@ -14,13 +14,9 @@ REFUSED = {
     "extern struct": "extern struct T<A>",
     "an opaque type": '@opaque("$T") type T',
     "module": "module a",
-    "model": 'let m = model("weights.safetensors")',
     "pipeline": "pipeline p(q: int) -> int { q }",
-    "import image": 'let i = import image("a.png") as Image',
     "a slice with a step": "let A = zeros(8)\nlet y = compute(A) { for i in 0..4 step 4: out[i:i+4] = A[i:i+8:2] }",
     "several devices": KERNEL.format('@device(["cuda:0", "cuda:1"])', "A[i]"),
-    "json": 'let x = load("a.json")',
-    "safetensors": 'let x = load("a.safetensors")',
     "histogram": "render histogram(zeros(3)) { }",
     "i128": "let x: i128 = 1",
 }

@@ -26,7 +26,7 @@ def _requires_stated(path: Path, tmp_path: Path, *, native: str, device: str = "
     output = io.StringIO()
     codes: list[str] = []
     try:
-        with contextlib.redirect_stdout(output):
+        with contextlib.chdir(tmp_path), contextlib.redirect_stdout(output):
             session = open_program(str(path), options, Sources(), lambda warning: None)
             session.run()
             for test in session.host.tests.values():

@@ -2,6 +2,7 @@
 
 from attrs import evolve
 
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.syntax.base import present
 from compiler.syntax.statements import StatementActions
 from compiler.typed_ast import nodes
@@ -47,8 +48,23 @@ class ZynmlStatements(StatementActions):
         return nodes.StreamStep(name=call.function.name, arguments=call.arguments[1:], span=span)
 
     def model(self, start: int, end: int, file: nodes.Expression, *entries: nodes.Entry | None) -> nodes.Expression:
-        return nodes.LaterExpression(feature="a `model` with options", parts=(file, *present(entries)), span=self.span(start, end))
+        """`model(file) { key: value }` is a call with its entries as named arguments."""
+        span = self.span(start, end)
+        named = tuple(self._option(entry) for entry in present(entries))
+        name = nodes.Name(name="model", span=self.span(start, start + len("model")))
+        return nodes.Call(function=name, arguments=(nodes.Argument(value=file, span=file.span), *named), span=span)
+
+    def _option(self, entry: nodes.Entry) -> nodes.Argument:
+        match entry.key:
+            case nodes.Name(name=name) | nodes.StringLiteral(value=name):
+                return nodes.Argument(name=name, value=entry.value, span=entry.span)
+        raise ZyntaxError(Diagnostic("0101", "an option of `model` is a name", entry.key.span))
 
     def import_value(self, start: int, end: int, loader: Token, file: Token, target: nodes.TypeSyntax | None) -> nodes.Expression:
-        parts = (self.string(file.start, file.end, file), *present((target,)))
-        return nodes.LaterExpression(feature=f"`import {loader.text}(...)` as a value", parts=parts, span=self.span(start, end))
+        """`import image("a.png") as Image` is a call of the library, with `as` behind it."""
+        span = self.span(start, end)
+        kind = nodes.StringLiteral(value=loader.text, span=self.span(loader.start, loader.end))
+        path = self.string(file.start, file.end, file)
+        arguments = (nodes.Argument(value=kind, span=kind.span), nodes.Argument(value=path, span=path.span))
+        call = nodes.Call(function=nodes.Path(segments=("extern", "import value"), span=kind.span), arguments=arguments, span=span)
+        return call if target is None else nodes.Cast(value=call, target=target, span=span)

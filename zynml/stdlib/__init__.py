@@ -34,7 +34,6 @@ FAMILIES = (
     "einsum",
     "ordering",
     "devices",
-    "later",
     "collections",
     "lists",
     "maps",

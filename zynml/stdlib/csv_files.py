@@ -18,17 +18,26 @@ _NUMERIC = re.compile(r"\s*[+-]?[.,]?\d")
 """How numbers begin, also those of other languages and of spreadsheets."""
 
 
-def read(path: Path, delimiter: Any, dtype: DType, header: Any = None, columns: Any = None) -> Array:
-    """The table as rank 2. A first row whose cells are all text is a header, unless `header` says what it is. `columns`: the names or
-    positions of those wanted, in their order."""
+def require_delimiter(delimiter: Any) -> str:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
         raise LibraryFault("0203", f"a delimiter is one character, not {literal_text(delimiter, 0)}")
+    return delimiter
+
+
+def require_header(header: Any) -> bool | None:
     if header is not None and not isinstance(header, bool):
         raise LibraryFault("0203", f"`header=` is a bool, not {type_name(header)}")
+    return header
+
+
+def read(path: Path, delimiter: str, dtype: DType, header: Any = None, columns: Any = None) -> Array:
+    """The table as rank 2. A first row whose cells are all text is a header, unless `header` says what it is. `columns`: the names or
+    positions of those wanted, in their order."""
+    header = require_header(header)
     require_memory((path.stat().st_size,), 4)
-    rows, lines = _rows(path, delimiter)
+    rows, lines = rows_of(path, delimiter)
     names: list[str] | None = None
-    if rows and (header is True or (header is None and all(map(_is_text, rows[0])))):
+    if rows and (header is True or (header is None and all(map(is_text, rows[0])))):
         names = [cell.strip() for cell in rows.pop(0)]
         del lines[0]
     width = len(names) if names is not None else len(rows[0]) if rows else 0
@@ -39,7 +48,7 @@ def read(path: Path, delimiter: Any, dtype: DType, header: Any = None, columns: 
     try:
         return _numbers(rows, lines, picked, dtype)
     except _BadCell as fault:
-        may_name = header is None and names is None and fault.row == 0 and not _is_number(fault.cell)
+        may_name = header is None and names is None and fault.row == 0 and not is_number(fault.cell)
         hint = "`header=true` says that the first row names the columns" if may_name else None
         raise LibraryFault("0807", fault.message, hint) from None
 
@@ -52,7 +61,7 @@ class _BadCell(Exception):
         self.row, self.cell, self.message = row, cell, message
 
 
-def _rows(path: Path, delimiter: str) -> tuple[list[list[str]], list[int]]:
+def rows_of(path: Path, delimiter: str) -> tuple[list[list[str]], list[int]]:
     """The rows that aren't blank, and the lines on which they end."""
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -72,7 +81,7 @@ def _rows(path: Path, delimiter: str) -> tuple[list[list[str]], list[int]]:
     return rows, lines
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
@@ -80,10 +89,10 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _is_text(cell: str) -> bool:
+def is_text(cell: str) -> bool:
     """Whether a cell may name a column: it has a letter and doesn't begin as a number does. `0x1F`, `1_000`, `nan`, `-` and nothing are
     data that can't be read, which must not vanish as a header."""
-    return any(map(str.isalpha, cell)) and _NUMERIC.match(cell) is None and not _is_number(cell)
+    return any(map(str.isalpha, cell)) and _NUMERIC.match(cell) is None and not is_number(cell)
 
 
 def _picked(columns: Any, names: list[str] | None, width: int) -> list[int]:
@@ -106,35 +115,35 @@ def _picked(columns: Any, names: list[str] | None, width: int) -> list[int]:
 
 
 def _numbers(rows: list[list[str]], lines: list[int], picked: list[int], dtype: DType) -> Array:
-    whole = picked == list(range(len(rows[0]))) if rows else True
+    every = picked == list(range(len(rows[0]))) if rows else True
     if dtype.is_float:
         wide = np.empty((len(rows), len(picked)), dtype=np.float64)
         for index, row in enumerate(rows):
-            cells = row if whole else [row[column] for column in picked]
+            cells = row if every else [row[column] for column in picked]
             try:
                 wide[index] = [float(cell) for cell in cells]
                 unusual = any("_" in cell for cell in cells)
             except ValueError:
                 unusual = True
             if unusual:
-                raise _bad_cell(cells, picked, index, lines[index], _is_number)
+                raise _bad_cell(cells, picked, index, lines[index], is_number)
         with np.errstate(all="ignore"):
             return wide.astype(numpy_of(dtype))
     out = np.empty((len(rows), len(picked)), dtype=numpy_of(dtype))
     low, high = limits(dtype)
     for index, row in enumerate(rows):
         cells = [row[column] for column in picked]
-        values = [_whole(cell) for cell in cells]
+        values = [whole(cell) for cell in cells]
         if any(value is None or not low <= value <= high for value in values):
             raise _bad_cell(cells, picked, index, lines[index], lambda cell: _fits(cell, low, high), dtype)
         out[index] = values
     return out
 
 
-def _whole(cell: str) -> int | None:
+def whole(cell: str) -> int | None:
     """The int that a cell spells, also as `3.0`."""
     text = cell.strip()
-    if not _is_number(text):
+    if not is_number(text):
         return None
     try:
         return int(text)
@@ -144,7 +153,7 @@ def _whole(cell: str) -> int | None:
 
 
 def _fits(cell: str, low: int, high: int) -> bool:
-    value = _whole(cell)
+    value = whole(cell)
     return value is not None and low <= value <= high
 
 

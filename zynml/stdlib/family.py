@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from attrs import field
 
-from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, LibraryParameter, TypeRule
+from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
 from runtime.records import define
 from zynml.stdlib.settings import StdlibSettings
@@ -30,6 +30,7 @@ PARAMETER_TYPES = {
     "index": "int",
     "step": "number",
     "seed": "int",
+    "target": TARGET,
 }
 """What a parameter takes, in words, where its name says it."""
 

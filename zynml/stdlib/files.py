@@ -1,207 +1,68 @@
-"""`load` and `save`: tensors from and to npy, npz, csv and png files, text from and to txt. Nothing in a file is ever executed, sizes
-are checked before memory is taken, and what doesn't fit is fault 0807 with the file's name."""
+"""`load`, `save`, `model` and `import image(...)`: which file is meant, what it holds, and as which type the program wants it."""
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
-
-from compiler.typed_ast.library import CallTypes, LibraryFault
-from compiler.typed_ast.types import STRING, UNIT, UNKNOWN, DType, Type
-from runtime.extras import PackageMissing
-from runtime.tensor import Array, Tensor, dtype_name
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import (
+    ANY_TENSOR,
+    STRING,
+    UNIT,
+    UNKNOWN,
+    DictType,
+    DType,
+    ListType,
+    Scalar,
+    StructType,
+    TensorType,
+    Type,
+)
+from runtime.tensor import Array, Tensor
+from runtime.values import NONE, ElementSet, RecordValue, StructValue
 from zynml.stdlib import csv_files, utf8
 from zynml.stdlib.casts import cast_array
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import array_dtype, given_dtype, require_dtype, type_name
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.images import load_image, save_image
+from zynml.stdlib.paths import FORMATS, ending, file_faults, replaced_whole
+from zynml.stdlib.printing import quoted
 from zynml.stdlib.settings import StdlibSettings
-from zynml.stdlib.shapes import MAX_RANK, require_memory, shape_text, tensor_type
+from zynml.stdlib.shapes import tensor_type
 
 family = FunctionFamily()
 
-FORMATS = ("npy", "npz", "csv", "tsv", "png", "jpg", "jpeg", "txt")
-LATER = ("safetensors", "json")
+TABLES, PICTURES, ARCHIVES = ("csv", "tsv"), ("png", "jpg", "jpeg"), ("npz", "safetensors")
 CSV_OPTIONS = ("header", "columns", "delimiter")
 
 
-def bad_file(path: Any, reason: str, hint: str | None = None) -> LibraryFault:
-    return LibraryFault("0807", f"`{path}`: {reason}", hint)
+def existing(settings: StdlibSettings, path: str) -> Path:
+    """The file that a program means. Raises OSError where it is a folder."""
+    file = settings.find_file(path)
+    if file.is_dir():
+        raise IsADirectoryError
+    return file
 
 
-@contextmanager
-def file_faults(path: Any) -> Iterator[None]:
-    """Whatever goes wrong with a file becomes fault 0807 (0804, 0506 where a package for it is missing) that names it."""
-    try:
-        yield
-    except LibraryFault as fault:
-        if str(path) in fault.message:
-            raise
-        raise LibraryFault(fault.code, f"`{path}`: {fault.message}", fault.hint) from None
-    except PackageMissing as missing:
-        raise LibraryFault("0506", f"`{path}`: {missing}", missing.hint) from None
-    except FileNotFoundError:
-        raise bad_file(path, "there is no such file") from None
-    except IsADirectoryError:
-        raise bad_file(path, "this is a folder") from None
-    except PermissionError:
-        raise bad_file(path, "no permission") from None
-    except OSError as error:
-        raise bad_file(path, error.strerror or str(error)) from None
-    except MemoryError:
-        raise LibraryFault("0804", f"`{path}`: more than memory can hold") from None
-
-
-def ending(path: Any) -> str:
-    """The format that a path's ending names; fault where there is none for it."""
-    if not isinstance(path, str):
-        raise LibraryFault("0203", f"a path is a String, not {type_name(path)}")
-    if "\0" in path or not path:
-        raise bad_file(path.replace("\0", "\\0"), "this is no path")
-    suffix = Path(path).suffix[1:].lower()
-    if suffix in LATER:
-        raise LibraryFault("0109", f"`{path}`: .{suffix} files are valid, but not supported yet", f"formats: {', '.join(FORMATS)}")
-    if suffix not in FORMATS:
-        raise bad_file(
-            path,
-            f"the ending `.{suffix}` names no known format" if suffix else "no ending tells the format",
-            f"formats: {', '.join(FORMATS)}",
-        )
-    return suffix
-
-
-# ---- arrays ----------------------------------------------------------------------------------------------------------
-
-
-def accepted(array: Array) -> Array:
-    """A loaded array in the machine's byte order; fault for elements that programs don't have."""
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and array.dtype.names is None:
-        import ml_dtypes
-
-        # NumPy has no name for bfloat16 in files and writes two raw bytes.
-        return array.view(ml_dtypes.bfloat16)
-    try:
-        dtype_name(array.dtype)
-    except (KeyError, TypeError):
-        raise _no_counterpart(array.dtype) from None
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _no_counterpart(dtype: np.dtype[Any]) -> LibraryFault:
-    hint = 'write them as ints: `np.save(path, times.view("i8"))`' if dtype.kind in "mM" else None
-    return LibraryFault("0807", f"elements of type {dtype} have no counterpart here", hint)
-
-
-DAMAGED_NPY = "this is no npy file, or a damaged one"
-MAX_HEADER = 1 << 16
-_DESCRIPTION = re.compile(r"'descr'\s*:\s*'([<>=|]?[A-Za-z][0-9]*(?:\[[0-9A-Za-z]*\])?)'")
-_ORDER = re.compile(r"'fortran_order'\s*:\s*(True|False)")
-_SHAPE = re.compile(r"'shape'\s*:\s*\(([0-9, ]*)\)")
-
-
-def read_npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether the first axis varies fastest, and dtype. The header is read as text of this one form, never evaluated."""
-    start = stream.read(8)
-    if len(start) < 8 or start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
-        raise LibraryFault("0807", DAMAGED_NPY)
-    length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
-    text = stream.read(min(length, MAX_HEADER)).decode("latin1")
-    description, order, extents = _DESCRIPTION.search(text), _ORDER.search(text), _SHAPE.search(text)
-    if length > MAX_HEADER or order is None or extents is None or (description is None and "'descr': [" not in text):
-        raise LibraryFault("0807", DAMAGED_NPY)
-    if description is None:
-        raise LibraryFault("0807", "its elements are records, which have no counterpart here")
-    if description[1].endswith("O"):
-        raise LibraryFault("0807", "it holds Python objects, which are never loaded")
-    try:
-        shape = tuple(int(extent) for extent in extents[1].split(",") if extent.strip())
-        dtype = np.dtype(description[1])
-    except (TypeError, ValueError):
-        raise LibraryFault("0807", DAMAGED_NPY) from None
-    if dtype.kind in "mM" or dtype.itemsize == 0:
-        raise _no_counterpart(dtype)
-    if len(shape) > MAX_RANK or any(extent >= 1 << 62 for extent in shape):
-        raise LibraryFault("0807", DAMAGED_NPY)
-    return shape, order[1] == "True", dtype
-
-
-def read_npy(stream: BinaryIO, size: int) -> Array:
-    """One array in NumPy's format, `size` bytes long with its header."""
-    shape, fortran, dtype = read_npy_header(stream)
-    require_memory(shape, max(1, dtype.itemsize))
-    count = int(np.prod(shape, dtype=object)) if shape else 1
-    if count * dtype.itemsize > size:
-        raise LibraryFault("0807", f"it is cut off: shape {shape_text(shape)} needs {count * dtype.itemsize} bytes")
-    data = stream.read(count * dtype.itemsize)
-    if len(data) < count * dtype.itemsize:
-        raise LibraryFault("0807", f"it is cut off: shape {shape_text(shape)} needs {count * dtype.itemsize} bytes")
-    array = np.frombuffer(bytearray(data), dtype=dtype, count=count)
-    return accepted(array.reshape(shape[::-1]).T if fortran else array.reshape(shape))
-
-
-def load_npy(path: Path, key: Any, options: dict[str, Any]) -> Array:
-    with path.open("rb") as stream:
-        return read_npy(stream, path.stat().st_size)
-
-
-def load_npz(path: Path, key: Any, options: dict[str, Any]) -> Array:
-    import lzma
-    import zipfile
-    import zlib
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
-            listed = ", ".join(sorted(names)) or "none"
-            if key is None:
-                if len(names) != 1:
-                    raise LibraryFault("0807", f"it has {len(names)} arrays; name one", f'`load(path, "key")`; keys: {listed}')
-                key = next(iter(names))
-            if key not in names:
-                raise LibraryFault("0807", f"it has no array `{key}`", f"keys: {listed}")
-            info = archive.getinfo(names[key])
-            require_memory((info.file_size,), 1)
-            with archive.open(info) as stream:
-                return read_npy(stream, info.file_size)  # type: ignore[arg-type]
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError):
-        raise LibraryFault("0807", "this is no npz file, or a damaged one") from None
-
-
-def load_csv(path: Path, key: Any, options: dict[str, Any]) -> Array:
-    return csv_files.read(path, **options)
-
-
-def load_picture(path: Path, key: Any, options: dict[str, Any]) -> Array:
-    return load_image(path)
-
-
-LOADERS: dict[str, Callable[[Path, Any, dict[str, Any]], Array]] = {
-    "npy": load_npy,
-    "npz": load_npz,
-    "csv": load_csv,
-    "tsv": load_csv,
-    "png": load_picture,
-    "jpg": load_picture,
-    "jpeg": load_picture,
-}
+# ---- loading ---------------------------------------------------------------------------------------------------------
 
 
 def _load_rule(calls: CallTypes) -> Type:
     path = calls.constants.get("path")
-    if not isinstance(path, str):
+    kind = Path(path).suffix[1:].lower() if isinstance(path, str) else ""
+    if kind in ("", "json"):
         return UNKNOWN
-    kind = Path(path).suffix[1:].lower()
     if kind == "txt":
         return STRING
-    default = DType.F32 if kind in ("csv", "tsv") else DType.U8 if kind in ("jpg", "jpeg") else None
-    return tensor_type(given_dtype(calls, default), (None, None) if kind in ("csv", "tsv") else None)
+    if kind == "safetensors" and "key" not in calls.types:
+        return DictType(STRING, ANY_TENSOR)
+    default = DType.F32 if kind in TABLES else DType.U8 if kind in ("jpg", "jpeg") else None
+    return tensor_type(given_dtype(calls, default), (None, None) if kind in TABLES else None)
 
 
-@family.function("load", result=_load_rule, uses_settings=True, keywords=("dtype", *CSV_OPTIONS), key="String")
+@family.function("load", result=_load_rule, uses_settings=True, keywords=("dtype", *CSV_OPTIONS, "target"), key="String")
 def load(
     settings: StdlibSettings,
     path: Any,
@@ -210,94 +71,240 @@ def load(
     header: Any = None,
     columns: Any = None,
     delimiter: Any = None,
-) -> Tensor | str:
-    """The tensor in a file: npy, npz (with a key), csv (numbers; f32 unless `dtype` says otherwise), png (u8). The text in a txt file."""
+    target: Any = None,
+) -> Any:
+    """What a file holds: the tensor in npy, npz (with a key), csv (numbers; f32 unless `dtype` says otherwise), png and jpg (u8); the
+    tensors of safetensors by name; maps, lists, numbers and text of json;
+    the text in txt. `load(path) as T` makes it a T: json anything, npz and
+    safetensors a map or a struct of tensors, csv a list of structs by the header, of tuples or lists, or a map of columns."""
     kind = ending(path)
     wanted = None if dtype is None else require_dtype(dtype)
     given = {name: value for name, value in zip(CSV_OPTIONS, (header, columns, delimiter), strict=True) if value is not None}
-    if given and kind not in ("csv", "tsv"):
+    if given and kind not in TABLES:
         raise LibraryFault("0204", f"`{next(iter(given))}=` is for csv files, and `{path}` is {kind}")
-    if key is not None and kind != "npz":
-        raise LibraryFault("0204", f"a key is for npz files, and `{path}` is {kind}")
-    if dtype is not None and kind == "txt":
-        raise LibraryFault("0204", f"`dtype=` is for files of numbers, and `{path}` is {kind}")
-    if kind in ("csv", "tsv"):
-        given = {"delimiter": "\t" if kind == "tsv" else ",", **given, "dtype": wanted or DType.F32}
+    if key is not None and kind not in ARCHIVES:
+        raise LibraryFault("0204", f"a key is for npz and safetensors files, and `{path}` is {kind}")
+    if wanted is not None and kind in ("json", "txt"):
+        hint = "`load(path) as tensor[N, f32]` makes a tensor of its numbers" if kind == "json" else None
+        raise LibraryFault("0204", f"`dtype=` is for files of numbers, and `{path}` is {kind}", hint)
     with file_faults(path):
-        file = settings.find_file(path)
-        if file.is_dir():
-            raise IsADirectoryError
+        file = existing(settings, path)
+        if kind == "json":
+            from zynml.stdlib.json_files import load_json
+
+            return load_json(file, target)
         if kind == "txt":
-            return utf8.read(file)
-        array = LOADERS[kind](file, key, given)
-        return Tensor(array if wanted is None else cast_array(array, array_dtype(array), wanted))
+            return utf8.read(file) if target is None else target.fitted(utf8.read(file))
+        if kind in TABLES:
+            return _table(file, kind, given, wanted, target)
+        if kind in ARCHIVES:
+            return _archived(file, kind, key, wanted, target)
+        array = load_image(file) if kind in PICTURES else _npy(file)
+        return _as_target(_tensor(array, wanted), target)
+
+
+def _npy(file: Path) -> Array:
+    from zynml.stdlib.numpy_files import load_npy
+
+    return load_npy(file)
+
+
+def _tensor(array: Array, wanted: DType | None) -> Tensor:
+    return Tensor(array if wanted is None else cast_array(array, array_dtype(array), wanted))
+
+
+def _as_target(tensor: Tensor, target: Any) -> Any:
+    """A tensor as what is no tensor, such as a list; tensors and numbers are converted as any value before `as` is."""
+    return tensor if target is None or isinstance(target.type, TensorType | Scalar) else target.fitted(tensor)
+
+
+def _table(file: Path, kind: str, given: dict[str, Any], wanted: DType | None, target: Any) -> Any:
+    from zynml.stdlib import csv_rows
+
+    delimiter = csv_files.require_delimiter(given.pop("delimiter", "\t" if kind == "tsv" else ","))
+    if target is not None and csv_rows.is_table(target.type):
+        extra = "dtype" if wanted is not None else "columns" if "columns" in given else None
+        if extra is not None:
+            raise LibraryFault("0204", f"`{extra}=` is for tables as tensors, and {target.type} says what the columns are")
+        return csv_rows.load_table(file, target, delimiter, csv_files.require_header(given.get("header")))
+    if wanted is None and target is not None and isinstance(target.type, TensorType) and isinstance(target.type.element, Scalar):
+        wanted = target.type.element.dtype
+    return _as_target(Tensor(csv_files.read(file, delimiter, wanted or DType.F32, **given)), target)
+
+
+def _archived(file: Path, kind: str, key: Any, wanted: DType | None, target: Any) -> Any:
+    """One array where a key names it or a tensor is wanted, else all of them."""
+    from zynml.stdlib.numpy_files import load_npz, only_of, the_only_name
+    from zynml.stdlib.safetensors_files import load_safetensors
+
+    read: Callable[[Path, str | None], dict[str, Array]] = load_npz if kind == "npz" else load_safetensors
+    as_tensor = target is not None and isinstance(target.type, TensorType | Scalar | ListType)
+    if key is None and kind == "npz" and (target is None or as_tensor):
+        key = the_only_name(file)
+    found = {name: _tensor(array, wanted) for name, array in read(file, key).items()}
+    if key is None and as_tensor:
+        key = only_of(list(found), "tensors")
+    if key is not None:
+        return _as_target(found[key], target)
+    if target is None:
+        return found
+    return target.fitted(_nested(found) if isinstance(target.type, StructType) else found)
+
+
+def _nested(tensors: dict[str, Tensor]) -> Any:
+    """Tensors with points in their names as maps in each other, and as lists where the parts are numbered from 0."""
+    tree: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        *folders, last = name.split(".")
+        inside = tree
+        for folder in folders:
+            further = inside.setdefault(folder, {})
+            if not isinstance(further, dict):
+                raise LibraryFault("0807", f"`{name}` lies in another tensor")
+            inside = further
+        if last in inside:
+            raise LibraryFault("0807", f"other tensors lie in `{name}`")
+        inside[last] = tensor
+    return _listed(tree)
+
+
+def _listed(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    parts = {name: _listed(part) for name, part in tree.items()}
+    numbers = [str(place) for place in range(len(parts))]
+    return [parts[number] for number in numbers] if parts and set(parts) == set(numbers) else parts
+
+
+# ---- models ----------------------------------------------------------------------------------------------------------
+
+MODEL_FORMATS = ("safetensors", "npz")
+
+
+MODEL = DictType(STRING, ANY_TENSOR)
+
+
+@family.function("model", result=MODEL, uses_settings=True, keywords=("dtype", "device", "prefix"), prefix="String")
+def model(settings: StdlibSettings, path: Any, dtype: Any = None, device: Any = None, prefix: Any = "") -> dict[str, Tensor]:
+    """The tensors of a safetensors or npz file as a map, whose parts are also found by their paths: `m.layer.weight` is
+    `m["layer.weight"]`. `model(path) { dtype: "f32" }` converts them, `device` says where they go, and `prefix` leaves out those whose
+    names don't begin so, and the prefix itself."""
+    from zynml.stdlib.numpy_files import load_npz
+    from zynml.stdlib.safetensors_files import load_safetensors
+
+    kind = ending(path, MODEL_FORMATS)
+    wanted = None if dtype is None else require_dtype(dtype)
+    if not isinstance(prefix, str):
+        raise LibraryFault("0203", f"a prefix is a String, not {type_name(prefix)}")
+    with file_faults(path):
+        file = existing(settings, path)
+        arrays = load_npz(file) if kind == "npz" else load_safetensors(file)
+        found = {name.removeprefix(prefix): _tensor(array, wanted) for name, array in arrays.items() if name.startswith(prefix)}
+        if not found and arrays:
+            raise LibraryFault("0807", f"no tensor's name begins with {quoted(prefix)}", did_you_mean(prefix, arrays))
+    if device is not None:
+        from zynml.stdlib.devices import to_device
+
+        found = {name: to_device(tensor, device) for name, tensor in found.items()}
+    return found
+
+
+# ---- import values ---------------------------------------------------------------------------------------------------
+
+IMPORTERS = ("image",)
+
+
+def _import_rule(calls: CallTypes) -> Type:
+    kind = calls.constants.get("kind")
+    if kind not in IMPORTERS:
+        hint = "`load(path) as T` reads " + ", ".join(FORMATS)
+        raise TypeFault("0202", f"there is no `import {kind}(...)`", "kind", "not found", hint)
+    return tensor_type(DType.U8, None)
+
+
+@family.function("import value", result=_import_rule, uses_settings=True, keywords=("target",))
+def import_value(settings: StdlibSettings, kind: str, path: Any, target: Any = None) -> Any:
+    """`import image("a.png")`: the pixels of a picture."""
+    ending(path, PICTURES)
+    with file_faults(path):
+        return _as_target(Tensor(load_image(existing(settings, path))), target)
 
 
 # ---- saving ----------------------------------------------------------------------------------------------------------
 
 
-def save_npy(path: Path, value: Any, options: dict[str, Any]) -> None:
-    with path.open("wb") as stream:
-        np.lib.format.write_array(stream, _plain(to_tensor(value).contents), allow_pickle=False)
-
-
-def _plain(array: Array) -> Array:
-    """The array with elements that NumPy's format has: bfloat16 as two raw bytes."""
-    name = dtype_name(array.dtype)
-    if name.startswith("f8"):
-        raise LibraryFault("0109", f"saving elements of {name} is valid, but not supported yet", "cast them to f16, which holds them all")
-    return array.view(np.dtype("V2")) if name == "bf16" else array
-
-
-def save_npz(path: Path, value: Any, options: dict[str, Any]) -> None:
-    pairs = value if isinstance(value, list) and value and all(_is_pair(v) for v in value) else [("data", value)]
-    arrays = {name: _plain(to_tensor(part).contents) for name, part in pairs}
-    if len(arrays) != len(pairs):
-        raise LibraryFault("0807", "two arrays have the same key")
-    import zipfile
-
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
+def _arrays(value: Any, prefix: str = "") -> dict[str, Array]:
+    """Tensors by name: of a map, of a list of pairs, or of a struct, whose structs' names come before a point; one alone is `data`."""
+    if isinstance(value, StructValue):
+        entries = list(zip(value.__record__.parts, value, strict=True))
+    elif isinstance(value, dict) and not isinstance(value, ElementSet):
+        entries = list(value.items())
+    elif isinstance(value, list) and value and all(map(_is_pair, value)):
+        entries = value
+    elif prefix and isinstance(value, list) and any(isinstance(part, StructValue | dict) for part in value):
+        entries = [(str(place), part) for place, part in enumerate(value)]
+    else:
+        return {prefix.removesuffix(".") or "data": to_tensor(value).contents}
+    arrays: dict[str, Array] = {}
+    for name, part in entries:
+        if not isinstance(name, str):
+            raise LibraryFault("0203", f"the name of a tensor is a String, not {type_name(name)}")
+        if isinstance(part, RecordValue) and part.__record__.enum == "Option":
+            if part == NONE:
+                continue
+            part = part[0]
+        for inside, array in _arrays(part, f"{prefix}{name}.").items():
+            if inside in arrays:
+                raise LibraryFault("0807", f"two arrays have the same key {quoted(inside)}")
+            arrays[inside] = array
+    return arrays
 
 
 def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
 
 
-def save_csv(path: Path, value: Any, options: dict[str, Any]) -> None:
-    csv_files.write(path, to_tensor(value).contents, **options)
-
-
-def save_text(path: Path, value: Any, options: dict[str, Any]) -> None:
-    utf8.write(path, value)
-
-
-def save_picture(path: Path, value: Any, options: dict[str, Any]) -> None:
-    save_image(path, to_tensor(value).contents)
-
-
-SAVERS: dict[str, Callable[[Path, Any, dict[str, Any]], None]] = {
-    "npy": save_npy,
-    "npz": save_npz,
-    "csv": save_csv,
-    "tsv": save_csv,
-    "png": save_picture,
-    "txt": save_text,
-}
-
-
 @family.function("save", result=UNIT, keywords=("header",), header="list of String")
 def save(path: Any, value: Any, header: Any = None) -> None:
-    """Writes a tensor as npy, npz (a list of `(key, tensor)` too), csv or png, as the path's ending says, text as txt. Makes folders."""
+    """Writes a file whose format the path's ending names: a tensor as npy, csv, png or jpg; tensors by name (a map, a struct, a list of
+    pairs) as npz or safetensors; a list of structs, tuples or lists, or a map of columns, as csv; text as txt; anything as json. Makes folders as
+    needed; the file appears when it is whole."""
     kind = ending(path)
-    if kind not in SAVERS:
-        raise LibraryFault("0109", f"`{path}`: writing .{kind} is valid, but not supported yet", f"formats: {', '.join(SAVERS)}")
-    options: dict[str, Any] = {"header": header, "delimiter": "\t" if kind == "tsv" else ","} if kind in ("csv", "tsv") else {}
-    if header is not None and not options:
+    if header is not None and kind not in TABLES:
         raise LibraryFault("0204", f"`header=` is for csv files, and `{path}` is {kind}")
-    with file_faults(path):
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        SAVERS[kind](target, value, options)
+    with file_faults(path), replaced_whole(Path(path)) as file:
+        if kind == "json":
+            from zynml.stdlib.json_files import json_text
+
+            utf8.write(file, json_text(value))
+        elif kind == "txt":
+            utf8.write(file, value)
+        elif kind in TABLES:
+            _save_table(file, value, "\t" if kind == "tsv" else ",", header)
+        elif kind in PICTURES:
+            save_image(file, to_tensor(value).contents, "PNG" if kind == "png" else "JPEG")
+        elif kind == "safetensors":
+            from zynml.stdlib.safetensors_files import save_safetensors
+
+            save_safetensors(file, _arrays(value))
+        elif kind == "npz":
+            from zynml.stdlib.numpy_files import save_npz
+
+            save_npz(file, _arrays(value))
+        else:
+            from zynml.stdlib.numpy_files import save_npy
+
+            save_npy(file, to_tensor(value).contents)
+
+
+def _save_table(file: Path, value: Any, delimiter: str, header: Any) -> None:
+    from zynml.stdlib import csv_rows
+
+    rows = csv_rows.table_of(value, header)
+    if rows is None:
+        csv_files.write(file, to_tensor(value).contents, delimiter, header)
+    elif header is not None and (not isinstance(header, list) or len(header) != len(rows[-1])):
+        raise LibraryFault("0203", f"the header has a name for each of the {len(rows[-1])} columns")
+    else:
+        csv_rows.write_table(file, rows, delimiter)
+

@@ -79,5 +79,8 @@ def picture(array: Array) -> Any:
     return Image.fromarray(np.ascontiguousarray(to_bytes(require_picture(array))))
 
 
-def save_image(path: Path, array: Array) -> None:
-    picture(array).save(path, format="PNG")
+def save_image(path: Path, array: Array, format: str = "PNG") -> None:
+    image = picture(array)
+    if format == "JPEG" and image.mode == "RGBA":
+        raise LibraryFault("0807", "a jpg has no opacity", "leave the fourth channel out: `t[:, :, :3]`")
+    image.save(path, format=format, **({"quality": 95} if format == "JPEG" else {}))

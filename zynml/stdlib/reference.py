@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from compiler.typed_ast.library import REQUIRED, LibraryParameter
+from compiler.typed_ast.library import REQUIRED, TARGET, LibraryParameter
 from zynml.stdlib import FAMILIES, NAMES, family_named
 from zynml.stdlib.family import FunctionEntry, FunctionFamily
 
@@ -38,9 +38,6 @@ TITLES = {
     "render": "Pictures",
 }
 
-LATER = "Not supported yet."
-"""The doc of a name that is known and refused."""
-
 HEAD = """# The ZynML library
 
 All that a program may use without declaring it. This page is made from the declarations by
@@ -55,10 +52,8 @@ ints: `zeros(2, 3)` is `zeros([2, 3])`. "Also `tensor_`" means that the name exi
 def markdown() -> str:
     """The whole page."""
     out = [HEAD]
-    later: set[str] = set()
     for name in FAMILIES:
         family = family_named(name)
-        later |= {word for entry in family.entries if entry.doc == LATER for word in entry.names}
         lines = list(_lines(family))
         if lines:
             out += [f"## {TITLES[name]}", "", *lines, ""]
@@ -68,9 +63,7 @@ def markdown() -> str:
         "`inf`, `nan` and `pi` are weak floats. The names of element types (`f32`, `int`, ...) are values of `dtype=`.",
         "",
     ]
-    out += ["## Not there yet", "", "These names are known and refused with ZYN0109, which says what works instead:"]
-    out += [", ".join(f"`{word}`" for word in sorted(later)) + "."]
-    return "\n".join(out) + "\n"
+    return "\n".join(out)
 
 
 def names() -> str:
@@ -94,7 +87,7 @@ def _lines(family: FunctionFamily, name: str | None = None) -> Iterator[str]:
     """A line for every implementation, its functions and methods together; of one name where it is given."""
     groups: dict[object, list[FunctionEntry]] = {}
     for entry in family.entries:
-        if entry.doc != LATER and _names(entry):
+        if _names(entry):
             groups.setdefault((entry.implementation, entry.doc), []).append(entry)
     for entries in groups.values():
         if name is not None and not any(name in entry.names for entry in entries):
@@ -132,6 +125,8 @@ def _function(entry: FunctionEntry) -> str:
 def _parameters(parameters: tuple[LibraryParameter, ...]) -> str:
     shown = []
     for number, parameter in enumerate(parameters):
+        if parameter.types == TARGET:
+            continue
         if parameter.keyword_only and not any(p.keyword_only or p.variadic for p in parameters[:number]):
             shown.append("*")
         shown.append(_parameter(parameter))

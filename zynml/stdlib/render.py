@@ -15,8 +15,8 @@ from runtime.tensor import Array
 from zynml.stdlib.creation import array_of_list, to_tensor
 from zynml.stdlib.dtypes import array_dtype, float_array, type_name
 from zynml.stdlib.family import FunctionFamily
-from zynml.stdlib.files import file_faults
 from zynml.stdlib.images import picture, require_picture
+from zynml.stdlib.paths import file_faults
 from zynml.stdlib.printing import element_text, to_text
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import is_int, shape_text

@@ -8,6 +8,7 @@ from attrs import evolve
 
 from compiler.backends.host.emit import is_stable, load, not_supported
 from compiler.backends.host.expressions import Expressions
+from compiler.backends.host.fitted import Fitting, Target
 from compiler.backends.host.naming import MARK, DeclaredFunction, ImportedModule, LibraryName
 from compiler.backends.host.operators import has_weak
 from compiler.backends.host.record_values import RECORD_TYPES
@@ -17,7 +18,7 @@ from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import changes_receiver
-from compiler.typed_ast.library import LibraryFault, LibraryFunction
+from compiler.typed_ast.library import TARGET, LibraryFault, LibraryFunction
 from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, OptionType, ResultType, Scalar, StructType, TupleType, Type
 
 Maker = Callable[[], ast.expr]
@@ -146,6 +147,7 @@ class Calls(Expressions):
         self, node: nodes.Call, entry: LibraryFunction, receiver: nodes.Expression | None = None, to: Type = UNKNOWN
     ) -> ast.expr:
         """Arguments are evaluated as written, literals as `to` has them, and passed in the order of the entry's parameters."""
+        target, self.target = self.target, None
         makers: list[Maker] = [] if receiver is None else [lambda: self.expression(receiver)]
         makers += [self._argument(a, to) for a in node.arguments]
         values = self.in_order(makers, node.span)
@@ -159,6 +161,9 @@ class Calls(Expressions):
             positional = values[:offset] + [v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is None]
             named = {a.name: v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is not None}
             arguments = [self._library_argument(b) for b in self._bound(entry, tuple(positional), named, node.span)]
+        if entry.takes_target and target is not None and target[0] is node:
+            known = self.constant(Target(target[1], Fitting(self.library, self.layouts)))
+            arguments = [known if p.types == TARGET else a for p, a in zip(entry.parameters, arguments, strict=True)]
         name = f"{MARK}library·{entry.name}·{id(entry)}"
         self.constants[name] = entry.implementation
         return self.made(ast.Call(load(name), arguments, []), node.span, *values)

@@ -49,6 +49,8 @@ class Emitter:
         self.layouts = RecordLayouts(self.declared, self._types)
         self.method_names = {id(function): name for name, function in self.declared.functions.items() if "::" in name}
         self.methods: dict[str, DeclaredFunction] = {}
+        self.target: tuple[nodes.Expression, Type] | None = None
+        """The expression before an `as`, and the type behind it, while the expression's own code is made."""
 
     def resolve(self, syntax: nodes.TypeSyntax | None) -> Type:
         """A written type; Unknown for none and for what the checker has objected to."""

@@ -281,7 +281,9 @@ class Expressions(Records):
             literal = self.weak_literal(value)
             if literal is not None and (to.dtype.is_float or literal[1].is_int):
                 return self._scalar(*literal, to.dtype, node.span)
+        self.target = (value, to)
         operand = self.expression(value)
+        self.target = None
         match value.type, to:
             case Scalar(dtype=have), Scalar(dtype=want) if have is want:
                 return operand

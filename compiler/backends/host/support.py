@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.backends.host import numbers
+from compiler.backends.host.fitted import Fitting
 from compiler.backends.host.futures import AWAITING, LATE
 from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.naming import MARK
@@ -29,7 +30,6 @@ from compiler.backends.host.streaming import STREAMING
 from compiler.backends.host.thrown import as_error, caught, is_error, throw
 from compiler.backends.host.values import (
     Bounds,
-    cast,
     convert,
     describe,
     invoke,
@@ -42,6 +42,7 @@ from compiler.backends.host.values import (
     weak_to,
 )
 from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
+from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import DType, Scalar, Type
 from runtime.host_tasks import both
 from runtime.tensor import Tensor
@@ -82,7 +83,7 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         "round": one_more_round,
         "convert": lambda value, to: convert(library, value, to, False, layouts),
         "convert·weak": lambda value, to: convert(library, value, to, True, layouts),
-        "cast": lambda value, to: cast(library, value, to),
+        "cast": Fitting(library, layouts).cast,
         "text": lambda value: value if type(value) is str else invoke(library, "to text", value),
         "format": lambda value, spec: invoke(library, "format", value, spec),
         "method": lambda receiver, name, own, *values, **named: call_method(library, receiver, name, own, values, named),
@@ -273,16 +274,41 @@ def get_item(library: Library, value: Any, indices: tuple[Any, ...]) -> Any:
         return value[indices[0]]
     if is_array(value) and len(indices) == 1:
         return element_at(value, indices[0])
+    if type(value) is dict and len(indices) == 1 and type(indices[0]) is int and _is_numbered(value, f"{indices[0]}"):
+        return named_entries(value, f"{indices[0]}")
     return invoke(library, "index get", value, indices)
 
 
+def _is_numbered(value: dict[Any, Any], name: str) -> bool:
+    """Whether a map's keys begin with a number and a point, as those of a model's layers do."""
+    return any(isinstance(key, str) and (key == name or key.startswith(f"{name}.")) for key in value)
+
+
 def get_field(value: Any, name: str) -> Any:
-    """`p.x` of a struct, `t.0` of a tuple, `a.len` of an array."""
+    """`p.x` of a struct, `t.0` of a tuple, `a.len` of an array; of a map the value of that key, or the entries whose keys begin with it
+    and a point, as those of a model's layers do."""
+    if isinstance(value, dict) and not isinstance(value, ElementSet):
+        return named_entries(value, name)
     if isinstance(value, RecordValue) or (isinstance(value, tuple) and name.isdecimal()):
         return value[part_index(value, name, describe)]
     if name == "len" and is_array(value):
         return len(value)
     raise LibraryFault("0807", f"{describe(value)} has no field `{name}`")
+
+
+def named_entries(value: dict[Any, Any], name: str) -> Any:
+    """The value of a text, or the map of the keys that begin with it and a point. Raises LibraryFault (0801)."""
+    if name in value:
+        return value[name]
+    before = f"{name}."
+    inside = {key.removeprefix(before): part for key, part in value.items() if isinstance(key, str) and key.startswith(before)}
+    if inside:
+        return inside
+    names = [key for key in value if isinstance(key, str)]
+    first = list(dict.fromkeys(key.partition(".")[0] for key in names))
+    listed = ", ".join(f"`{key}`" for key in first[:12]) + (", ..." if len(first) > 12 else "")
+    hint = did_you_mean(name, [*names, *first]) or (f"it has {listed}" if first else None)
+    raise LibraryFault("0801", f"the map has nothing named `{name}`", hint)
 
 
 # ---- calls -------------------------------------------------------------------------------------------------------------

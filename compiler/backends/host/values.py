@@ -9,6 +9,7 @@ from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing,
 from compiler.backends.host.record_values import RECORD_TYPES, as_declared, enum_of
 from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.types import (
+    ANY_TENSOR,
     ArrayType,
     CharType,
     DictType,
@@ -28,7 +29,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.futures import PendingValue
 from runtime.records import frozen
-from runtime.values import ElementSet, RecordValue, copied, elements_of, is_array
+from runtime.values import ElementSet, Nothing, RecordValue, copied, elements_of, is_array
 
 
 @frozen
@@ -211,9 +212,10 @@ def cast(library: Library, value: Any, to: Type) -> Any:
                 return invoke(library, "operator as", value, want.value)
             if isinstance(value, str) and len(value) == 1 and want.is_int:
                 return cast_scalar(ord(value), DType.I64, want)
-            raise LibraryFault("0807", f"{describe(value)} does not become {want.value}")
+            found = "None" if type(value) is Nothing else describe(value)
+            raise LibraryFault("0807", f"{found} does not become {want.value}")
         case TensorType(element=element):
-            value = as_tensor(library, value, TensorType(element=element) if kind_of(value) != "tensor" else TensorType())
+            value = as_tensor(library, value, TensorType(element=element) if kind_of(value) != "tensor" else ANY_TENSOR)
             if isinstance(element, Scalar):
                 value = invoke(library, "operator as", value, element.dtype.value)
             return checked_shape(value, to)

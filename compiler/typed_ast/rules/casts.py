@@ -19,7 +19,7 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
     if is_weak(found):
         large = (known_int(checker, node.value) or 0) not in _I64
         found = checker.findings.types[id(node.value)] = settled(checker, node.value, found, target if large else None)
-    if is_silent(found) or is_silent(target):
+    if is_silent(found) or is_silent(target) or takes_target(checker, node.value, scope):
         return target
     if isinstance(found, OptionType) and not isinstance(target, OptionType):
         return report_optional(checker, found, node.value.span)
@@ -38,3 +38,13 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
     return checker.report("0203", message, node.span, hint=next((kind.cast_hint for kind in kinds if kind.cast_hint), None))
 
 
+def takes_target(checker: Checker, node: nodes.Expression, scope: Scope) -> bool:
+    """Whether it calls a function of the library that makes its value of the type behind `as`: `load(path) as T`."""
+    match node:
+        case nodes.Call(function=nodes.Name(name=name)) if scope.find(name) is None:
+            function = checker.library.functions.get(name)
+        case nodes.Call(function=nodes.Path(segments=("extern", name))):
+            function = checker.library.functions.get(name)
+        case _:
+            return False
+    return function is not None and function.takes_target

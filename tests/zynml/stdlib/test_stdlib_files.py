@@ -98,7 +98,7 @@ def test_npz_by_key(call: Any) -> None:
     assert call.fault("load", "two.npz", "c") == ("0807", "`two.npz`: it has no array `c`")
     call("save", "pairs.npz", [("x", Tensor(np.arange(2))), ("y", Tensor(np.zeros(1)))])
     assert call("load", "pairs.npz", "x").array.tolist() == [0, 1]
-    assert call.fault("load", "a.npy", "k") == ("0204", "a key is for npz files, and `a.npy` is npy")
+    assert call.fault("load", "a.npy", "k") == ("0204", "a key is for npz and safetensors files, and `a.npy` is npy")
 
 
 def test_csv_with_and_without_a_header(call: Any) -> None:
@@ -261,7 +261,7 @@ def test_paths_that_lead_nowhere(call: Any) -> None:
     assert call.fault("save", "d.npy", Tensor(np.zeros(1))) == ("0807", "`d.npy`: this is a folder")
     assert call.fault("load", "x") == ("0807", "`x`: no ending tells the format")
     assert call.fault("load", "x.foo") == ("0807", "`x.foo`: the ending `.foo` names no known format")
-    assert call.fault("load", "x.json") == ("0109", "`x.json`: .json files are valid, but not supported yet")
+    assert call.fault("load", "x.json") == ("0807", "`x.json`: there is no such file")
     assert call.fault("load", "a\0.npy") == ("0807", "`a\\0.npy`: this is no path")
     assert call.fault("load", 3) == ("0203", "a path is a String, not i64")
     np.save("o.npy", np.array([{}], dtype=object), allow_pickle=True)

@@ -60,7 +60,7 @@ def test_files_that_hold_no_text(call: Any) -> None:
     Path("a.txt").write_bytes(b"ab\xff")
     assert call.fault("load", "a.txt") == ("0807", "`a.txt`: this is no UTF-8: byte 2 is 255")
     assert call.fault("load", "a.txt", dtype="u8") == ("0204", "`dtype=` is for files of numbers, and `a.txt` is txt")
-    assert call.fault("load", "a.txt", "key") == ("0204", "a key is for npz files, and `a.txt` is txt")
+    assert call.fault("load", "a.txt", "key") == ("0204", "a key is for npz and safetensors files, and `a.txt` is txt")
     assert call.fault("load", "a.txt", header=True) == ("0204", "`header=` is for csv files, and `a.txt` is txt")
     assert call.fault("load", "none.txt") == ("0807", "`none.txt`: there is no such file")
     assert call.fault("save", "a.txt", 3) == ("0203", "`a.txt`: a txt file holds a String, not i64")
