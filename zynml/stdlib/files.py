@@ -74,9 +74,8 @@ def load(
     target: Any = None,
 ) -> Any:
     """What a file holds: the tensor in npy, npz (with a key), csv (numbers; f32 unless `dtype` says otherwise), png and jpg (u8); the
-    tensors of safetensors by name; maps, lists, numbers and text of json;
-    the text in txt. `load(path) as T` makes it a T: json anything, npz and
-    safetensors a map or a struct of tensors, csv a list of structs by the header, of tuples or lists, or a map of columns."""
+    tensors of safetensors by name; maps, lists, numbers and text of json; the text in txt. `load(path) as T` makes it a T: json anything,
+    npz and safetensors a map or a struct of tensors, csv a list of structs by the header, of tuples or lists, or a map of columns."""
     kind = ending(path)
     wanted = None if dtype is None else require_dtype(dtype)
     given = {name: value for name, value in zip(CSV_OPTIONS, (header, columns, delimiter), strict=True) if value is not None}
@@ -267,8 +266,8 @@ def _is_pair(value: Any) -> bool:
 @family.function("save", result=UNIT, keywords=("header",), header="list of String")
 def save(path: Any, value: Any, header: Any = None) -> None:
     """Writes a file whose format the path's ending names: a tensor as npy, csv, png or jpg; tensors by name (a map, a struct, a list of
-    pairs) as npz or safetensors; a list of structs, tuples or lists, or a map of columns, as csv; text as txt; anything as json. Makes folders as
-    needed; the file appears when it is whole."""
+    pairs) as npz or safetensors; a list of structs, tuples or lists, or a map of columns, as csv; text as txt; anything as json. Makes
+    folders as needed; the file appears when it is whole."""
     kind = ending(path)
     if header is not None and kind not in TABLES:
         raise LibraryFault("0204", f"`header=` is for csv files, and `{path}` is {kind}")

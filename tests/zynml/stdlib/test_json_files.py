@@ -145,7 +145,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
         ('"Circle"', "Shape", "the case `Circle` of Shape has values, and here is its name alone", ""),
         ('{"Pair": [1]}', "Shape", "the case `Pair` of Shape has 2 values, and here are 1", ""),
         ('{"Box": {"w": 1.0}}', "Shape", "there is no `h`, which `Box` of Shape needs", ""),
-        ("null", "int", "expected i64, found None", ""),
+        ("null", "int", "expected i64, found None", "`i64?` takes None, too"),
         ("[null]", "List<int>", "at `[0]`: expected i64, found None", "`i64?` takes None, too"),
         ('{"a": [1, 2]}', "Fixed", "at `a`: expected [i64; 3], found 2 elements", ""),
         ('{"t": [[1, 2], [3]]}', "Rows", "at `t`: rows differ in length: `[1]` has 1 element, and `[0]` has 2", "give `[1]` as many elements as `[0]`"),
