@@ -3,6 +3,7 @@
 Everything that finds fault with a user's program makes a `Diagnostic` and either collects it (`Diagnostics.add`) or
 raises it (`ZyntaxError`). Nothing else in the project prints a message."""
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -13,6 +14,17 @@ from attrs import evolve, field
 from compiler.source import Source, Sources, Span
 from runtime.records import frozen
 from runtime.tuples import as_tuple
+
+_OF_MODULES = re.compile(r"\b[^\W\d]\w*·(?=[^\W\d])")
+
+
+def as_written(text: str) -> str:
+    """A text with names as programs write them: those of other files without the sign of their file."""
+    return _OF_MODULES.sub("", text) if "·" in text else text
+
+
+def _hint(text: str | None) -> str | None:
+    return None if text is None else as_written(text)
 
 
 class Severity(Enum):
@@ -26,7 +38,7 @@ class Label:
     """A secondary place and what stands there (`first written here`)."""
 
     span: Span
-    text: str = ""
+    text: str = field(default="", converter=as_written)
 
 
 @frozen
@@ -34,12 +46,12 @@ class Diagnostic:
     """One message. `code` is four digits (`"0301"`); `label` is the text beside the caret under `span`."""
 
     code: str
-    message: str
+    message: str = field(converter=as_written)
     span: Span | None = None
-    label: str = ""
+    label: str = field(default="", converter=as_written)
     others: tuple[Label, ...] = field(default=(), converter=as_tuple)
     notes: tuple[str, ...] = field(default=(), converter=as_tuple)
-    hint: str | None = None
+    hint: str | None = field(default=None, converter=_hint)
     severity: Severity = Severity.ERROR
     running: bool = False
     """Found while the program ran, though its code is one that the compiler gives too."""
@@ -83,14 +95,22 @@ def before_it_runs() -> Iterator[None]:
 
 
 class Diagnostics:
-    """Collects the diagnostics of one compilation; one per cause, shown by position."""
+    """Collects the diagnostics of one compilation; one per cause, shown by position, those in the file `first` before others."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: str = "") -> None:
         self._found: list[Diagnostic] = []
+        self._first = first
 
     def add(self, diagnostic: Diagnostic) -> None:
         if diagnostic not in self._found:
             self._found.append(diagnostic)
+
+    def extend_over(self, causes: Iterable[Diagnostic]) -> None:
+        """Adds errors that tell why the names at their places aren't known, which is then said no more."""
+        causes = list(causes)
+        told = {d.span for d in causes if d.severity is Severity.ERROR}
+        self._found = [d for d in self._found if d.span not in told or d.code != "0201"]
+        self.extend(causes)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         for diagnostic in diagnostics:
@@ -98,7 +118,10 @@ class Diagnostics:
 
     @property
     def sorted(self) -> tuple[Diagnostic, ...]:
-        return tuple(sorted(self._found, key=lambda d: (d.span.path, d.span.start) if d.span else ("", -1)))
+        def place(found: Diagnostic) -> tuple[bool, str, int]:
+            return (False, "", -1) if found.span is None else (found.span.path != self._first, found.span.path, found.span.start)
+
+        return tuple(sorted(self._found, key=place))
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from attrs import Factory, evolve
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
+from compiler.linking import LinkedProgram, link
 from compiler.options import CompileOptions as CompileOptions
 from compiler.options import origin
 from compiler.source import Source, Sources, Span
@@ -24,7 +25,6 @@ from compiler.typed_ast.generics import without_generics
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import SessionLanguage
-from compiler.typed_ast.module_order import module_order
 from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import Type
@@ -68,8 +68,7 @@ class Session:
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
     _sessions: "dict[Path, Session]" = Factory(dict)
-    """Of the modules' files, shared by all of them."""
-    _is_module: bool = False
+    """Of the library's files, shared by all of them."""
     _is_library: bool = False
     """Whether the text is the library's: what goes wrong in it is shown where the program called it."""
     unawaited: Unawaited = Factory(Unawaited)
@@ -85,20 +84,35 @@ class Session:
         """The typed tree with all findings; errors aren't raised yet."""
         self._now("checking")
         language = self.language
-        checked = check(
-            self.program, language.library, self._outcome, lambda path: self._module_file(path) is not None, meaning=language.meaning
-        )
-        source = self.sources.get(self.program.path)
-        if source is not None:
-            checked.diagnostics.extend(comment_warnings(source))
+        linked = self.linked
+
+        def is_known(path: tuple[str, ...]) -> bool:
+            return path in linked.known or language.library_module(path) is not None
+
+        checked = check(linked.program, language.library, self._outcome, is_known, meaning=language.meaning)
+        checked.diagnostics.extend_over(linked.faults)
+        for source in (self.sources.get(self.program.path), *linked.sources):
+            if source is not None:
+                checked.diagnostics.extend(comment_warnings(source))
         return checked
+
+    @cached_property
+    def linked(self) -> LinkedProgram:
+        """The tree of the program with those of the modules that it imports. A text of the library imports none."""
+        if self._is_library:
+            return LinkedProgram(self.program)
+        return link(self.source, self.program, self.language, self.sources)
+
+    @property
+    def files(self) -> tuple[Source, ...]:
+        """The texts beside the program's own that its tree is made of."""
+        return (*self.others, *self.linked.sources)
 
     def check(self) -> nodes.Program:
         """The typed tree. Raises all errors, those of imported modules behind the program's own; shows warnings, or raises them under
         `strict`."""
-        diagnostics = Diagnostics()
+        diagnostics = Diagnostics(first=self.source.path)
         diagnostics.extend(self.checked.diagnostics.sorted)
-        diagnostics.extend(self._module_errors)
         with before_it_runs():
             diagnostics.raise_errors(self.options.strict)
         for warning in diagnostics.warnings:
@@ -135,7 +149,7 @@ class Session:
         """All that the program is made of besides the compiler and the machine; None where that is more than one file, where its own
         statements do something, or somebody wants to hear what is decided."""
         quiet = all(isinstance(node, QUIET) for node in self.program.statements)
-        return origin(self.source, self.options) if quiet and not self.others and self.options.explain is None else None
+        return origin(self.source, self.options) if quiet and not self.files and self.options.explain is None else None
 
     # ---- kernels ----
 
@@ -211,15 +225,13 @@ class Session:
         from compiler.fusion.host_runtime import ProgramRuntime, check_parameters
 
         typed = self.check()
-        for file in self._module_order:
-            self._module_program(file)
         check_parameters(typed, self.options.parameters)
         runtime = ProgramRuntime(self)
-        if not self._is_module:
+        if not self._is_library:
             self.language.runs_in(self)
         native, meaning = self.options.native, self.language.meaning
         program = compile_program(
-            typed, self.language.library, runtime, self.source, self.others, native, meaning, of_library=self._is_library
+            typed, self.language.library, runtime, self.source, self.files, native, meaning, of_library=self._is_library
         )
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
@@ -302,35 +314,22 @@ class Session:
         finally:
             self._now(before)
 
-    def _module_file(self, path: tuple[str, ...]) -> Path | None:
-        beside = Path(self.source.path).parent.joinpath(*path)
-        found = next((f for f in (beside.with_suffix(e) for e in self.language.module_endings) if f.is_file()), None)
-        return self.language.library_module(path) if found is None else found
-
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
-        """The program that `import a.b` means: a file beside this one; None when there is none, which leaves the library."""
-        file = self._module_file(path)
-        return None if file is None else self._module_program(file)
-
-    def _module_program(self, file: Path) -> "HostProgram":
-        resolved = file.resolve()
-        if resolved not in self._modules:
-            self._modules[resolved] = self._opened(file).host
-        return self._modules[resolved]
+        """The program that `import zynml.vector` means; None when there is none, which leaves the library's own functions."""
+        file = self.language.library_module(path)
+        return None if file is None else self._opened(file).host
 
     def _opened(self, file: Path) -> "Session":
         resolved = file.resolve()
         if resolved not in self._sessions:
-            source, program = self.language.read_module(file, self.sources)
-            is_library = self.language.library_folder in resolved.parents
-            self._sessions[resolved] = self._of_module(source, program, is_library)
+            self._sessions[resolved] = self._of_library_file(*self.language.read_module(file, self.sources))
         return self._sessions[resolved]
 
-    def _of_module(self, source: Source, program: nodes.Program, is_library: bool) -> "Session":
-        options = evolve(self.options, parameters={}, strict=self.options.strict and not is_library)
-        other = Session(source, program, self.language, self.sources, options, _unheard if is_library else self.warn)
-        other._is_library = is_library
-        other._modules, other._sessions, other._is_module = self._modules, self._sessions, True
+    def _of_library_file(self, source: Source, program: nodes.Program) -> "Session":
+        options = evolve(self.options, parameters={}, strict=False)
+        other = Session(source, program, self.language, self.sources, options, _unheard)
+        other._is_library = True
+        other._modules, other._sessions = self._modules, self._sessions
         other.unawaited = self.unawaited
         return other
 
@@ -344,59 +343,17 @@ class Session:
         key = Path(source.path)
         if key not in self._modules:
             self.sources.add(source)
-            self._modules[key] = self._of_module(source, program, is_library=True).host
+            self._modules[key] = self._of_library_file(source, program).host
             self._modules[key].start()
         return self._modules[key]
 
-    def imports(self) -> Iterator[tuple[nodes.Import, Path]]:
-        """The program's imports of files, those inside of functions too, in the order of the text."""
-        for node in walk(self.program):
-            if isinstance(node, nodes.Import) and (file := self._module_file(node.module)) is not None:
-                yield node, file
-
-    @cached_property
-    def _module_order(self) -> tuple[Path, ...]:
-        """The files of all modules, each behind those that it imports; none for a module, whose importer knows. Raises ZyntaxError for
-        modules that import each other, and for files that are no programs."""
-        if self._is_module:
-            return ()
-
-        def imports(file: Path) -> Iterator[tuple[Span, Path]]:
-            session = self if file == own else self._sessions[file]
-            for node, imported in session.imports():
-                if imported.resolve() != own:
-                    session._opened(imported)
-                yield node.span, imported.resolve()
-
-        own = Path(self.source.path).resolve()
-        return module_order(own, imports)
-
-    @cached_property
-    def _module_errors(self) -> tuple[Diagnostic, ...]:
-        """What is wrong with the modules that the program imports."""
-        try:
-            order = self._module_order
-        except ZyntaxError as error:
-            return error.diagnostics
-        errors: list[Diagnostic] = []
-        for file in order:
-            try:
-                self._sessions[file].check()
-            except ZyntaxError as error:
-                errors += error.diagnostics
-        return tuple(errors)
-
     def imported(self) -> "Iterator[Session]":
-        """The modules that the program imports from files, and those that they import, each once and not run. Raises ZyntaxError."""
-        seen = {Path(self.source.path).resolve()}
-        waiting = [self]
-        while waiting:
-            session = waiting.pop(0)
-            for _, file in session.imports():
-                if file.resolve() not in seen:
-                    seen.add(file.resolve())
-                    waiting.append(session._opened(file))
-                    yield waiting[-1]
+        """The files of the library that the program imports, each once and not run. Raises ZyntaxError."""
+        found = [self.language.library_module(node.module) for node in walk(self.linked.program) if isinstance(node, nodes.Import)]
+        for file in dict.fromkeys(found):
+            if file is not None:
+                yield self._opened(file)
+
 
     def emit(self, stage: str, target: str | None = None, like: Sequence[str] = ()) -> str | bytes:
         """The program at a stage, for this CPU or for a GPU target; where a call is described (`A=4096x4096:bf16`), the kernels that it

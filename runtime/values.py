@@ -22,6 +22,11 @@ class RecordShape:
     cases: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
+    def shown(self) -> str:
+        """The name as the program writes it: that of a module's type has the module before it, with a `·` between them."""
+        return self.name.rpartition("·")[2]
+
+    @property
     def is_numbered(self) -> bool:
         return self.parts[:1] == ("0",)
 
@@ -46,14 +51,14 @@ class RecordValue(tuple[Any, ...]):
     def __repr__(self) -> str:
         shape = self.__record__
         if not shape.parts:
-            return shape.name
+            return shape.shown
         if shape.is_numbered:
-            return f"{shape.name}({', '.join(map(repr, self))})"
+            return f"{shape.shown}({', '.join(map(repr, self))})"
         parts = (f"{name}: {value!r}" for name, value in zip(shape.parts, self, strict=True))
-        return f"{shape.name} {{ {', '.join(parts)} }}".lstrip()
+        return f"{shape.shown} {{ {', '.join(parts)} }}".lstrip()
 
     def __getattr__(self, name: str) -> Any:
-        shown = self.__record__.name
+        shown = self.__record__.shown
         raise AttributeError(f"a `{shown}` has no field `{name}`")
 
     def __reduce__(self) -> tuple[Any, ...]:

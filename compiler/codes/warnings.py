@@ -80,4 +80,9 @@ CODES = (
         '@deprecated("use `area`")\ndef surface(x: int): int { x * x }\nprintln(surface(2))\n',
         "def area(x: int): int { x * x }\nprintln(area(2))\n",
     ),
+    code(
+        "0622",
+        "a private name of another module",
+        """A name that begins with `_` is private to its module, and may change with it. `from m import *` leaves such names out.""",
+    ),
 )

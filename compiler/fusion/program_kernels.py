@@ -1,7 +1,7 @@
 """The compute blocks of a program as built kernels with names of their own: what is shown of a program is made of these."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -45,7 +45,7 @@ def kernels(program: ProgramFile) -> Iterator[tuple[nodes.Compute, BuiltKernel]]
 def _of_file(file: ProgramFile, before: str) -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
     program = file.check()
     functions = functions_of(program)
-    for compute, name in named_blocks(program, file.source):
+    for compute, name in named_blocks(program, lambda path: file.sources.get(path) or file.source):
         yield compute, file.blocks.shown(compute, functions).named(before + name)
 
 
@@ -56,7 +56,7 @@ def position_of(program: ProgramFile, compute: nodes.Compute) -> str:
     return f"{source.path}:{line}:{column}"
 
 
-def named_blocks(program: nodes.Program, source: Source) -> list[tuple[nodes.Compute, str]]:
+def named_blocks(program: nodes.Program, source_of: Callable[[str], Source]) -> list[tuple[nodes.Compute, str]]:
     """Each compute block with a name that no other has and that stays while its line does: the one that the program gives it, else
     the function it stands in and its line, `norms_line2`."""
     blocks = [node for node in walk(program) if isinstance(node, nodes.Compute)]
@@ -70,7 +70,7 @@ def named_blocks(program: nodes.Program, source: Source) -> list[tuple[nodes.Com
     taken: set[str] = set()
     named = []
     for compute in blocks:
-        line, column = source.line_and_column(compute.span.start)
+        line, column = source_of(compute.span.path).line_and_column(compute.span.start)
         given = compute.kernel.name if compute.kernel is not None else None
         name = _word(given) if given else f"{_word(owners.get(compute.span, 'kernel'))}_line{line}"
         if name in taken:

@@ -96,6 +96,9 @@ class ExpressionActions(LiteralActions, TypeActions):
     def struct_literal(
         self, start: int, end: int, struct: nodes.Expression, *fields: nodes.FieldValue | nodes.Expression | None
     ) -> nodes.Expression:
+        module = dotted_names(struct)
+        if module is not None and len(module) > 1:
+            struct = nodes.Path(segments=module, span=struct.span)
         if not isinstance(struct, nodes.Name | nodes.Path):
             self.fault_at("0101", f"`{self.written(struct)}` is no name of a struct", struct)
         values = [field for field in fields if isinstance(field, nodes.FieldValue)]
@@ -162,11 +165,11 @@ class ExpressionActions(LiteralActions, TypeActions):
         last = parts[-1]
         assert isinstance(last, Token)
         span = self.span(start, end)
-        match left:
-            case nodes.Name(name=name):
-                return nodes.Path(segments=(name, last.text), arguments=tuple(types), span=span)
-            case nodes.Path(segments=segments, arguments=arguments):
-                return nodes.Path(segments=(*segments, last.text), arguments=(*arguments, *types), span=span)
+        before = dotted_names(left)
+        if before is not None:
+            return nodes.Path(segments=(*before, last.text), arguments=tuple(types), span=span)
+        if isinstance(left, nodes.Path):
+            return nodes.Path(segments=(*left.segments, last.text), arguments=(*left.arguments, *types), span=span)
         self.fault_at(
             "0101",
             f"only a name can stand before `::`, and `{self.written(left)}` is none",
@@ -179,13 +182,7 @@ class ExpressionActions(LiteralActions, TypeActions):
         self, start: int, end: int, struct: nodes.Expression, *parts: nodes.TypeSyntax | nodes.FieldValue | nodes.Expression | None
     ) -> nodes.Expression:
         types = [part for part in parts if isinstance(part, nodes.TypeSyntax)]
-        segments = (
-            struct.segments
-            if isinstance(struct, nodes.Path)
-            else (struct.name,)
-            if isinstance(struct, nodes.Name)
-            else (self.written(struct),)
-        )
+        segments = struct.segments if isinstance(struct, nodes.Path) else dotted_names(struct) or (self.written(struct),)
         fields = [part for part in parts if not isinstance(part, nodes.TypeSyntax)]
         return self.struct_literal(start, end, nodes.Path(segments=segments, arguments=tuple(types), span=struct.span), *fields)
 
@@ -346,3 +343,14 @@ class ExpressionActions(LiteralActions, TypeActions):
     def catch(self, start: int, end: int, error: nodes.TypeSyntax, name: Token | None, body: nodes.Block) -> nodes.Catch:
         everything = isinstance(error, nodes.NamedTypeSyntax) and error.name == "_"
         return nodes.Catch(error=None if everything else error, name=name.text if name else None, body=body, span=self.span(start, end))
+
+
+def dotted_names(node: nodes.Expression) -> tuple[str, ...] | None:
+    """The names of `m.Point`, whose first may be a module; None of an expression that is more than names."""
+    match node:
+        case nodes.Name(name=name):
+            return (name,)
+        case nodes.Field(value=value, name=name) if name.isidentifier():
+            before = dotted_names(value)
+            return None if before is None else (*before, name)
+    return None

@@ -146,13 +146,14 @@ def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
         checker.open_names = checker.open_names or not known
         return UNIT
     for name in names:
+        bound = node.prefix + name
         if known and not here:
             if node.form is ImportForm.NAMES:
                 _import_name(checker, node, module, name, scope)
             elif node.alias is not None:
-                scope.entries[name] = Variable(name, UNKNOWN, VariableKind.LET, node.span, frame=checker.frame)
+                scope.entries[bound] = Variable(bound, UNKNOWN, VariableKind.LET, node.span, frame=checker.frame)
         else:
-            scope.entries[name] = Variable(name, found, VariableKind.LET, node.span, frame=checker.frame)
+            scope.entries[bound] = Variable(bound, found, VariableKind.LET, node.span, frame=checker.frame)
     return UNIT
 
 

@@ -219,7 +219,7 @@ def type_name(value: Any) -> str:
             inside = ", ".join(map(str, value.shape))
             return f"tensor[{inside + ', ' if inside else ''}{value.dtype_name}]"
         case RecordValue():
-            return value.__record__.enum or value.__record__.name
+            return (value.__record__.enum or value.__record__.name).rpartition("·")[2]
         case _ if is_array(value):
             return "array"
         case list():

@@ -82,12 +82,12 @@ def _record_text(value: RecordValue, depth: int) -> str:
     shape = value.__record__
     parts = [literal_text(part, depth + 1) for part in value]
     if not parts:
-        return shape.name if shape.enum else f"{shape.name} {{ }}"
+        return shape.shown if shape.enum else f"{shape.shown} {{ }}"
     if shape.is_numbered:
-        return f"{shape.name}({', '.join(parts)})"
-    if not shape.name:
+        return f"{shape.shown}({', '.join(parts)})"
+    if not shape.shown:
         return f"{{{', '.join(f'{n}: {p}' for n, p in zip(shape.parts, parts, strict=True))}}}"
-    return f"{shape.name} {{ {', '.join(f'{n}: {p}' for n, p in zip(shape.parts, parts, strict=True))} }}"
+    return f"{shape.shown} {{ {', '.join(f'{n}: {p}' for n, p in zip(shape.parts, parts, strict=True))} }}"
 
 
 def integer_text(value: int) -> str:

@@ -197,7 +197,7 @@ class Generator(Functions):
             if node.form is nodes.ImportForm.NAMES:
                 self._import_from_library(node)
             elif node.form is nodes.ImportForm.MODULE and node.alias is not None:
-                self.enter(node.alias, LibraryModule(dotted))
+                self.enter(node.prefix + node.alias, LibraryModule(dotted))
             return
         python = f"{MARK}module·{dotted}"
         self.constants[python] = program.namespace
@@ -206,29 +206,29 @@ class Generator(Functions):
         module = ImportedModule(dotted, python, program.names)
         match node.form:
             case nodes.ImportForm.MODULE:
-                self.enter(node.alias or node.module[-1], module)
+                self.enter(node.prefix + (node.alias or node.module[-1]), module)
             case nodes.ImportForm.NAMES:
                 for name in node.names:
                     if name not in module.names:
                         raise ZyntaxError(Diagnostic("0202", f"module `{dotted}` has no `{name}`", node.span))
-                    self._enter_member(ModuleMember(name, module))
+                    self._enter_member(ModuleMember(name, module), node.prefix)
             case nodes.ImportForm.EVERYTHING:
                 for name in module.names:
                     if not name.startswith("_"):
-                        self._enter_member(ModuleMember(name, module))
+                        self._enter_member(ModuleMember(name, module), node.prefix)
 
-    def _enter_member(self, member: ModuleMember) -> None:
+    def _enter_member(self, member: ModuleMember, prefix: str) -> None:
         """Functions above the import may use what it brings, too."""
-        self.enter(member.name, member)
+        self.enter(prefix + member.name, member)
         if self.scope.parent is self._ahead:
-            self._ahead.names.setdefault(member.name, member)
+            self._ahead.names.setdefault(prefix + member.name, member)
 
     def _import_from_library(self, node: nodes.Import) -> None:
         for name in node.names:
             candidates = (name, "::".join((*node.module, name)), f"{node.module[-1]}::{name}")
             entry = next((self.library.functions[c] for c in candidates if c in self.library.functions), None)
             if entry is not None:
-                self.enter(name, LibraryName(name, entry))
+                self.enter(node.prefix + name, LibraryName(name, entry))
             elif name not in self.library.constants:
                 raise ZyntaxError(Diagnostic("0202", f"module `{'.'.join(node.module)}` has no `{name}`", node.span))
 

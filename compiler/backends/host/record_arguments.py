@@ -80,7 +80,7 @@ class RecordArguments:
         match value:
             case StructValue():
                 given: Mapping[str, Any] = dict(zip(value.__record__.parts, value, strict=True))
-                if value.__record__.name != to.name:
+                if value.__record__.shown != to.name.rpartition("·")[2]:
                     raise self._refused(value, to, None)
             case dict():
                 given = value

@@ -32,7 +32,7 @@ def throw(value: Any, to_text: Callable[[Any], str]) -> None:
 
 def _shown(value: Any, to_text: Callable[[Any], str]) -> str:
     if isinstance(value, RecordValue) and is_error(value):
-        return f"{value.__record__.name}: {value[0]}"
+        return f"{value.__record__.shown}: {value[0]}"
     return to_text(value)
 
 
