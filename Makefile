@@ -1,7 +1,7 @@
 # What a developer runs before a commit, in an environment with `pip install --editable '.[dev]'`; `.ci/run` does the same in a fresh one.
 PYTHON ?= python3
 
-.PHONY: check lint types layers test slow coverage faults frozen bench tables pages
+.PHONY: check lint types layers test slow coverage faults frozen bench tables pages site
 
 check: lint types layers test
 
@@ -53,4 +53,9 @@ pages:
 	$(PYTHON) -m compiler.hir.reference docs/hir-instructions.md
 	$(PYTHON) -m zynml.stdlib.reference docs/library.md
 	$(PYTHON) -m tests.language.features docs/features.md
+	$(PYTHON) -m tests.docs.gallery docs/gallery.md
 	$(PYTHON) -m tests.docs.examples
+
+# The pages as a site, in out/site. A link that leads nowhere fails.
+site:
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
