@@ -1,5 +1,6 @@
-"""For the site: a link from a page to a file of the repository that is no page becomes the file's path. Links that lead nowhere stay, and fail
-the build."""
+"""For the site: a link from a page to a file of the repository that is no page becomes the file's path.
+
+Links that lead nowhere stay, and fail the build."""
 
 import posixpath
 import re
