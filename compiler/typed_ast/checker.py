@@ -145,6 +145,8 @@ class CheckerOf(Generic[Own, FrameOf]):
     """Those of generic functions, for the types that their type parameters stand for."""
     copies_of: dict[int, list[UserFunction]] = Factory(dict)
     """The same by the identity of the generic function's node."""
+    kept: list[Node] = Factory(list)
+    """Nodes that the checker made: what is found of them is kept by their identity."""
     in_progress: set[Any] = Factory(set)
     unanalysed: list[tuple[tuple[Label, ...], ComputeOutcome]] = Factory(list)
     """Compute blocks whose messages count, each with the calls of generic functions around it."""

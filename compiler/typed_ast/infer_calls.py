@@ -12,8 +12,10 @@ from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.meaning import CallRules
 from compiler.typed_ast.nodes import Argument, Call, Field, Function, ListLiteral, Name, Path
+from compiler.typed_ast.overloads import into, natural, shown_arguments
 from compiler.typed_ast.requirements import AWAIT_HINT
 from compiler.typed_ast.rules.assignment import require_mutable
+from compiler.typed_ast.rules.calls import method_of
 from compiler.typed_ast.rules.cases import infer_arguments
 from compiler.typed_ast.rules.names import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.scope import Scope, UserFunction
@@ -27,6 +29,7 @@ from compiler.typed_ast.types import (
     FunctionType,
     FutureType,
     ListType,
+    OptionType,
     RangeType,
     Scalar,
     StringType,
@@ -35,6 +38,7 @@ from compiler.typed_ast.types import (
     Type,
     UnitType,
 )
+from compiler.typed_ast.user_iterators import ITERATED, chained
 
 
 def _find(checker: Checker, name: str, scope: Scope) -> UserFunction | Function | None:
@@ -51,9 +55,15 @@ def _outside(checker: Checker, node: Call, scope: Scope) -> Type:
     segments = target.segments if isinstance(target, Path) else (target.name,) if isinstance(target, Name) else ()
     external = len(segments) > 1 and segments[0] == "extern"
     name = segments[1] if external else "::".join(segments)
+    if name == ITERATED:
+        given = checker.infer(node.arguments[0].value, scope)
+        return ListType(given.result.value if isinstance(given, FunctionType) and isinstance(given.result, OptionType) else UNKNOWN)
     function = checker.library.functions.get(name)
     if function is not None:
-        return call_library(checker, node, function, scope)
+        found = call_library(checker, node, function, scope)
+        if name in _PRINTING and checker.declarations.impls:
+            shown_arguments(checker, node, scope)
+        return found
     infer_arguments(checker, node, scope)
     if external:
         hint = did_you_mean(name, checker.library.functions)
@@ -61,6 +71,7 @@ def _outside(checker: Checker, node: Call, scope: Scope) -> Type:
     return unknown_path(checker, target, scope) if isinstance(target, Path) else undefined(checker, name, target.span, scope)
 
 
+_PRINTING = ("print", "println", "eprint", "eprintln", "to_string", "to text")
 _OF_NESTED_LISTS = frozenset(["tensor", "Tensor::from_array"])
 
 
@@ -192,7 +203,12 @@ def _is_a(found: Type, word: str) -> bool:
 
 
 def _member(checker: Checker, node: Call, target: Field, scope: Scope) -> Type | None:
-    """A call of `m.f()` where `m` is a module, or one that is only known elsewhere."""
+    """A call of `m.f()` where `m` is a module, or one that is only known elsewhere; and of steps over values of the program's own
+    iterators."""
+    checker.findings.rewrites.pop(id(node), None)
+    steps = chained(checker, node, target, scope)
+    if steps is not None:
+        return steps
     function = _module_function(checker, target, scope)
     if function is not None:
         return call_library(checker, node, function, scope)
@@ -202,10 +218,13 @@ def _member(checker: Checker, node: Call, target: Field, scope: Scope) -> Type |
     return fault
 
 
-def _method(checker: Checker, node: Call, target: Field, receiver: Type, scope: Scope) -> Type | None:
+def _method(checker: Checker, node: Call, target: Field, receiver: Type, scope: Scope, expected: Type | None) -> Type | None:
     function = checker.library.methods.get((kind_of(receiver) or "", target.name))
+    checker.findings.rewrites.pop(id(node), None)
     if function is None:
-        return None
+        if method_of(checker, target.name, receiver, scope) is not None:
+            return None
+        return into(checker, node, target, receiver, scope, expected) or natural(checker, node, target, receiver, scope)
     if function.mutates:
         require_mutable(checker, target.value, scope)
     return call_library(checker, node, function, scope, receiver)

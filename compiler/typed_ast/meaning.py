@@ -158,12 +158,27 @@ class CallRules:
     call: Callable[[Any, Call, Any, Any, Scope, Type | None], Type] = nothing
     outside: Callable[[Any, Call, Scope], Type] = nothing
     module: Callable[[Any, Call, Field, Scope], Type | None] = nothing
-    method: Callable[[Any, Call, Field, Type, Scope], Type | None] = nothing
+    method: Callable[[Any, Call, Field, Type, Scope, Type | None], Type | None] = nothing
     no_method: Callable[[Any, Field, Type, Scope, str | None], Type] = nothing
     associated: Callable[[Any, Any, Mapping[str, Type]], Mapping[str, TypeSyntax]] = nothing_associated
     may_call: Callable[[Any, Call, Any], bool] = always
     may_take: Callable[[Any, Any, Type, Type, Argument, Scope], bool] = always
     result: Callable[[Any, Call, Any, Type, Type | None], Type] = as_declared
+
+
+@frozen(eq=False)
+class TraitRules:
+    """What a language's traits make of operators and loops; None where they say nothing. Each is asked with the checker first, and notes
+    what stands for the node. `binary`, of an operator and both types: the type of its value; `unary` and `index` so, too; `loop`: whether a
+    `for` goes over values that a trait hands out; `shown`: what stands for a value of a type in a text; `missing`: the `impl` to write for
+    an operator that isn't defined."""
+
+    binary: Callable[[Any, Binary, Type, Type, Scope, Type | None], Type | None] = nothing
+    unary: Callable[[Any, Any, Type, Scope, Type | None], Type | None] = nothing
+    index: Callable[[Any, Index, Type, Scope, Type | None], Type | None] = nothing
+    loop: Callable[[Any, Any, Scope], bool | None] = nothing
+    shown: Callable[[Any, Expression, Type, Scope], Expression | None] = nothing
+    missing: Callable[[Any, str, Type, Type | None], str | None] = nothing
 
 
 @define(eq=False)
@@ -174,7 +189,8 @@ class RuleTable:
 
     `ends_turn`: the statements and expressions that may end a turn of a loop before its last statement. `declared` hears of each variable
     that a statement declares; `changed` of each change of a variable or of a part of one: `(checker, target, span, scope)`.
-    `changes_states`: whether a call may change variables that outlive it; `calls` what a language says of calls."""
+    `changes_states`: whether a call may change variables that outlive it; `calls` what a language says of calls, `traits` what its traits
+    make of operators."""
 
     values: dict[type[Node], Rule] = Factory(dict)
     statements: dict[type[Node], StatementRule] = Factory(dict)
@@ -190,6 +206,7 @@ class RuleTable:
     changes_states: Callable[[Any, Call], bool] = never
     calls: CallRules = CallRules()
     compared: Callable[[Any, Binary, Type, Type], None] = no_note
+    traits: TraitRules = TraitRules()
 
     def extended(self, other: "RuleTable | None" = None) -> "RuleTable":
         """These rules in a table of its own, to which `other` adds."""

@@ -34,6 +34,8 @@ class Calls(Expressions):
         if node.callee and isinstance(copy := self.scope.find(node.callee), DeclaredFunction):
             return self._declared_call(node, copy)
         match function:
+            case nodes.Name(name="·iterated"):
+                return self.help("iterated", node.span, *self.in_order([self._argument(node.arguments[0])], node.span))
             case nodes.Name(name=name):
                 match self.scope.find(name):
                     case DeclaredFunction() as declared:

@@ -9,6 +9,7 @@ from typing import Any
 from compiler.backends.host.numbers import dtype_of
 from compiler.backends.host.values import describe, truth
 from compiler.typed_ast.library import LibraryFault
+from runtime.values import Nothing
 
 
 def _count(value: Any, what: str, least: int) -> int:
@@ -18,6 +19,12 @@ def _count(value: Any, what: str, least: int) -> int:
     if value < least:
         raise LibraryFault("0807", f"{what} is at least {least}, not {int(value)}")
     return int(value)
+
+
+def iterated(more: Callable[[], Any]) -> Iterator[Any]:
+    """What a function gives, call by call, until that is none."""
+    while type(value := more()) is not Nothing:
+        yield value[0]
 
 
 def mapped(values: Iterable[Any], function: Callable[[Any], Any]) -> Iterator[Any]:

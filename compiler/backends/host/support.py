@@ -1,7 +1,7 @@
 """The helpers that generated code calls, under the generated names that stand for them: everything whose meaning depends on
 values that the types didn't tell. One table a program, bound to its library."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from compiler.backends.host import numbers
@@ -26,7 +26,7 @@ from compiler.backends.host.record_values import (
     with_part,
 )
 from compiler.backends.host.remembered import remembered
-from compiler.backends.host.streaming import STREAMING
+from compiler.backends.host.streaming import STREAMING, iterated
 from compiler.backends.host.thrown import as_error, caught, is_error, throw
 from compiler.backends.host.values import (
     Bounds,
@@ -108,7 +108,8 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         **AWAITING,
         "both": lambda *sides: both(sides),
         "both or bits": lambda *sides: table["bitand"](*both(sides)),
-        "stream": lambda source: iter(iterate(library, source)),
+        "iterated": iterated,
+        "stream": lambda source: source if isinstance(source, Iterator) else iter(iterate(library, source)),
         **STREAMING,
         **_of_records(library, layouts),
     }

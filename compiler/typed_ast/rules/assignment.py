@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -12,6 +14,7 @@ from compiler.typed_ast.rules.placing import require_part, require_placed
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ANY_TENSOR, ERROR, NEVER, UNIT, UNKNOWN, ListType, Scalar, TensorType, TupleType, Type
+from compiler.typed_ast.walk import walk
 
 PART = "what is assigned to"
 
@@ -46,7 +49,13 @@ def _assigned_type(checker: Checker, node: nodes.Assign, place: Type, scope: Sco
     if node.operator is None:
         return checker.infer(node.value, scope, place)
     combined = nodes.Binary(operator=node.operator, left=node.target, right=node.value, span=node.span)
-    return checker.infer(combined, scope, place)
+    found = checker.infer(combined, scope, place)
+    if id(combined) in checker.findings.rewrites:
+        if any(isinstance(one, nodes.Call) for one in walk(node.target)):
+            hint = "keep what is computed there in a variable"
+            checker.later(f"`{node.operator}=` of a trait on a part whose place is computed by a call", node.target.span, hint)
+        checker.findings.rewrites[id(node)] = evolve(node, operator=None, value=combined)
+    return found
 
 
 def _fills(place: Type, found: Type) -> bool:

@@ -2,6 +2,8 @@
 
 A function is found by its name, a method by its name and the type of what it is called on."""
 
+from collections.abc import Sequence
+
 from compiler.diagnostics import Diagnostic
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.checker import CORE, Checker
@@ -68,6 +70,17 @@ def call(checker: Checker, node: Call, scope: Scope, expected: Type | None, used
 def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type | None) -> Type:
     rules, plain = checker.meaning.rules.calls, isinstance(node.function, Name)
     key = checker.declarations.key(node.function.segments) if isinstance(node.function, Path) else name
+    if isinstance(node.function, Path):
+        key = _by_arguments(checker, node, _variants(checker, key), scope) or key
+        if node.function.segments[0] in checker.declarations.traits and node.arguments and node.arguments[0].name is None:
+            # `Shape::area(s)`
+            subject, *others = node.arguments
+            target = Field(value=subject.value, name=name, span=node.function.span)
+            by_value = Call(function=target, arguments=tuple(others), span=node.span)
+            checker.kept.append(node)
+            found = checker.infer(by_value, scope, expected)
+            checker.findings.rewrites[id(node)] = by_value
+            return found
     callee = rules.find(checker, key, scope)
     if callee is not None:
         return _function(checker, node, key, callee, scope, expected)
@@ -85,6 +98,32 @@ def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type
     if owners and (plain or (isinstance(of_enum, EnumType) and of_enum.name in owners)):
         return case_with_values(checker, node, name, scope, of_enum)
     return rules.outside(checker, node, scope)
+
+
+def _variants(checker: Checker, key: str) -> list[str]:
+    """The functions of a type that have one name, by what they are declared under."""
+    return [one for one in checker.declarations.functions if one == key or one.startswith(f"{key}<")]
+
+
+def _by_arguments(checker: Checker, node: Call, keys: Sequence[str], scope: Scope, of: Type | None = None) -> str | None:
+    """Which of several functions takes the arguments of a call, behind the receiver `of`; None where that needn't be asked."""
+    if len(keys) < 2 or any(argument.name is not None for argument in node.arguments):
+        return None
+    given = [checker.infer(argument.value, scope) for argument in node.arguments]
+    fitting: str | None = None
+    for key in keys:
+        found = checker.declarations.functions[key]
+        names, bound = {parameter.name for parameter in found.type_parameters}, dict[str, Type]()
+        places = [parameter_type(checker, found, parameter, scope) for parameter in found.parameters]
+        whole = given if of is None else [of, *given]
+        for place, one in zip(places, whole, strict=False):
+            unify(place, strong(one), bound, names)
+        places = [substituted(place, bound, names) for place in places]
+        if len(places) == len(whole) and all(place == strong(one) for place, one in zip(places, whole, strict=True)):
+            return key
+        if fitting is None and len(places) == len(whole) and all(fits(one, place) for place, one in zip(places, whole, strict=True)):
+            fitting = key
+    return fitting
 
 
 def _wanted_of(name: str, expected: Type | None) -> Type:
@@ -123,8 +162,11 @@ def _method(checker: Checker, node: Call, target: Field, scope: Scope, expected:
         infer_arguments(checker, node, scope)
         return subject if subject == ERROR else UNKNOWN
     meant = method_of(checker, target.name, subject, scope, exact=True)
+    if meant is not None:
+        key = _by_arguments(checker, node, _variants(checker, meant[0].partition("<")[0]), scope, subject)
+        meant = (key, checker.declarations.functions[key]) if key is not None else meant
     if meant is None:
-        of_library = rules.method(checker, node, target, subject, scope)
+        of_library = rules.method(checker, node, target, subject, scope, expected)
         if of_library is not None:
             return of_library
         meant = method_of(checker, target.name, subject, scope)

@@ -35,6 +35,9 @@ def field(checker: Checker, node: nodes.Field, scope: Scope, expected: Type | No
 @CORE.infers(nodes.Index)
 def index(checker: Checker, node: nodes.Index, scope: Scope, expected: Type | None, used: bool) -> Type:
     subject = checker.infer(node.value, scope)
+    by_trait = checker.meaning.rules.traits.index(checker, node, subject, scope, expected)
+    if by_trait is not None:
+        return by_trait
     rule = checker.kind(subject).index or no_element
     return rule(checker, node, subject, scope)
 

@@ -1,6 +1,8 @@
 """Numbers, bools and texts that are written out. A number without a suffix is weak: it takes the type of its place, or of its neighbour in
 an operator, and is what it says until then, however large."""
 
+from attrs import evolve
+
 from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -113,4 +115,7 @@ def f_string(checker: Checker, node: nodes.FString, scope: Scope, expected: Type
             if isinstance(found, FutureType):
                 message = f"an f-string shows values, not {found}"
                 checker.report("0203", message, part.value.span, f"this is {found}", hint=AWAIT_HINT)
+            shown = checker.meaning.rules.traits.shown(checker, part.value, found, scope)
+            if shown is not None:
+                checker.findings.rewrites[id(part)] = evolve(part, value=shown)
     return STRING

@@ -28,6 +28,8 @@ from compiler.typed_ast.walk import walk
 
 @CORE.checks(nodes.For)
 def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
+    if checker.meaning.rules.traits.loop(checker, node, scope):
+        return UNIT
     inner = scope.inner()
     whole = turns.is_whole(node.body, checker.meaning.rules.ends_turn)
     around: tuple[turns.CountedLoop, ...] | None = checker.frame.turns if whole else None

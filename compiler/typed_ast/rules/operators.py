@@ -56,10 +56,14 @@ def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None, us
         return found
     if isinstance(found, OptionType):
         return report_optional(checker, found, node.operand.span)
+    by_trait = checker.meaning.rules.traits.unary(checker, node, found, scope, expected)
+    if by_trait is not None:
+        return by_trait
     if checker.kind(found).has_negative(found):
         return found
     shown = checker.show(found)
-    hint = AWAIT_HINT if isinstance(found, FutureType) else None
+    missing = checker.meaning.rules.traits.missing(checker, f"unary {node.operator}", found, None)
+    hint = AWAIT_HINT if isinstance(found, FutureType) else missing
     return checker.report("0208", f"operator `{node.operator}` is not defined for {shown}", node.span, f"this is {shown}", hint=hint)
 
 
@@ -74,7 +78,8 @@ def binary(checker: Checker, node: Binary, scope: Scope, expected: Type | None, 
         return BOOL
     left = checker.infer(node.left, scope, place_of_operand(node.left))
     right = checker.infer(node.right, scope, place_of_operand(node.right))
-    return settled(checker, node, operate(checker, node, left, right, scope), expected)
+    by_trait = checker.meaning.rules.traits.binary(checker, node, left, right, scope, expected)
+    return settled(checker, node, operate(checker, node, left, right, scope), expected) if by_trait is None else by_trait
 
 
 def operate(checker: Checker, node: Binary, left: Type, right: Type, scope: Scope | None = None) -> Type:
@@ -204,6 +209,7 @@ def undefined(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
     hints = (checker.kind(side).instead(checker, node, left, right) for side in (left, right))
     message = f"operator `{node.operator}` is not defined for {checker.show(left)} and {checker.show(right)}"
     hint = next((hint for hint in hints if hint is not None), None)
+    hint = hint or checker.meaning.rules.traits.missing(checker, node.operator, left, right)
     return checker.report("0208", message, operator_span(node), "", both_sides(checker, node, left, right), hint=hint)
 
 
