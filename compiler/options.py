@@ -23,6 +23,8 @@ class CompileOptions:
     level: OptimizationLevel = OptimizationLevel.O3
     parameters: Mapping[str, str] = Factory(dict)
     render_folder: str = "out"
+    render_page: str | None = None
+    """The html file that collects all renderings of a run; None: each has a file of its own."""
     explain: Callable[[str], None] | None = field(default=None, eq=False)
     """Told where each compute block runs, and why, once for each of its sizes."""
     floats: str | None = None

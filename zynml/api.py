@@ -62,7 +62,13 @@ class ZynML:
     def render(self, value: Any, form: str, options: dict[str, Any]) -> None:
         from zynml.stdlib.render import render
 
-        self.settings.write(f"[render] {display_path(render(value, form, options, self.settings))}\n")
+        page = self.settings.page
+        begun = page is not None and page.begun
+        path = render(value, form, options, self.settings)
+        if page is None or path != page.path:
+            self.settings.write(f"[render] {display_path(path)}\n")
+        if page is not None and not begun:
+            self.settings.write(f"[render] {display_path(page.path)}\n")
 
     def configure(self, entries: dict[str, Any]) -> None:
         from zynml.stdlib.config import configure
@@ -81,4 +87,8 @@ def open_source(source: Source, options: CompileOptions, sources: Sources, warn:
     program = parse_source(source)
     base = Path(source.path).parent if Path(source.path).exists() else None
     settings = StdlibSettings(base_folder=base, render_folder=Path(options.render_folder))
+    if options.render_page is not None:
+        from zynml.stdlib.render_texts import RenderPage
+
+        settings.page = RenderPage(Path(options.render_page))
     return Session(source, program, ZynML(settings), sources, options, warn)

@@ -72,8 +72,13 @@ threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads 
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
 )
-
-
+render_page = click.option(
+    "--render",
+    "render_page",
+    metavar="PAGE",
+    type=click.Path(dir_okay=False),
+    help="Collect all that the program renders in this html file, which needs no other file.",
+)
 emit_to = click.option(
     "--emit-to",
     metavar="FOLDER",
@@ -82,7 +87,7 @@ emit_to = click.option(
 )
 settings = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 
-OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, threads, render_folder, emit_to)
+OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, threads, render_folder, render_page, emit_to)
 """Options that say where and how compute blocks run, and where pictures go."""
 
 
@@ -98,6 +103,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
             settings,
             threads,
             render_folder,
+            render_page,
             strict,
             level,
             no_cache,
@@ -121,6 +127,7 @@ def compile_options(**given: Any) -> "CompileOptions":
         level=OptimizationLevel(given.get("level") or "3"),
         parameters=settings_of(given),
         render_folder=given.get("render_dir") or "out",
+        render_page=page_of(given.get("render_page")),
         floats=given.get("floats"),
         tune=not given.get("no_tune"),
         tuned=_tell,
@@ -142,3 +149,10 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, str]:
 
 def _tell(text: str) -> None:
     click.echo(text, err=True)
+
+
+def page_of(page: str | None) -> str | None:
+    """The file of `--render`. Raises UsageError for one of another kind."""
+    if page is not None and not page.lower().endswith((".html", ".htm")):
+        raise click.BadParameter(f"`{page}` is no html file: its name ends in .html", param_hint="--render")
+    return page

@@ -19,11 +19,19 @@ def _ends(call: nodes.Call) -> bool:
 
 class ZynmlStatements(StatementActions):
     def render(self, start: int, end: int, value: nodes.Expression, *options: nodes.FieldValue | None) -> nodes.Statement:
+        """`render form(value, option=e)`: options may stand in the form's brackets, too, and `scatter(x, y)` takes two values."""
         form = ""
-        match value:
-            case nodes.Call(function=nodes.Name(name=name), arguments=(nodes.Argument(name=None, value=only),)) if name in _RENDER_FORMS:
-                form, value = name, only
-        return nodes.Render(value=value, form=form, options=present(options), span=self.span(start, end))
+        within: tuple[nodes.FieldValue, ...] = ()
+        if isinstance(value, nodes.Call) and isinstance(value.function, nodes.Name) and value.function.name in _RENDER_FORMS:
+            plain = [argument.value for argument in value.arguments if argument.name is None]
+            named = [argument for argument in value.arguments if argument.name is not None]
+            if len(plain) == 1 or (len(plain) == 2 and value.function.name == "scatter"):
+                form = value.function.name
+                within = tuple(nodes.FieldValue(name=a.name or "", value=a.value, span=a.span) for a in named)
+                if len(plain) == 2:
+                    within = (nodes.FieldValue(name="x", value=plain[0], span=plain[0].span), *within)
+                value = plain[-1]
+        return nodes.Render(value=value, form=form, options=(*within, *present(options)), span=self.span(start, end))
 
     def stream(self, start: int, end: int, source: nodes.Expression) -> nodes.Expression:
         """The steps are calls that are piped into each other; what stands behind the one that ends the stream takes its value."""

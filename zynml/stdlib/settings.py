@@ -11,14 +11,16 @@ from runtime.records import define
 
 @define
 class StdlibSettings:
-    """One object a run. `device`: of blocks that name none. `base_folder`: the program's, where relative paths are looked for
-    first. `generator`: of `rand`, made from `seed` when first used. `programs`: the `LibraryPrograms` in which functions that are
-    written in ZynML are compiled, None before a program is; `written`: those that were."""
+    """One object a run. `device`: of blocks that name none. `base_folder`: the program's, where relative paths are looked for first.
+    `page`: the one file that collects the renderings, None where each has its own. `generator`: of `rand`, made from `seed` when first
+    used. `programs`: the `LibraryPrograms` in which functions that are written in ZynML are compiled, None before a program is;
+    `written`: those that were."""
 
     seed: int = 0
     device: str = "auto"
     base_folder: Path | None = None
     render_folder: Path = field(default=Path("out"), converter=Path)
+    page: Any = None
     output: TextIO | None = None
     error_output: TextIO | None = None
     renders: int = 0
