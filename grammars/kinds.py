@@ -180,7 +180,7 @@ class Kinds:
             return "LBRACE"
         if last in ("NAME", "GEN_GT") and _STRUCT_BEHIND.match(text, start):
             return "PATTERNBRACE" if self._closes_before(start, _AFTER_ARROW_PATTERN) else "STRUCTBRACE"
-        if last in ("FATARROW", "COLON") and re.compile(r"\{\s*\}").match(text, start):
+        if (last == "FATARROW" or (last == "COLON" and frame.kind != "literal")) and re.compile(r"\{\s*\}").match(text, start):
             return "LBRACE"
         if last in _EXPRESSION_FOLLOWS and _LITERAL_BEHIND.match(text, start):
             return "LITBRACE"

@@ -97,7 +97,23 @@ def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type
     owners = {enum.name for enum, _ in checker.declarations.cases.get(name, ())}
     if owners and (plain or (isinstance(of_enum, EnumType) and of_enum.name in owners)):
         return case_with_values(checker, node, name, scope, of_enum)
+    if plain and node.piped and name not in checker.library.functions and _is_method(checker, name):
+        return _piped_to_method(checker, node, name, scope, expected)
     return rules.outside(checker, node, scope)
+
+
+def _is_method(checker: Checker, name: str) -> bool:
+    """Whether some type has a method of that name."""
+    return bool(checker.declarations.methods(name)) or any(method == name for _, method in checker.library.methods)
+
+
+def _piped_to_method(checker: Checker, node: Call, name: str, scope: Scope, expected: Type | None) -> Type:
+    """`x |> f(a)`, where `f` is no function but a method: `x.f(a)`."""
+    subject, *others = node.arguments
+    by_value = Call(function=Field(value=subject.value, name=name, span=node.function.span), arguments=tuple(others), span=node.span)
+    checker.kept.append(node)
+    checker.findings.rewrites[id(node)] = by_value
+    return checker.infer(by_value, scope, expected)
 
 
 def _variants(checker: Checker, key: str) -> list[str]:
