@@ -23,6 +23,7 @@ from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.generics import without_generics
 from compiler.typed_ast.infer_declarations import configured_floats
+from compiler.typed_ast.inline import inlined
 from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import SessionLanguage
 from compiler.typed_ast.program_functions import functions_of
@@ -118,6 +119,11 @@ class Session:
         for warning in diagnostics.warnings:
             self._show(warning)
         return self.checked.program
+
+    def inlined(self) -> nodes.Program:
+        """The typed tree as it runs, with calls inlined where that makes chains of blocks. Raises ZyntaxError."""
+        program = without_generics(self.check())
+        return inlined(program, checker_of(program, self.language.library, meaning=self.language.meaning))
 
     def _as_error(self, diagnostic: Diagnostic) -> Diagnostic:
         return evolve(diagnostic, severity=Severity.ERROR) if diagnostic.severity is Severity.WARNING else diagnostic
@@ -229,9 +235,9 @@ class Session:
         runtime = ProgramRuntime(self)
         if not self._is_library:
             self.language.runs_in(self)
-        native, meaning = self.options.native, self.language.meaning
+        library, native, meaning = self.language.library, self.options.native, self.language.meaning
         program = compile_program(
-            typed, self.language.library, runtime, self.source, self.files, native, meaning, of_library=self._is_library
+            typed, library, runtime, self.source, self.files, native, meaning, of_library=self._is_library, alone=not self._is_library
         )
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:

@@ -30,6 +30,9 @@ class ProgramFile(Protocol):
     def check(self) -> nodes.Program:
         """The typed tree. Raises ZyntaxError."""
 
+    def inlined(self) -> nodes.Program:
+        """The typed tree as it runs, with calls inlined. Raises ZyntaxError."""
+
     def imported(self) -> "Iterator[ProgramFile]":
         """The files that the program imports, and those that they import. Raises ZyntaxError."""
 
@@ -50,9 +53,10 @@ def _of_file(file: ProgramFile, before: str) -> Iterator[tuple[nodes.Compute, Bu
 
 
 def position_of(program: ProgramFile, compute: nodes.Compute) -> str:
-    """Where a block stands: `norms.zynml:2:5`."""
-    source = program.sources.get(compute.span.path) or program.source
-    line, column = source.line_and_column(compute.span.start)
+    """Where a block stands, or the call that a copy of one stands for: `norms.zynml:2:5`."""
+    span = compute.inlined_at or compute.span
+    source = program.sources.get(span.path) or program.source
+    line, column = source.line_and_column(span.start)
     return f"{source.path}:{line}:{column}"
 
 

@@ -37,12 +37,22 @@ def free_names(compute: nodes.Compute) -> tuple[str, ...]:
     """Every name that the body, the annotations and the result types mention and that neither the block's inputs and results nor the
     body itself declare, once, in the order of their first mention. Sizes and library functions are among them: whoever asks keeps
     what is a variable outside."""
-    found: dict[str, None] = {}
     results = {r.name for r in compute.results if r.name is not None} or {"out"}
     top = _Names(None, {i.name for i in compute.inputs} | results)
     waiting: list[tuple[Any, _Names]] = [(compute.body, top)]
     waiting += [(r.type_syntax, top) for r in reversed(compute.results)]
     waiting += [(part, top) for a in reversed(compute.annotations) for part in reversed(_arguments(a))]
+    return _found(waiting)
+
+
+def names_from_outside(node: nodes.Node) -> tuple[str, ...]:
+    """Every name that a function, or other code with variables of its own, mentions and doesn't declare before that."""
+    return _found([(node, _Names(None))])
+
+
+def _found(waiting: list[tuple[Any, _Names]]) -> tuple[str, ...]:
+    """The names in the order of their first mention; what is `waiting` comes last first."""
+    found: dict[str, None] = {}
     while waiting:
         step, names = waiting.pop()
         match step:
@@ -58,6 +68,11 @@ def free_names(compute: nodes.Compute) -> tuple[str, ...]:
             case nodes.Node():
                 waiting += reversed(list(_parts(step, names)))
     return tuple(found)
+
+
+def captured_names(compute: nodes.Compute) -> tuple[str, ...]:
+    """Those that mean something where the block stands: none in a copy, which takes all that it needs as inputs."""
+    return () if compute.inlined_at is not None else free_names(compute)
 
 
 def _arguments(annotation: nodes.Annotation) -> list[nodes.Expression]:
@@ -78,6 +93,10 @@ def _parts(node: nodes.Node, names: _Names) -> Iterator[tuple[Any, _Names]]:
     match node:
         case nodes.Block(statements=statements):
             yield statements, _Names(names)
+        case nodes.Compute(inputs=inputs, annotations=annotations, results=results, body=body):
+            yield inputs, names
+            inner = _Names(names, {i.name for i in inputs} | ({r.name for r in results if r.name is not None} or {"out"}))
+            yield (annotations, results, body), inner
         case nodes.Let(pattern=pattern, annotation=annotation, value=value):
             yield (value, annotation), names
             yield _Bind(tuple(_pattern_names(pattern))), names

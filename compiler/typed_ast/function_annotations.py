@@ -22,8 +22,9 @@ REMEMBERS = ("cache", "memoize")
 NATIVE = ("jit", "no_allocation")
 """What only native functions promise: their code is compiled, and makes nothing on a heap."""
 _ACCEPTED = (*REMEMBERS, "inline", "deprecated", *NATIVE)
+PIPELINE = "pipeline"
+"""What the declaration `pipeline p() { }` is marked with."""
 _LATER: Mapping[str, tuple[str, str]] = {
-    "pipeline": ("`pipeline`", "write it as a `def`"),
     "with": ("`@with`", "call the function without it"),
     "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
     "inline_always": ("`@inline_always`", "leave it out, or write `@inline`"),
@@ -39,7 +40,7 @@ def check_annotation(checker: Checker, function: UserFunction, annotation: nodes
     if name in _LATER:
         what, hint = _LATER[name]
         checker.later(what, annotation.span, hint)
-    elif name not in _ACCEPTED:
+    elif name not in (*_ACCEPTED, PIPELINE):
         known = [*_ACCEPTED, *_LATER]
         hint = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
         checker.report("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint)

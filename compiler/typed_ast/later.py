@@ -14,7 +14,6 @@ from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, UNIT, Type
 
 _HINTS = {
-    "pipeline": "write it as a `def`",
     "effect": "pass functions as parameters",
     "handler": "pass functions as parameters",
     "abstract": "use the type under it",

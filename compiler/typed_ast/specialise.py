@@ -1,11 +1,12 @@
 """Functions that take functions, for calls that name theirs: `integrate(x => x * x, 0.0, 1.0)` calls a copy of `integrate` that calls a
 function made of the lambda. What the lambda captures are further arguments. A copy that is native runs without Python."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from attrs import evolve
 
 from compiler.typed_ast import nodes
+from compiler.typed_ast.bound_names import bindings, bound_names
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.effects import effects
@@ -53,7 +54,7 @@ class _Copies:
         self.made: dict[str, tuple[nodes.Function, ...]] = {}
         top = [s for s in program.statements if isinstance(s, nodes.Function)]
         self.functions = {f.name: f for f in top if not any(p.name == "self" for p in f.parameters)}
-        self.bound = _bound_names(program)
+        self.bound = bound_names(program)
         self.takers = {name: f for name, f in self.functions.items() if _may_be_copied(f)}
 
     def of(self, allowed: frozenset[str] | None) -> nodes.Program:
@@ -156,26 +157,7 @@ def _may_be_copied(function: nodes.Function) -> bool:
     if not taken or not good or function.body is None or function.type_parameters or function.annotations:
         return False
     inside = list(walk(function.body))
-    if any(isinstance(node, nodes.Lambda | nodes.Function | nodes.Compute) for node in inside) or taken & set(_bindings(inside)):
+    if any(isinstance(node, nodes.Lambda | nodes.Function | nodes.Compute) for node in inside) or taken & set(bindings(inside)):
         return False
     called = {id(n.function) for n in inside if isinstance(n, nodes.Call) and all(a.name is None for a in n.arguments)}
     return all(id(n) in called for n in inside if isinstance(n, nodes.Name) and n.name in taken)
-
-
-def _bound_names(program: nodes.Program) -> frozenset[str]:
-    """Names that mean something else than a function of the program's top somewhere."""
-    inner = [n for s in program.statements for n in walk(s) if n is not s]
-    functions = [n.name for n in inner if isinstance(n, nodes.Function)]
-    parameters = [n.name for n in walk(program) if isinstance(n, nodes.Parameter)]
-    return frozenset((*_bindings(list(walk(program))), *functions, *parameters))
-
-
-def _bindings(found: list[nodes.Node]) -> Iterator[str]:
-    for node in found:
-        match node:
-            case nodes.BindingPattern(name=name) | nodes.Catch(name=str() as name):
-                yield name
-            case nodes.ForClause(names=names) | nodes.Comprehension(names=names):
-                yield from names
-            case nodes.Import(names=names, alias=alias):
-                yield from (*names, *((alias,) if alias else ()))

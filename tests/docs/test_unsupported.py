@@ -14,7 +14,6 @@ REFUSED = {
     "extern struct": "extern struct T<A>",
     "an opaque type": '@opaque("$T") type T',
     "module": "module a",
-    "pipeline": "pipeline p(q: int) -> int { q }",
     "a slice with a step": "let A = zeros(8)\nlet y = compute(A) { for i in 0..4 step 4: out[i:i+4] = A[i:i+8:2] }",
     "several devices": KERNEL.format('@device(["cuda:0", "cuda:1"])', "A[i]"),
     "i128": "let x: i128 = 1",

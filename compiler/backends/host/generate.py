@@ -23,7 +23,7 @@ from compiler.backends.host.runtime import HostRuntime
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
-from compiler.typed_ast.free_names import free_names
+from compiler.typed_ast.free_names import captured_names
 from compiler.typed_ast.handed_on import deferred_blocks
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import UNKNOWN, Type
@@ -34,7 +34,10 @@ TOP = f"{MARK}top"
 class Generator(Functions):
     """Makes the module of one program."""
 
-    def __init__(self, program: nodes.Program, library: Library, positions: Positions, runtime: HostRuntime) -> None:
+    def __init__(
+        self, program: nodes.Program, library: Library, positions: Positions, runtime: HostRuntime, alone: bool = True
+    ) -> None:
+        """`alone`: no other file reads the variables of the program's top."""
         super().__init__(program, library, positions)
         self.runtime = runtime
         self.tests: list[tuple[str, str]] = []
@@ -43,7 +46,7 @@ class Generator(Functions):
         self._top = PythonFrame(parent=self.frame, is_top=True)
         self._ahead = self.scope
         self._globals: set[str] = set()
-        self._waiting, self._readers = deferred_blocks(program)
+        self._waiting, self._readers = deferred_blocks(program, alone)
 
     # ---- the module ------------------------------------------------------------------------------------------------
 
@@ -119,16 +122,16 @@ class Generator(Functions):
         self.compute_sites.append(node)
         values = self.in_order([self._taken(i.value, node) for i in node.inputs], node.span)
         names = [i.name for i in node.inputs]
-        for name in free_names(node):
+        for name in captured_names(node):
             if name not in names and isinstance(self.scope.find(name), (PythonVariable, ModuleMember)):
                 names.append(name)
                 values.append(self._waiting_for(name, node) or self.name(name, node.span))
         table = ast.Dict([ast.Constant(name) for name in names], list(values))
         arguments: list[ast.expr] = [self.constant(site), table]
-        helper = "compute_chain" if node.span in self._readers else "compute"
-        if node.span in self._waiting:
+        helper = "compute_chain" if id(node) in self._readers else "compute"
+        if id(node) in self._waiting:
             helper = "compute_later"
-            arguments.append(ast.Constant(self._waiting[node.span]))
+            arguments.append(ast.Constant(self._waiting[id(node)]))
         return self.made(ast.Call(load(f"{MARK}{helper}"), arguments, []), node.span, *values)
 
     def _taken(self, value: nodes.Expression, reader: nodes.Compute) -> Callable[[], ast.expr]:
@@ -139,14 +142,14 @@ class Generator(Functions):
     def _waiting_for(self, name: str, reader: nodes.Compute) -> ast.expr | None:
         """The block that waits, under this name, for one that takes it as it is; None for other values and readers."""
         variable = self.scope.find(name)
-        if reader.span not in self._readers or not isinstance(variable, PythonVariable) or not variable.waits:
+        if id(reader) not in self._readers or not isinstance(variable, PythonVariable) or not variable.waits:
             return None
         self.note_use(variable)
         return self.at(load(variable.python), reader.span)
 
     def let(self, node: nodes.Let) -> None:
         super().let(node)
-        if isinstance(node.value, nodes.Compute) and node.value.span in self._waiting and isinstance(node.pattern, nodes.BindingPattern):
+        if isinstance(node.value, nodes.Compute) and id(node.value) in self._waiting and isinstance(node.pattern, nodes.BindingPattern):
             variable = self.scope.find(node.pattern.name)
             assert isinstance(variable, PythonVariable)
             variable.waits = True
@@ -240,12 +243,17 @@ def _functions(statement: nodes.Statement) -> list[nodes.Function]:
 
 def _top_level_names(program: nodes.Program) -> Iterator[tuple[str, Type]]:
     for statement in program.statements:
-        match statement:
-            case nodes.Let(pattern=pattern):
-                for name in _pattern_names(pattern):
-                    yield name, UNKNOWN
-            case nodes.ProgramParameter(name=name):
+        for written in statement.written if isinstance(statement, nodes.Inlined) else (statement,):
+            yield from _names_of(written)
+
+
+def _names_of(statement: nodes.Statement) -> Iterator[tuple[str, Type]]:
+    match statement:
+        case nodes.Let(pattern=pattern):
+            for name in _pattern_names(pattern):
                 yield name, UNKNOWN
+        case nodes.ProgramParameter(name=name):
+            yield name, UNKNOWN
 
 
 def _pattern_names(pattern: nodes.Pattern) -> Iterator[str]:

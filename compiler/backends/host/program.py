@@ -24,8 +24,10 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.check import ZYNML, checker_of
 from compiler.typed_ast.generics import without_generics
+from compiler.typed_ast.inline import inlined
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
+from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import FunctionType, Type
@@ -75,7 +77,7 @@ class HostProgram:
 
     def value(self, name: str) -> Any:
         """The value of a top-level variable, after the statements ran."""
-        return self.namespace[self.names[name]]
+        return self.namespace[f"{MARK}settled"](self.namespace[self.names[name]])
 
 
 def compile_program(
@@ -87,15 +89,17 @@ def compile_program(
     native: str = "paying",
     meaning: Meaning = ZYNML,
     of_library: bool = False,
+    alone: bool = True,
 ) -> HostProgram:
     """Generates and loads the code of a program of a language that means `meaning`; `others` are files of which it took declarations;
     `native` says which static functions Python calls natively: those where that is "paying", "all", or "none"; `of_library`: the text is
-    the library's. Raises ZyntaxError for what tier 0 does not run."""
+    the library's; `alone`: no other file reads the variables of its top. Raises ZyntaxError for what tier 0 does not run."""
     program = without_generics(program)
     positions = Positions(program.path, source, others, of_library)
     if native != "none" and nodes.Try not in meaning.refuses:
         program = specialised(program, partial(checker_of, library=library, meaning=meaning))
-    generator = Generator(program, library, positions, runtime)
+    checker = checker_of(program, library, meaning=meaning)
+    generator = Generator(inlined(program, checker), library, positions, runtime, alone)
     module = generator.module()
     place_all(module)
     code = _compiled(module, program, positions)
@@ -114,7 +118,8 @@ def compile_program(
     convert = namespace[f"{MARK}convert"]
     if native != "none":
         declared = generator.native_names()
-        host.native = native_functions(checker_of(program, library, meaning=meaning), program, source, namespace, declared, native == "all")
+        host.native = native_functions(checker, program, source, namespace, declared, native == "all")
+    written = functions_of(program)
     for function in generator.functions:
         if MARK in function.name:
             continue  # of a call, and of nobody else
@@ -126,7 +131,7 @@ def compile_program(
             p.name: taken_as(p, parameters[p.name], function.name, generator.layouts, convert) for p in function.node.parameters
         }
         host.functions[function.name] = _entry(host, function.python, parameters, taken, function.node)
-        host.declarations[function.name] = function.node
+        host.declarations[function.name] = written.get(function.name, function.node)
     for name, python in generator.tests:
         host.tests[name] = _entry(host, python, {}, {})
     return host

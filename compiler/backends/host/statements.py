@@ -1,11 +1,11 @@
 """Statements to Python statements: bindings, assignments, loops, and blocks whose value goes to a destination."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
-from compiler.backends.host.naming import MARK
+from compiler.backends.host.naming import MARK, PythonVariable
 from compiler.backends.host.operators import inferred
 from compiler.backends.host.record_values import RECORD_TYPES
 from compiler.backends.host.tries import Tries
@@ -58,6 +58,9 @@ class Statements(Tries):
             if isinstance(last, nodes.ExpressionStatement):
                 self.into(last.value, destination)
                 return
+            if isinstance(last, nodes.Inlined) and isinstance(last.written[-1], nodes.ExpressionStatement | nodes.Return):
+                self.inlined(last, destination)
+                return
             if last is not None:
                 self.statement(last)
             if destination != DISCARD and not isinstance(last, (nodes.Return, nodes.Break, nodes.Continue, nodes.Throw)):
@@ -101,6 +104,8 @@ class Statements(Tries):
                 self.into(value, DISCARD)
             case nodes.Let():
                 self.let(node)
+            case nodes.Inlined():
+                self.inlined(node, DISCARD)
             case nodes.Assign():
                 self.assignment(node)
             case nodes.While():
@@ -193,6 +198,50 @@ class Statements(Tries):
         boxed = mutable and self.frame.loop > 0 and name in self.closure_names
         variable = self.declare(name, type_, mutable, boxed)
         self.assign(variable.python, ast.List([value], ast.Load()) if boxed else value, span)
+
+    # ---- copies of calls ----------------------------------------------------------------------------------------------
+
+    def inlined(self, node: nodes.Inlined, destination: Destination) -> None:
+        """The copies; where anything goes wrong in them, all anew as it was written, which goes wrong as it should. `destination` is that
+        of a last expression."""
+        lets = {s.pattern.name: s for s in node.written if isinstance(s, nodes.Let) and isinstance(s.pattern, nodes.BindingPattern)}
+        names = {name: self.frame.temporary() for name in lets}
+        with self.collected() as copies:
+            waits = self._in_block(node.statements, names, destination, node.span)
+        with self.collected() as written:
+            self._in_block(node.written, names, destination, node.span)
+        clause = ast.ExceptHandler(load(f"{MARK}exception!"), None, written)
+        self.write(ast.Try(copies, [clause], [], []), node.span)
+        for name, let in lets.items():
+            declared = self.resolve(let.annotation)
+            assert let.value is not None
+            type_ = declared if declared != UNKNOWN else strong(let.value.type)
+            self.bind_name(name, load(names[name]), type_, False, let.span)
+            variable = self.scope.find(name)
+            assert isinstance(variable, PythonVariable)
+            variable.waits = name in waits
+
+    def _in_block(
+        self, statements: tuple[nodes.Statement, ...], names: Mapping[str, str], destination: Destination, span: Span
+    ) -> set[str]:
+        """Writes statements as a block of their own; what they declare under these names goes to variables outside. Gives the names that
+        wait."""
+        waits = set()
+        with self.block():
+            *front, last = statements
+            for statement in front:
+                self.statement(statement)
+            if isinstance(last, nodes.ExpressionStatement):
+                self.into(last.value, destination)
+            else:
+                self.statement(last)
+            for name, python in names.items():
+                variable = self.scope.find(name)
+                assert isinstance(variable, PythonVariable)
+                if variable.waits:
+                    waits.add(name)
+                self.assign(python, self.at(load(variable.python), span), span)
+        return waits
 
     # ---- loops --------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Annotations and compute blocks."""
 
+from compiler.source import Span
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes.bases import Expression, Node, TypeSyntax, children
 from compiler.typed_ast.nodes.expressions import Argument, Block
@@ -35,10 +36,13 @@ class ComputeResult(Node):
 @frozen(kw_only=True)
 class Compute(Expression):
     """`compute(inputs) annotations -> results { body }`. Annotations first in the body are collected here too; those before a
-    `for` inside are on that `For` (a leading `@workgroup` etc. belongs to the block). `kernel` is filled by the checker."""
+    `for` inside are on that `For` (a leading `@workgroup` etc. belongs to the block). `kernel` is filled by the checker.
+    `inlined_at`: of a copy of a function's block, the call that it stands for; all that a copy takes are inputs, and other names in it are
+    sizes."""
 
     inputs: tuple[ComputeInput, ...] = children
     annotations: tuple[Annotation, ...] = children
     results: tuple[ComputeResult, ...] = children
     body: Block
     kernel: KernelMetadata | None = None
+    inlined_at: Span | None = None

@@ -109,3 +109,12 @@ class LaterStatement(Statement):
 
     feature: str
     parts: tuple[Node, ...] = children
+
+
+@frozen(kw_only=True)
+class Inlined(Statement):
+    """Statements as written, and the same with calls of functions inlined. These run; those do if anything goes wrong. Names that the
+    written ones declare are known behind it, and none else."""
+
+    written: tuple[Statement, ...] = children
+    statements: tuple[Statement, ...] = children
