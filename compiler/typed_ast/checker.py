@@ -55,6 +55,8 @@ FunctionRule = Callable[[Any, UserFunction], Type]
 
 MAX_INSTANCES = 400
 MAX_INSTANCE_DEPTH = 12
+SHOWN_CALLS = 4
+"""How many of the calls that lead to a fault in a generic function a message shows."""
 
 
 @frozen
@@ -186,7 +188,8 @@ class CheckerOf(Generic[Own, FrameOf]):
         key = (diagnostic.code, diagnostic.span)
         if key not in self._seen:
             self._seen.add(key)
-            self.diagnostics.add(attrs.evolve(diagnostic, others=diagnostic.others + calls) if calls else diagnostic)
+            shown = calls if len(calls) <= SHOWN_CALLS else (*calls[: SHOWN_CALLS - 1], calls[-1])
+            self.diagnostics.add(attrs.evolve(diagnostic, others=diagnostic.others + shown) if calls else diagnostic)
 
     def outcome(self, outcome: ComputeOutcome) -> None:
         """Reports the faults of a compute block that are known now; `analyse_blocks` reports the others."""

@@ -19,6 +19,9 @@ from compiler.typed_ast.walk import walk
 
 MAX_COPIES = 1000
 MAX_DEPTH = 40
+MAX_SHOWN = 200
+"""How long the types of a copy may be in words."""
+MAX_WORDS = 60
 
 
 def copy_of(checker: Checker, function: UserFunction, bound: Mapping[str, Type], called: Span | None) -> UserFunction | None:
@@ -30,13 +33,14 @@ def copy_of(checker: Checker, function: UserFunction, bound: Mapping[str, Type],
     if found is not None:
         return found
     shown = ", ".join(f"{p.name} = {checker.show(t)}" for p, t in zip(node.type_parameters, types, strict=True))
+    words = shown if len(shown) <= MAX_WORDS else f"{shown[:MAX_WORDS]}..."
     calls = checker.findings.calls
     if called is not None:
-        if len(calls) >= MAX_DEPTH or len(checker.copies) >= MAX_COPIES:
+        if len(calls) >= MAX_DEPTH or len(checker.copies) >= MAX_COPIES or len(shown) > MAX_SHOWN:
             message = f"`{node.name}` calls itself with other types over and over, and each makes a function of its own"
             checker.report("0109", message, called, hint="call it with values of the same types")
             return None
-        calls = (*calls, Label(called, f"called here with {shown}"))
+        calls = (*calls, Label(called, f"called here with {words}"))
     written = {p.name: ANYTHING if t == UNKNOWN else syntax_of(t, p.span) for p, t in zip(node.type_parameters, types, strict=True)}
     written |= checker.meaning.rules.calls.associated(checker, node, bound)
     copy = with_types(evolve(node, type_parameters=()), written)

@@ -34,6 +34,7 @@ from compiler.typed_ast.types import (
 )
 
 _OWN_TYPES = (StructType, EnumType)
+_WITHOUT_RIGHT = {"unary -": "Neg", "for": "Iterator"}
 
 
 def by_trait(
@@ -148,7 +149,7 @@ def shown_arguments(checker: Checker, node: nodes.Call, scope: Scope) -> None:
 
 def missing(checker: Checker, operator: str, left: Type, right: Type | None) -> str | None:
     """The `impl` to write for an operator that one of the program's types lacks."""
-    trait = UNARY[operator.removeprefix("unary ")][0] if right is None else BINARY.get(operator, ("",))[0]
+    trait = _WITHOUT_RIGHT[operator] if right is None else BINARY.get(operator, ("",))[0]
     whose = left if isinstance(left, _OWN_TYPES) else right
     if not trait or not isinstance(whose, _OWN_TYPES):
         return None

@@ -102,11 +102,35 @@ def missing_impl(checker: Checker, found: Type, asked: nodes.NamedTypeSyntax) ->
     if asked.name in BOUNDS and trait is None:
         kind = "an int or a float" if asked.name == "Number" else "a type whose values `<` compares"
         return f"it takes {kind}"
-    heads = [] if trait is None else [
-        _head(checker, member) for member in trait.members if isinstance(member, nodes.Function) and _is_asked(member, trait)
-    ]
+    members = () if trait is None else trait.members
+    asked_for = [member for member in members if isinstance(member, nodes.Function) and trait is not None and _is_asked(member, trait)]
+    builtin = trait is not None and trait is TRAITS.get(trait.name)
+    given = _text(asked.arguments[0]) if asked.arguments else target
+    heads = [_builtin_head(asked.name, target, given) if builtin else _head(checker, member) for member in asked_for]
     arguments = f"<{', '.join(map(_text, asked.arguments))}>" if asked.arguments else ""
     return f"write `impl {asked.name}{arguments} for {target} {{ {' '.join(f'{head} {{ ... }}' for head in heads)} }}`"
+
+
+def _builtin_head(trait: str, target: str, given: str) -> str:
+    """The head of the function of one of the language's traits, for a type beside or from another."""
+    match trait:
+        case "Eq":
+            return f"def eq(self, other: {given}): bool"
+        case "Ord":
+            return f"def cmp(self, other: {given}): int"
+        case "Neg" | "Clone":
+            return f"def {trait.lower()}(self): {target}"
+        case "Display":
+            return "def to_string(self): String"
+        case "Iterator":
+            return "def next(mut self): Option<int>"
+        case "Index":
+            return "def index(self, i: int): f64"
+        case "From":
+            return f"def from(value: {given}): {target}"
+        case "Into":
+            return f"def into(self): {given}"
+    return f"def {trait.lower()}(self, other: {given}): {target}"
 
 
 _BY_DEFAULT = ("ne", "le", "gt", "ge", "lt")
@@ -239,13 +263,13 @@ def _require_like(
     label = () if name_place(asked) == NOWHERE else (Label(name_place(asked), "declared here"),)
     wanted = f"write `{_head(checker, asked)}`"
     here = name_place(member)
-    if len(asked.parameters) != len(member.parameters) and asked.name != "index":
-        message = f"`{member.name}` takes {_takes(member)}, and in the trait `{trait.name}` {_takes(asked)}"
-        checker.report("0203", message, here, others=label, hint=wanted)
-        return
     of_self = [bool(f.parameters) and f.parameters[0].name == "self" for f in (asked, member)]
     if of_self[0] != of_self[1]:
         message = f"`{member.name}` {'lacks' if of_self[0] else 'takes'} `self`, and in the trait `{trait.name}` it doesn't"
+        checker.report("0203", message, here, others=label, hint=wanted)
+        return
+    if len(asked.parameters) != len(member.parameters) and asked.name != "index":
+        message = f"`{member.name}` takes {_takes(member)}, and in the trait `{trait.name}` {_takes(asked)}"
         checker.report("0203", message, here, others=label, hint=wanted)
         return
     if of_self[0] and member.parameters[0].mutable and not asked.parameters[0].mutable:

@@ -31,6 +31,11 @@ def assign(checker: Checker, node: nodes.Assign, scope: Scope) -> Type:
             found = _to_name(checker, node, target, scope)
         case nodes.Index() | nodes.Field():
             place = _part(checker, node.target, node.span, scope)
+            if checker.findings.rewrites.pop(id(node.target), None) is not None:
+                checker.infer(node.value, scope)
+                hint = "write a method that changes it: `def set(mut self, ...)`"
+                checker.report("0205", "`Index` reads an element, and doesn't change it", node.target.span, hint=hint)
+                return UNIT
             found = _assigned_type(checker, node, place, scope)
             if place != ERROR and found != ERROR and not _fills(place, found):
                 if node.operator is None:

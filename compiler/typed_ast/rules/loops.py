@@ -122,4 +122,5 @@ def no_elements(checker: Checker, found: Type, span: Span, hint: str | None = No
         return report_optional(checker, found, span)
     shown = checker.show(found)
     hint = "loop over a range: `for i in 0..n`" if isinstance(found, Scalar) else hint
+    hint = hint or checker.meaning.rules.traits.missing(checker, "for", found, None)
     return checker.report("0203", f"nothing to loop over: this is {shown}", span, f"this is {shown}", hint=hint)
