@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from compiler.launch.signature import signature_of
+from compiler.typed_ast.kernel import KernelType
 from runtime.tensor import Tensor
-from tests.kernels.checks import agree
+from tests.kernels.checks import ROUNDING, agree
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted((ROOT / "programs" / "zynml").glob("*.zynml"))
@@ -40,7 +41,13 @@ def beside_the_cpu(kind: type[Any]) -> Iterator[list[str]]:
         on_cpu, there = block(copies), original(self, values, *stream)
         types = {array.dtype.name for array in arrays.values()}
         coarsest = next((name for name in ("bfloat16", "float16", "float32") if name in types), "float64")
-        agree(_plain(there), _plain(on_cpu), terms, coarsest)
+        metadata = block.compute.kernel
+        if ROUNDING[coarsest] and metadata is not None and metadata.kernel_type is KernelType.ATTENTION:
+            # a mean of values by weights that are rounded to 16 bits there: off by a unit of the largest value, where values cancel
+            unit = ROUNDING[coarsest] * max(float(np.abs(array.astype(np.float64)).max(initial=0.0)) for array in arrays.values())
+            np.testing.assert_allclose(_plain(there).astype(np.float64), _plain(on_cpu).astype(np.float64), rtol=0.0, atol=unit)
+        else:
+            agree(_plain(there), _plain(on_cpu), terms, coarsest)
         for name, array in arrays.items():
             agree(values[name].array, array, terms, coarsest)
         ran.append(str(block.compute.span))
