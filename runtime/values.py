@@ -10,16 +10,27 @@ from typing import Any, ClassVar
 from runtime.lazy_numpy import np
 from runtime.records import frozen
 
+OF_DURATIONS = "·"
+"""The suffix of `Duration`, which has several."""
+
 
 @frozen
 class RecordShape:
     """What makes classes of records one: how the program names the value, the names of its parts, and for a case its enum with the names of
-    all cases and their parts. Parts named "0", "1" have no names of their own."""
+    all cases and their parts. Parts named "0", "1" have no names of their own. `suffix`: of an abstract type, that of numbers that are its
+    values as they stand, "" where there is none; None of all else."""
 
     name: str
     parts: tuple[str, ...]
     enum: str = ""
     cases: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    suffix: str | None = None
+
+    def wrapped(self, number: str, value: Any) -> str:
+        """A number as a value of an abstract type, whose shape this is: as the program writes it."""
+        if self.suffix == OF_DURATIONS:
+            return duration_text(value)
+        return number + self.suffix if self.suffix else f"{self.shown}({number})"
 
     @property
     def shown(self) -> str:
@@ -50,6 +61,8 @@ class RecordValue(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         shape = self.__record__
+        if shape.suffix is not None:
+            return shape.wrapped(repr(self[0]), self[0])
         if not shape.parts:
             return shape.shown
         if shape.is_numbered:
@@ -89,9 +102,25 @@ class ElementSet(dict[Any, None]):
     __slots__ = ()
 
 
-def struct_class(name: str, fields: Sequence[str]) -> type[StructValue]:
+def struct_class(name: str, fields: Sequence[str], suffix: str | None = None) -> type[StructValue]:
     """The class of a struct's values, made from the values of its fields: `cls((x, y))`. The same for the same names."""
-    return _struct_class(RecordShape(name, tuple(fields)))
+    return _struct_class(RecordShape(name, tuple(fields), suffix=suffix))
+
+
+_LONG = (("d", 86_400 * 10**9), ("h", 3_600 * 10**9), ("m", 60 * 10**9), ("s", 10**9))
+_SHORT = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+
+
+def duration_text(nanoseconds: int) -> str:
+    """A duration as programs write it: `2h`, `1.5s`, `20us`."""
+    if nanoseconds < 0:
+        return f"-{duration_text(-nanoseconds)}"
+    whole = next((f"{nanoseconds // size}{unit}" for unit, size in _LONG if nanoseconds % size == 0 and (nanoseconds or unit == "s")), None)
+    if whole is not None:
+        return whole
+    unit, size = next((unit, size) for unit, size in _SHORT if nanoseconds >= size)
+    digits = str(nanoseconds % size).zfill(len(str(size)) - 1).rstrip("0") if size > 1 else ""
+    return f"{nanoseconds // size}{'.' if digits else ''}{digits}{unit}"
 
 
 def case_classes(enum: str, cases: Sequence[tuple[str, Sequence[str]]]) -> tuple[type[CaseValue], ...]:

@@ -7,7 +7,9 @@ from compiler.syntax.parse import parse_with
 from compiler.syntax.read import require_size
 from compiler.typed_ast import nodes
 from zynml.actions import ZynmlActions
+from zynml.actions.units import ANY_SUFFIX
 
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)\b", re.MULTILINE)
 _SUFFIXES = re.compile(r"Suffixes\s*\(\s*\"([\w, ]*)\"")
 
 
@@ -28,4 +30,5 @@ def parse_expression(text: str, path: str = "<expression>") -> nodes.Expression:
 
 def _actions(source: Source) -> ZynmlActions:
     units = frozenset(unit.strip() for suffixes in _SUFFIXES.findall(source.text) for unit in suffixes.split(","))
-    return ZynmlActions(source.path, source.text, units=units)
+    imports = {ANY_SUFFIX} if _IMPORT.search(source.text) else set()
+    return ZynmlActions(source.path, source.text, units=units | imports)

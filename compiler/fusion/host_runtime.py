@@ -1,6 +1,8 @@
 """What a running tier-0 program asks of the driver: compute blocks, pictures, parameters, settings, modules."""
 
+import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,10 +11,12 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.options import CompileOptions
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import NANOSECONDS
 from compiler.typed_ast.language import SessionLanguage
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import nearest
 from runtime.futures import PendingValue, Unawaited, under_way
+from runtime.values import OF_DURATIONS, RecordValue
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
@@ -124,6 +128,9 @@ class ProgramRuntime:
         return self.program.module(path, span)
 
 
+_DURATION = re.compile(rf"(?P<number>-?\d+(\.\d+)?)(?P<unit>{'|'.join(NANOSECONDS)})")
+
+
 class _at:
     """Faults of the library inside get this position."""
 
@@ -149,11 +156,30 @@ def _parsed(name: str, text: str, default: Any, span: Span) -> Any:
                 return float(text)
             case str():
                 return text
+            case RecordValue():
+                return _of_abstract_type(text, default)
             case _:
                 return _of_dtype(text, default)
     except (ValueError, KeyError):
-        kind = {bool: "true or false", int: "an int (i64)", float: "a float"}.get(type(default)) or f"of type {_dtype_name(default)}"
+        kind = {bool: "true or false", int: "an int (i64)", float: "a float"}.get(type(default))
+        if kind is None:
+            kind = f"of type {default.__record__.shown if isinstance(default, RecordValue) else _dtype_name(default)}"
         raise ZyntaxError(Diagnostic("0807", f"--set {name}={text}: `{name}` is {kind}", span)) from None
+
+
+def _of_abstract_type(text: str, default: RecordValue) -> RecordValue:
+    """`10s`, `5usd`. Raises ValueError."""
+    suffix = default.__record__.suffix
+    if suffix is None:
+        raise ValueError(text)
+    if suffix != OF_DURATIONS:
+        number = text.removesuffix(suffix)
+        return type(default)((int(number) if isinstance(default[0], int) else float(number),))
+    found = _DURATION.fullmatch(text)
+    nanoseconds = Fraction(found["number"]) * NANOSECONDS[found["unit"]] if found is not None else Fraction(1, 2)
+    if nanoseconds.denominator != 1 or abs(nanoseconds) >= 1 << 63:
+        raise ValueError(text)
+    return type(default)((int(nanoseconds),))
 
 
 def _whole(text: str, least: int, most: int) -> int:

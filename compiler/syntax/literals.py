@@ -4,6 +4,7 @@ import re
 
 from compiler.syntax.base import Actions
 from compiler.typed_ast import nodes
+from compiler.typed_ast.suffixes import suffix_hint
 from grammars.faults import Fault, Token
 from grammars.scan import hole_end, quotes_of
 from grammars.words import HARD
@@ -58,16 +59,12 @@ class LiteralActions(Actions):
         if suffix is None or suffix in _INT_SUFFIXES:
             return self._integer(start, end, int(number) if len(number) < _MAX_DIGITS else 1 << 64, suffix)
         if not self.is_unit(suffix):
-            known = (
-                f"types {_listed('i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64')}, durations {_listed('ns us ms s m h d')},"
-                f" sizes {_listed('KB MB GB TB')}"
-            )
             self.fault(
                 "0106",
                 f"unknown suffix `{suffix}` of the number `{text}`",
                 start + len(match["number"]),
                 end,
-                f"suffixes known are {known}",
+                suffix_hint(self.units),
             )
         return nodes.UnitNumber(text=number, unit=suffix, span=span)
 
@@ -230,6 +227,3 @@ def _format_colon(text: str, start: int, end: int) -> int:
         position += 1
     return -1
 
-
-def _listed(words: str) -> str:
-    return " ".join(f"`{word}`" for word in words.split())

@@ -139,7 +139,7 @@ def checker_of(
 def _declare_types(checker: Checker, program: Program) -> None:
     """Tells of the program's types and methods before anything uses them."""
     for statement in program.statements:
-        if isinstance(statement, LaterDeclaration) and "module" not in statement.feature:
+        if isinstance(statement, LaterDeclaration):
             checker.open_names = checker.resolver.open_names = True
     declared = (s for s in program.statements if isinstance(s, _TYPES) or is_method(s))
     for fault in checker.declarations.declare_all(declared):

@@ -20,7 +20,7 @@ from compiler.typed_ast.nodes import (
 from compiler.typed_ast.scope import Scope, Variable
 from compiler.typed_ast.walk import walk
 
-_BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 _LONGEST = (1 << 63) - 1024
 _LARGEST = 1 << 200
@@ -107,7 +107,7 @@ def quotient(a: int, b: int) -> int:
 
 
 def _bytes(text: str, unit: str) -> int | None:
-    factor = _BYTES.get(unit)
+    factor = BYTES.get(unit)
     if factor is None:
         return None
     try:

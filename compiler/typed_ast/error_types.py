@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from compiler.typed_ast.duration import duration_type
 from compiler.typed_ast.nodes import NamedTypeSyntax, Node, Parameter, StringLiteral, Struct
 
 ANY_ERROR = "Error"
@@ -31,7 +32,7 @@ def _struct(name: str, code: str) -> Struct:
     return Struct(name=name, fields=fields)
 
 
-_DECLARATIONS = (_struct(ANY_ERROR, ""), *(_struct(name, f"ZYN{codes[0]}") for name, codes in KINDS.items()))
+_DECLARATIONS = (duration_type(), _struct(ANY_ERROR, ""), *(_struct(name, f"ZYN{codes[0]}") for name, codes in KINDS.items()))
 
 
 def error_types(statements: Iterable[Node]) -> list[Struct]:

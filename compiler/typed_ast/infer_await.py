@@ -4,16 +4,17 @@ from compiler.diagnostics import Label
 from compiler.typed_ast.checker import Checker, infers
 from compiler.typed_ast.constants import duration
 from compiler.typed_ast.conversions import clash, is_silent, join
+from compiler.typed_ast.duration import DURATION
 from compiler.typed_ast.nodes import Await, Awaited, Expression
 from compiler.typed_ast.rules.placing import placed
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import ERROR, I64, UNKNOWN, FutureType, ListType, Scalar, TupleType, Type
+from compiler.typed_ast.types import ERROR, I64, UNKNOWN, FutureType, ListType, Scalar, StructType, TupleType, Type
 
 
 @infers(Await)
 def awaited(checker: Checker, node: Await, scope: Scope, expected: Type | None, used: bool) -> Type:
     found = [checker.infer(future, scope) for future in node.futures]
-    if node.timeout is not None and duration(node.timeout) is None:
+    if node.timeout is not None and duration(node.timeout) is None and not _is_duration(checker, node.timeout, scope):
         message = "the limit of `timeout` is a duration"
         checker.report("0203", message, node.timeout.span, hint="write a number and a unit, one of ns us ms s m h d: `500ms`")
     if node.which is Awaited.ONE:
@@ -21,6 +22,11 @@ def awaited(checker: Checker, node: Await, scope: Scope, expected: Type | None, 
     else:
         value = _values(checker, node, found)
     return value if node.otherwise is None else _or_else(checker, node, node.otherwise, value, scope)
+
+
+def _is_duration(checker: Checker, node: Expression, scope: Scope) -> bool:
+    found = checker.infer(node, scope)
+    return is_silent(found) or found == StructType(DURATION)
 
 
 def _value(checker: Checker, found: Type, node: Expression, which: Awaited) -> Type:

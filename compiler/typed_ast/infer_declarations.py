@@ -14,6 +14,7 @@ from compiler.typed_ast.nodes import (
     Import,
     ImportForm,
     IntLiteral,
+    Module,
     Node,
     Program,
     ProgramParameter,
@@ -128,6 +129,16 @@ def _check_default(checker: Checker, node: ProgramParameter, scope: Scope) -> No
             "",
             (Label(node.range.span, "the range"),),
         )
+
+
+@checks(Module)
+def module_name(checker: Checker, node: Module, scope: Scope) -> Type:
+    """`module shapes` names the file that it begins."""
+    first = checker.program.statements[0] if checker.program is not None and checker.program.statements else node
+    if checker.program is not None and node.span.path == checker.program.path and first is not node:
+        others = (Label(first.span, "the first one"),)
+        checker.report("0101", "`module` is the first statement of a file", node.span, "", others, hint="move the line to the top")
+    return UNIT
 
 
 @checks(Import)

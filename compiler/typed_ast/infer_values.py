@@ -12,7 +12,9 @@ from compiler.typed_ast.nodes import (
     Lambda,
     OperatorValue,
     Slice,
+    UnitNumber,
 )
+from compiler.typed_ast.rules.abstract_types import with_suffix
 from compiler.typed_ast.rules.bodies import declare_parameter
 from compiler.typed_ast.rules.loops import bind_loop_names
 from compiler.typed_ast.rules.placing import condition
@@ -44,6 +46,11 @@ def undeclared(checker: Checker, word: str, span: Span) -> Type | None:
 
 
 ZYNML_RULES.undeclared = undeclared
+
+
+@infers(UnitNumber)
+def unit_number(checker: Checker, node: UnitNumber, scope: Scope, expected: Type | None, used: bool) -> Type:
+    return with_suffix(checker, node, scope, expected)
 
 
 @infers(OperatorValue)

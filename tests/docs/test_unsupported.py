@@ -8,12 +8,6 @@ KERNEL = "let A = zeros(4)\nlet y = compute(A) {} {{ for i in 0..M: out[i] = {} 
 
 REFUSED = {
     "effect": "effect E { def f(): int }",
-    "a duration": "let x = 5ms",
-    "a size": "let x = 16KB",
-    "abstract": 'abstract Money(i64) with Suffixes("usd") { value: i64 }',
-    "extern struct": "extern struct T<A>",
-    "an opaque type": '@opaque("$T") type T',
-    "module": "module a",
     "a slice with a step": "let A = zeros(8)\nlet y = compute(A) { for i in 0..4 step 4: out[i:i+4] = A[i:i+8:2] }",
     "several devices": KERNEL.format('@device(["cuda:0", "cuda:1"])', "A[i]"),
     "i128": "let x: i128 = 1",

@@ -148,10 +148,6 @@ def test_program_parameters_config_tests_and_render() -> None:
     [
         ("effect Ask { def ask(q: String): String }", "`effect`"),
         ("handler H for Ask { def ask(q: String): String { q } }", "`handler`"),
-        ('abstract Money(i64) with Suffixes("usd, cents") { value: i64 }', "`abstract`"),
-        ('@opaque("$T") type T', "an opaque `type`"),
-        ("extern struct S<A>", "`extern struct`"),
-        ("module m", "the declaration `module`"),
         ('let i = import image("a.png") as Image', "`import image(...)` as a value"),
         ('let m = model("f") { key: v }', "a `model` with options"),
     ],
@@ -164,28 +160,33 @@ def test_syntax_that_nothing_executes_yet_is_parsed(text: str, feature: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "field", "functions"),
     [
-        ("abstract Metre(f64)", ["NamedTypeSyntax"]),
-        ('abstract Weight(i64) with Suffixes("g, kg")', ["NamedTypeSyntax", "Call"]),
-        ("abstract Weight(i64) { value: i64; def grams(self): i64 { self.value } }", ["NamedTypeSyntax", "Parameter", "Function"]),
-        ("abstract Weight(i64):\n    value: i64\n    fn grams(self) -> i64: self.value\n", ["NamedTypeSyntax", "Parameter", "Function"]),
-        ("impl Metre(f64) { value: f64 }", ["Name", "Parameter"]),
-        ("impl Metre(f64) {\n    fn of(x: f64) -> Metre: Metre { value: x }\n    fn far(self) -> bool: self.value > 1e3\n}", ["Name"] + ["Function"] * 2),
-        ("impl Metre(f64) {\n    @inline\n    fn half(self) -> f64 { self.value / 2.0 }\n}", ["Name", "Function"]),
-        ("impl Metre(f64):\n    fn feet(self) -> f64:\n        let f = 0.3048\n        self.value / f\n", ["Name", "Function"]),
+        ("abstract Metre(f64)", "value", []),
+        ('abstract Weight(i64) with Suffixes("g, kg")', "value", []),
+        ("abstract Weight(i64) { grams: i64; def half(self): i64 { self.grams / 2 } }", "grams", ["half"]),
+        ("abstract Weight(i64):\n    grams: i64\n    fn half(self) -> i64: self.grams / 2\n", "grams", ["half"]),
+        ("abstract Metre(f64)\nimpl Metre(f64) { length: f64 }", "length", []),
+        (
+            "abstract Metre(f64)\nimpl Metre(f64) {\n    fn of(x: f64) -> Metre: Metre { value: x }\n    fn far(self) -> bool: self.value > 1e3\n}",
+            "value",
+            ["of", "far"],
+        ),
+        ("abstract Metre(f64)\nimpl Metre(f64) {\n    @inline\n    fn half(self) -> f64 { self.value / 2.0 }\n}", "value", ["half"]),
+        ("abstract Metre(f64)\nimpl Metre(f64):\n    fn feet(self) -> f64:\n        let f = 0.3048\n        self.value / f\n", "value", ["feet"]),
     ],
 )
-def test_abstract_types_and_their_members_are_parsed(text: str, parts: list[str]) -> None:
-    found, _ = program(text + "\nlet after = 1")
-    assert isinstance(found, nodes.LaterDeclaration)
-    assert [type(part).__name__ for part in found.parts] == parts
+def test_abstract_types_and_their_members_are_parsed(text: str, field: str, functions: list[str]) -> None:
+    found, *impls, _ = program(text + "\nlet after = 1")
+    assert isinstance(found, nodes.Struct) and found.suffixes is not None
+    assert [one.name for one in found.fields] == [field]
+    assert [getattr(one, "name", "") for impl in impls if isinstance(impl, nodes.Impl) for one in impl.members] == functions
 
 
 def test_an_expression_behind_a_result_is_the_body_of_a_member() -> None:
     found = only("impl Metre(f64) {\n    fn far(self) -> bool: self.value > 1e3\n}")
-    assert isinstance(found, nodes.LaterDeclaration)
-    _, far = found.parts
+    assert isinstance(found, nodes.Impl)
+    (far,) = found.members
     assert isinstance(far, nodes.Function) and far.body is not None
     (value,) = far.body.statements
     assert isinstance(value, nodes.ExpressionStatement) and isinstance(value.value, nodes.Binary)
@@ -268,3 +269,14 @@ def test_an_annotation_before_what_takes_none_is_refused() -> None:
     (found,) = caught.value.diagnostics
     assert (found.code, found.message) == ("0402", "the annotation `@device` is misplaced: what follows is a `let`")
     assert found.hint == "write it after the `)` of `compute(...)`, or first in its body"
+
+
+def test_types_without_fields_of_their_own() -> None:
+    money, opaque, extern, module = (
+        only(text) for text in ('abstract Money(i64) with Suffixes("usd, cents")', '@opaque("$T") type T', "extern struct S<A>", "module a.b")
+    )
+    assert isinstance(money, nodes.Struct) and (money.suffixes, [f.name for f in money.fields]) == (("usd", "cents"), ["value"])
+    assert isinstance(opaque, nodes.Struct) and opaque.opaque
+    assert isinstance(extern, nodes.Struct) and extern.opaque and [p.name for p in extern.type_parameters] == ["A"]
+    assert isinstance(module, nodes.Module) and module.path == ("a", "b")
+    assert isinstance(only('@opaque("$Tensor") type T'), nodes.TypeAlias)

@@ -71,27 +71,14 @@ class ZynmlDeclarations(DeclarationActions):
 
     # ---- declarations that nothing executes yet --------------------------------------------------------------------------------
 
-    def module(self, start: int, end: int, *_names: object) -> nodes.Declaration:
-        return self._later(start, end, "the declaration `module`")
-
-    def extern_struct(self, start: int, end: int, name: Token, *_rest: object) -> nodes.Declaration:
-        return self._later(start, end, "`extern struct`")
-
-    def opaque_type(self, start: int, end: int, name: Token, *_rest: object) -> nodes.Declaration:
-        return self._later(start, end, "an opaque `type`")
+    def module(self, start: int, end: int, path: tuple[str, ...]) -> nodes.Declaration:
+        return nodes.Module(path=path, span=self.span(start, end))
 
     def effect(self, start: int, end: int, name: Token, *parts: object) -> nodes.Declaration:
         return self._later(start, end, "`effect`", *parts)
 
     def handler(self, start: int, end: int, name: Token, *parts: object) -> nodes.Declaration:
         return self._later(start, end, "`handler`", *parts)
-
-    def abstract(self, start: int, end: int, name: Token, *parts: object) -> nodes.Declaration:
-        return self._later(start, end, "`abstract`", *parts)
-
-    def impl_abstract(self, start: int, end: int, name: Token, *parts: object) -> nodes.Declaration:
-        self.require_bodies(tuple(part for part in parts if isinstance(part, nodes.Declaration)))
-        return self._later(start, end, "`impl` of an abstract type", *parts)
 
     def _later(self, start: int, end: int, feature: str, *parts: object) -> nodes.Declaration:
         return nodes.LaterDeclaration(

@@ -83,6 +83,8 @@ def _record_text(value: RecordValue, depth: int) -> str:
     parts = [literal_text(part, depth + 1) for part in value]
     if not parts:
         return shape.shown if shape.enum else f"{shape.shown} {{ }}"
+    if shape.suffix is not None:
+        return shape.wrapped(parts[0], value[0])
     if shape.is_numbered:
         return f"{shape.shown}({', '.join(parts)})"
     if not shape.shown:

@@ -13,9 +13,12 @@ class Awaiting(Operators):
     """The expression `await`."""
 
     def await_(self, node: nodes.Await) -> ast.expr:
-        futures = self.in_order([self.maker(future) for future in node.futures], node.span)
         limit = None if node.timeout is None else duration(node.timeout)
-        facts = (ast.Constant(limit), ast.Constant(node.otherwise is not None))
+        computed = [] if node.timeout is None or limit is not None else [self.maker(node.timeout)]
+        made = list(self.in_order([*(self.maker(future) for future in node.futures), *computed], node.span))
+        futures, limits = made[: len(node.futures)], made[len(node.futures) :]
+        nanoseconds = ast.Subscript(limits[0], ast.Constant(0), ast.Load()) if limits else ast.Constant(limit)
+        facts = (nanoseconds, ast.Constant(node.otherwise is not None))
         awaited = self.help(f"await {node.which.value}", node.span, *facts, *futures)
         if node.otherwise is None:
             return awaited

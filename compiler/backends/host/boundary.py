@@ -34,7 +34,7 @@ from compiler.typed_ast.types import (
 from runtime.lazy_numpy import np
 from runtime.records import define
 from runtime.tensor import numpy_dtype
-from runtime.values import NONE, Err, Ok, Some, case_classes, struct_class
+from runtime.values import NONE, Err, Ok, Some, case_classes
 
 C_TYPES: Mapping[str, Any] = {"f64": ctypes.c_double, "f32": ctypes.c_float, "ptr": ctypes.c_void_p}
 """Of what entries take; ints of all widths are i64 there."""
@@ -68,6 +68,7 @@ class _Writer:
     """The text of one function, and the values that it names."""
 
     cases_of: CasesOf
+    class_of: Callable[[str], type]
     lines: list[str] = Factory(list)
     values: dict[str, Any] = Factory(dict)
     _names: "count[int]" = Factory(lambda: count())
@@ -99,7 +100,7 @@ class _Writer:
                 cls, inside = self.value(tuple), elements
             case StructType():
                 fields = (self.cases_of(found) or {})[""]
-                cls, inside = self.value(struct_class(found.name, tuple(name for name, _ in fields))), tuple(type for _, type in fields)
+                cls, inside = self.value(self.class_of(found.name)), tuple(type for _, type in fields)
             case _ if found == UNIT:
                 self.line(indent, f"if {given} is not None: {miss}")
                 return []
@@ -209,7 +210,7 @@ class _Writer:
                 return f"({''.join(self.give(element, numbers) + ', ' for element in elements)})"
             case StructType():
                 fields = (self.cases_of(found) or {})[""]
-                cls = self.value(struct_class(found.name, tuple(name for name, _ in fields)))
+                cls = self.value(self.class_of(found.name))
                 return f"{cls}(({''.join(self.give(type, numbers) + ', ' for _, type in fields)}))"
             case OptionType(value=value):
                 there = numbers.pop(0)
@@ -239,6 +240,7 @@ def python_function(
     entry: NativeEntry,
     call: Any,
     cases_of: CasesOf,
+    class_of: Callable[[str], type],
     otherwise: Callable[..., Any],
     failed: Callable[..., Any],
     rooms: tuple[Callable[[], NativeRoom], list[NativeRoom]],
@@ -251,7 +253,7 @@ def python_function(
     and are `missing` then; `otherwise(*arguments)` is called where an argument isn't what its type has, `failed(room, *arguments)` where
     the function stopped; `rooms`: makes one, and those that are free; `long`: it may run for long, and is stopped by a Ctrl-C; `changing`:
     it is a method that changes its first argument, which comes in a box, a list of it, in which the caller finds what it is afterwards."""
-    w = _Writer(cases_of)
+    w = _Writer(cases_of, class_of)
     given = [f"a{number}" for number in range(len(names))]
     miss = f"return {w.value(otherwise)}({', '.join(given)})"
     values = given

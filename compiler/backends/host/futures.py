@@ -65,6 +65,7 @@ def _futures(word: str, given: Sequence[Any]) -> list[PendingValue]:
 
 def _within(limit: int | None, has_else: bool, wait: Callable[[float | None], Any]) -> Any:
     """What the waiting gives, LATE where the time is over and there is something else to give. `limit`: nanoseconds."""
+    limit = None if limit is None else max(limit, 0)
     seconds = None if limit is None else min(limit / 1e9, threading.TIMEOUT_MAX)
     try:
         return wait(seconds)

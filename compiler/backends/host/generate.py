@@ -169,7 +169,7 @@ class Generator(Functions):
                 self.write(ast.Expr(self.made(call, node.span, *values)), node.span)
             case nodes.Import():
                 self._import(node)
-            case nodes.TypeAlias() | nodes.Struct() | nodes.EnumDeclaration():
+            case nodes.Module() | nodes.TypeAlias() | nodes.Struct() | nodes.EnumDeclaration():
                 pass
             case nodes.Test():
                 raise ZyntaxError(Diagnostic("0402", "`test` stands at the top level only", node.span))

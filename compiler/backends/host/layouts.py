@@ -7,9 +7,24 @@ from compiler.typed_ast.nodes import EnumDeclaration, Function, Struct, Variant
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.types import UNKNOWN, ArrayType, EnumType, OptionType, ResultType, StructType, TupleType, Type
 from runtime.records import frozen
-from runtime.values import Err, Nothing, Ok, RecordValue, Some, StructValue, case_classes, struct_class
+from runtime.values import OF_DURATIONS, Err, Nothing, Ok, RecordValue, Some, StructValue, case_classes, struct_class
 
 Fields = tuple[tuple[str, Type], ...]
+
+
+def class_of_struct(declared: Declarations[Function], name: str) -> type[StructValue]:
+    """The class of the values of a struct that a program declares."""
+    struct = declared.structs[name]
+    return struct_class("" if name.startswith("{") else name, [field.name for field in struct.fields], _suffix(declared, struct))
+
+
+def _suffix(declared: Declarations[Function], struct: Struct) -> str | None:
+    """The suffix of numbers that are values of an abstract type as they stand; those of its other suffixes are given to functions."""
+    if struct.suffixes is None:
+        return None
+    if id(struct) in declared.foreign:
+        return OF_DURATIONS
+    return next((one for one in struct.suffixes if f"{struct.name}::{one}" not in declared.functions), "")
 
 
 @frozen
@@ -31,7 +46,7 @@ class RecordLayouts:
         self._values: dict[type, RecordValue] = {}
 
     def struct(self, name: str) -> type[StructValue]:
-        return struct_class("" if name.startswith("{") else name, [field.name for field in self.declared.structs[name].fields])
+        return class_of_struct(self.declared, name)
 
     def fields(self, struct: StructType) -> Fields:
         """A struct's fields; their types are unknown where its type arguments are."""

@@ -75,6 +75,7 @@ class NativeFunctions:
 
     def _function(self, name: str, linked: "Linked", symbol: str) -> Callable[..., Any]:
         from compiler.backends.host.boundary import native_entry, python_function, room
+        from compiler.backends.host.layouts import class_of_struct
         from compiler.backends.native.record import CALLERS_BYTES
 
         own, entry = self.found.functions[name], linked[symbol].entry
@@ -95,6 +96,7 @@ class NativeFunctions:
             entry,
             call,
             partial(cases_of, self.checker),
+            partial(class_of_struct, self.checker.declarations),
             self._otherwise(own),
             failed,
             (partial(room, CALLERS_BYTES, entry), free),

@@ -43,10 +43,15 @@ class Variant(Node):
 
 @frozen(kw_only=True)
 class Struct(Declaration):
+    """`suffixes`: of numbers that stand for values of an abstract type, which is a struct of one field; None of a struct.
+    `opaque`: its values are made outside of the program, and nothing is known of what is in them."""
+
     name: str
     type_parameters: tuple[TypeParameter, ...] = children
     fields: tuple[Parameter, ...] = children
     annotations: tuple[Annotation, ...] = children
+    suffixes: tuple[str, ...] | None = None
+    opaque: bool = False
 
 
 @frozen(kw_only=True)

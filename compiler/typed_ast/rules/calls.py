@@ -23,6 +23,7 @@ from compiler.typed_ast.nodes import (
     Path,
 )
 from compiler.typed_ast.requirements import report_optional, require
+from compiler.typed_ast.rules import abstract_types
 from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.bounds import bounds_of, require_bounds
 from compiler.typed_ast.rules.cases import case_with_values, infer_arguments, wrapped, wrappers, written_enum
@@ -86,6 +87,9 @@ def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type
         return _function(checker, node, key, callee, scope, expected)
     if plain and scope.variable(name) is not None:
         return _value(checker, node, scope)
+    abstract = abstract_types.constructed(checker, node, name, scope) if plain else None
+    if abstract is not None:
+        return abstract
     if plain and name in wrappers(checker):
         return wrapped(checker, node, name, scope, expected)
     of_enum = expected.value if isinstance(expected, OptionType) else expected

@@ -4,6 +4,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import is_silent
 from compiler.typed_ast.requirements import AWAIT_HINT, report_optional
+from compiler.typed_ast.rules import abstract_types
 from compiler.typed_ast.rules.bounds import meets
 from compiler.typed_ast.rules.literals import is_weak, known_int, place_of_operand, settled
 from compiler.typed_ast.scope import Scope
@@ -14,6 +15,7 @@ _I64 = range(-(1 << 63), 1 << 63)
 
 @CORE.infers(nodes.Cast)
 def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None, used: bool) -> Type:
+    checker.findings.rewrites.pop(id(node), None)
     target = checker.resolve(node.target, scope)
     found = checker.infer(node.value, scope, place_of_operand(node.value))
     if is_weak(found):
@@ -29,6 +31,9 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
         return checker.report("0203", message, node.value.span, f"this is {shown}", hint=AWAIT_HINT)
     if isinstance(target, Scalar) and (isinstance(found, Scalar) or meets(found, "Number")):
         return target
+    abstract = abstract_types.cast(checker, node, found, target)
+    if abstract is not None:
+        return abstract
     kinds = checker.kind(found), checker.kind(target)
     for kind in kinds:
         made = kind.cast(checker, found, target) if kind.cast is not None else None

@@ -1,6 +1,8 @@
 """Operators: what may be added to what, and what comes of it. Each type says in its row what operators mean on its values; here stands what
 holds of all of them, and the rows of numbers and of values with parts."""
 
+from attrs import evolve
+
 from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.checker import CORE, Checker
@@ -9,6 +11,7 @@ from compiler.typed_ast.conversions import fits, is_silent, strong
 from compiler.typed_ast.meaning import TypeRules, always
 from compiler.typed_ast.nodes import Binary, Expression, Unary
 from compiler.typed_ast.requirements import AWAIT_HINT, report_optional
+from compiler.typed_ast.rules import abstract_types, indexing  # noqa: F401  The rows of structs are there first.
 from compiler.typed_ast.rules.bounds import meets
 from compiler.typed_ast.rules.literals import OPERAND, in_range, is_weak, known_int, place_of_operand, settled
 from compiler.typed_ast.rules.optionals import default
@@ -28,6 +31,7 @@ from compiler.typed_ast.types import (
     OptionType,
     ResultType,
     Scalar,
+    StructType,
     TupleType,
     Type,
     TypeVariable,
@@ -61,6 +65,9 @@ def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None, us
         return by_trait
     if checker.kind(found).has_negative(found):
         return found
+    abstract = abstract_types.negative(checker, node, found)
+    if abstract is not None:
+        return abstract
     shown = checker.show(found)
     missing = checker.meaning.rules.traits.missing(checker, f"unary {node.operator}", found, None)
     hint = AWAIT_HINT if isinstance(found, FutureType) else missing
@@ -76,6 +83,7 @@ def binary(checker: Checker, node: Binary, scope: Scope, expected: Type | None, 
         with checker.within(turns=()):
             condition(checker, node.right, scope, f"the right side of `{node.operator}`")
         return BOOL
+    checker.findings.rewrites.pop(id(node), None)
     left = checker.infer(node.left, scope, place_of_operand(node.left))
     right = checker.infer(node.right, scope, place_of_operand(node.right))
     by_trait = checker.meaning.rules.traits.binary(checker, node, left, right, scope, expected)
@@ -123,11 +131,14 @@ def _beside(checker: Checker, node: Binary, left: Type, right: Type) -> tuple[Ty
                 return ERROR, checker.add(remainder_fault(lost))
         return _placed(checker, node.left, left, None), _placed(checker, node.right, right, None)
     if is_weak(left):
-        return _placed(checker, node.left, left, _neighbour(node, right)), right
-    return left, _placed(checker, node.right, right, _neighbour(node, left)) if is_weak(right) else right
+        return _placed(checker, node.left, left, _neighbour(checker, node, right)), right
+    return left, _placed(checker, node.right, right, _neighbour(checker, node, left)) if is_weak(right) else right
 
 
-def _neighbour(node: Binary, other: Type) -> Type | None:
+def _neighbour(checker: Checker, node: Binary, other: Type) -> Type | None:
+    abstract = abstract_types.wanted_beside(checker, node.operator, other)
+    if abstract is not None:
+        return abstract
     if node.operator in _OF_INTS and isinstance(other, Scalar) and other.dtype.is_float:
         return None
     return other if node.operator in COMPARISONS or isinstance(other, Scalar) else None
@@ -282,6 +293,7 @@ def _await(checker: Checker, node: Binary, left: Type, right: Type) -> str | Non
     return AWAIT_HINT
 
 
+CORE.kinds[StructType] = evolve(CORE.kinds[StructType], operator=abstract_types.binary, instead=abstract_types.instead)
 CORE.kinds |= {
     Scalar: TypeRules(
         operator=_numbers,

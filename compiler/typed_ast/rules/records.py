@@ -25,6 +25,9 @@ def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: 
     given: dict[int, Type] = {}
     if written in checker.declarations.structs:
         struct = checker.declarations.structs[written]
+        if struct.opaque:
+            _values(checker, node, scope)
+            return checker.report("0203", f"programs make no values of `{written}`: it is declared without what is in them", node.span)
         arguments = node.struct.arguments if isinstance(node.struct, nodes.Path) else ()
         given_arguments = tuple(checker.resolve(a, scope) for a in arguments) or checker.meaning.rules.implied(checker, struct)
         found: Type = StructType(written, given_arguments)
