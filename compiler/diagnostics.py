@@ -43,7 +43,8 @@ class Label:
 
 @frozen
 class Diagnostic:
-    """One message. `code` is four digits (`"0301"`); `label` is the text beside the caret under `span`."""
+    """One message. `code` is four digits (`"0301"`), or a code of an author's language with its letters (`"IMG0201"`); `label` is the text
+    beside the caret under `span`."""
 
     code: str
     message: str = field(converter=as_written)
@@ -62,7 +63,7 @@ class Diagnostic:
 
     @property
     def full_code(self) -> str:
-        return f"ZYN{self.code}"
+        return f"ZYN{self.code}" if self.code[:1].isdigit() else self.code
 
     @property
     def at_run_time(self) -> bool:

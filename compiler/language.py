@@ -1,7 +1,8 @@
 """What a language is to those who run, check and show programs: one record, which its package makes and registers as an entry point of the
 group `zyntax.languages`. Nothing of the compiler is imported before a method needs it."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from compiler.driver import Session, Warn
     from compiler.options import CompileOptions
     from compiler.source import Source, Sources
+    from compiler.typed_ast.language import SessionLanguage
     from compiler.typed_ast.nodes import Program
     from grammars.grammar import Grammar
 
@@ -37,6 +39,15 @@ class Front(Protocol):
     def is_replayed(self, source: "Source") -> bool:
         """Whether the program doesn't run by itself, but on recorded market data."""
 
+    def compile_in(self, language: "Language", source: str | Path, options: dict[str, Any]) -> Any:
+        """The program of a language that builds on this one, as `compile` gives its own."""
+
+    def shared_actions(self) -> type:
+        """The actions of what `common.lark` says, for a language that adds to it and builds on this one."""
+
+    def of_session(self, source: "Source", options: "CompileOptions", families: Sequence[Any]) -> "SessionLanguage":
+        """The language for a program in another that builds on it. `families`: functions of that one's own."""
+
     def compile(self, source: str | Path, options: dict[str, Any]) -> Any:
         """The program of a text, or of a file, as an object of Python's. `options` are the keywords of the language's own `compile`."""
 
@@ -50,29 +61,28 @@ class NewerApi(Exception):
 
 class Language:
     """`name`: by which commands and Python know it; `title`: how messages write it. `endings`: of its files, the usual one first.
-    `comment`: the sign that begins a comment which ends with the line. `replays`: whether some of its programs run on recorded market
-    data. `api`: the version of `zyntax.language` that it was written for."""
+    `syntax` gives its grammar; `words`: terminals of it in words, for "expected ..."; `comment`: the sign that begins a comment which ends
+    with the line. `codes`: the file that explains the codes of its own errors. `replays`: whether some of its programs run on recorded
+    market data. `api`: the version of `zyntax.language` that it was written for."""
 
     def __init__(
         self,
         name: str,
-        endings: tuple[str, ...],
+        endings: Sequence[str],
         *,
-        front: Any = None,
-        syntax: Any = None,
+        front: Front,
+        syntax: "Callable[[], Grammar]",
         title: str = "",
+        words: Mapping[str, str] | None = None,
+        codes: Path | None = None,
         comment: str = "//",
         replays: bool = False,
         api: int = API,
-        **newer: Any,
     ) -> None:
-        if api > API:
-            raise NewerApi(name, api)
-        if newer:
-            raise TypeError(f"Language() has no keyword `{next(iter(newer))}`")
+        _require_names(name, endings)
         self.name, self.endings, self.title = name, tuple(endings), title or name
-        self.front: Front = front
-        self.syntax: Callable[[], Grammar] = syntax
+        self.front, self.syntax = front, syntax
+        self.words, self.codes = dict(words or {}), codes
         self.comment, self.replays, self.api = comment, replays, api
 
     def __repr__(self) -> str:
@@ -105,3 +115,11 @@ class Language:
     def compile(self, source: str | Path, **options: Any) -> Any:
         """The program of a text, or of the file that a `Path` names, as an object of Python's."""
         return self.front.compile(source, options)
+
+
+def _require_names(name: str, endings: Sequence[str]) -> None:
+    """Raises TypeError for names that can't be."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise TypeError(f"a language's name is a word in small letters, not {name!r}")
+    if isinstance(endings, str) or not endings or any(not re.fullmatch(r"\.[A-Za-z0-9_]+", ending) for ending in endings):
+        raise TypeError(f"endings={endings!r}: a tuple of endings with their dots, as (\".{name[:3]}\",)")

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from grammars.grammar import Grammar
+from grammars.lexicon import Lexicon, spelled
 from grammars.machine import Rule, Tables
 from runtime.entry_points import OWN, entry_points
 
 _FOLDER = Path(__file__).parent
 _SHIPPED = _FOLDER / "tables"
-_FORMAT = 1
+_FORMAT = 2
 # Words of the layout filter are dropped from what actions get, except where they say which operator stands there.
 _OPERATOR_RULES = ("binary", "unary", "_compare", "operator")
 _CONTEXTUAL = "INT"
@@ -67,8 +68,17 @@ def conflicts(grammar: Grammar) -> list[tuple[str, str]]:
 def _lark(grammar: Grammar, debug: bool = False) -> Any:
     from lark import Lark
 
-    starts = list(grammar.starts)
-    return Lark(grammar.text, parser="lalr", lexer="contextual", start=starts, maybe_placeholders=True, postlex=_AcceptAll(), debug=debug)
+    postlex = _AcceptAll() if grammar.layout else None
+    return Lark(
+        grammar.text,
+        parser="lalr",
+        lexer="contextual",
+        start=list(grammar.starts),
+        maybe_placeholders=True,
+        postlex=postlex,
+        debug=debug,
+        source_path=str(grammar.files[-1]),
+    )
 
 
 def build(grammar: Grammar) -> dict[str, Any]:
@@ -85,9 +95,11 @@ def build(grammar: Grammar) -> dict[str, Any]:
         for kind, (_, argument) in sorted(table.states[state].items(), key=_kind):
             entries[kind] = order[argument] if isinstance(argument, int) else -1 - rules.setdefault(argument, len(rules))
         states.append(entries)
+    lexer = _root_lexer(lark)
     return {
         "key": _key(text),
-        "terminals": [[terminal.name, terminal.pattern.to_regexp()] for terminal in _root_lexer(lark).terminals],
+        "lexicon": None if grammar.layout else spelled(lexer),
+        "terminals": [[terminal.name, terminal.pattern.to_regexp()] for terminal in lexer.terminals],
         "rules": [_rule(rule, declared) for rule in rules],
         "states": states,
         "starts": {start: order[state] for start, state in sorted(table.start_states.items())},
@@ -162,6 +174,7 @@ def _tables(data: dict[str, Any]) -> Tables:
         starts=data["starts"],
         ends=data["ends"],
         terminals=frozenset(kind for state in data["states"] for kind in state if kind not in origins),
+        lexicon=None if data["lexicon"] is None else Lexicon.of(spellings, data["lexicon"]),
     )
 
 

@@ -12,6 +12,7 @@ from grammars.comments import explained
 from grammars.expected import describe_error
 from grammars.faults import Fault, Token
 from grammars.layout import Layout
+from grammars.lexicon import Lexicon
 from grammars.scan import mask
 from grammars.signs import fault_of_sign
 from grammars.slips import LINE_ENDS, Stop
@@ -50,6 +51,8 @@ class Tables:
     starts: dict[str, int]
     ends: dict[str, int]
     terminals: frozenset[str]
+    lexicon: Lexicon | None = None
+    """Of a grammar without layout."""
     _methods: dict[type, list[Any]] = field(factory=dict)
 
     def methods(self, actions: type) -> list[Any]:

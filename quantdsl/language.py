@@ -1,5 +1,6 @@
 """QuantDSL as a language among others: the object of its entry point."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from compiler.driver import Session, Warn
     from compiler.options import CompileOptions
     from compiler.source import Source, Sources
+    from compiler.typed_ast.language import SessionLanguage
     from compiler.typed_ast.nodes import Program
     from grammars.grammar import Grammar
 
@@ -63,10 +65,25 @@ class QuantFront:
         """True of a program without a `main`: one of strategies, or of functions alone."""
         return not _has_main(self.parse(source))
 
+    def shared_actions(self) -> type:
+        raise _no_base()
+
+    def of_session(self, source: "Source", options: "CompileOptions", families: Sequence[Any]) -> "SessionLanguage":
+        raise _no_base()
+
+    def compile_in(self, language: Language, source: str | Path, options: dict[str, Any]) -> Any:
+        raise _no_base()
+
     def compile(self, source: str | Path, options: dict[str, Any]) -> Any:
         from quantdsl import compile
 
         return compile(source, **options)
+
+
+def _no_base() -> Exception:
+    from compiler.diagnostics import Diagnostic, ZyntaxError
+
+    return ZyntaxError(Diagnostic("0109", "no language can build on QuantDSL yet", hint='write `library=("zynml",)`'))
 
 
 def _opened(source: "Source", program: "Program", options: "CompileOptions", sources: "Sources", warn: "Warn") -> "Session":

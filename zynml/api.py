@@ -1,6 +1,7 @@
 """ZynML from Python: open and run programs, or take a program's functions and blocks as callables on NumPy arrays."""
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from compiler.syntax.read import read_source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import ZYNML
 from compiler.typed_ast.language import LibraryPrograms
-from compiler.typed_ast.library import Library
+from compiler.typed_ast.library import Library, LibraryFunction
 from compiler.typed_ast.meaning import Meaning
 from zynml.language import ENDINGS
 from zynml.parse import parse_source
 from zynml.stdlib import StdlibSettings, library
+from zynml.stdlib.family import FunctionFamily
 
 FOLDER = Path(__file__).with_name("stdlib")
 """Where the library lies, with those of its functions that are written in ZynML."""
@@ -26,14 +28,17 @@ class ZynML:
 
     meaning: Meaning = ZYNML
 
-    def __init__(self, settings: StdlibSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: StdlibSettings, families: Sequence[FunctionFamily] = ()) -> None:
+        """`families`: functions of another language that builds on this one."""
+        self.settings, self.families = settings, families
         self._library: Library | None = None
 
     @property
     def library(self) -> Library:
         if self._library is None:
             self._library = library(self.settings)
+            for family in self.families:
+                _add(self._library, family.declared(self.settings))
         return self._library
 
     @property
@@ -84,11 +89,23 @@ def open_program(path: str, options: CompileOptions, sources: Sources, warn: Cal
 
 def open_source(source: Source, options: CompileOptions, sources: Sources, warn: Callable[[Diagnostic], None]) -> Session:
     """A program text as a session."""
-    program = parse_source(source)
+    return Session(source, parse_source(source), language_of_session(source, options), sources, options, warn)
+
+
+def language_of_session(source: Source, options: CompileOptions, families: Sequence[FunctionFamily] = ()) -> ZynML:
+    """The language as one program's session has it."""
     base = Path(source.path).parent if Path(source.path).exists() else None
     settings = StdlibSettings(base_folder=base, render_folder=Path(options.render_folder))
     if options.render_page is not None:
         from zynml.stdlib.render_texts import RenderPage
 
         settings.page = RenderPage(Path(options.render_page))
-    return Session(source, program, ZynML(settings), sources, options, warn)
+    return ZynML(settings, families)
+
+
+def _add(found: Library, declared: Mapping[str | tuple[str, str], LibraryFunction]) -> None:
+    """Puts functions and methods into a library, before those that have their names."""
+    functions = {key: function for key, function in declared.items() if isinstance(key, str)}
+    methods = {key: function for key, function in declared.items() if not isinstance(key, str)}
+    found.functions = ChainMap(functions, found.functions)  # type: ignore[arg-type]
+    found.methods = ChainMap(methods, found.methods)  # type: ignore[arg-type]

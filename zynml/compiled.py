@@ -18,6 +18,8 @@ from weakref import ref
 from attrs import evolve
 
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
+from compiler.language import Language
+from compiler.languages import language_named
 from compiler.launch.cuda.repeats import Repeats
 from compiler.launch.kept_programs import found
 from compiler.launch.uncollected import uncollected
@@ -27,6 +29,7 @@ from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
 from zynml.crossing import Crossing
 from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
+from zynml.language import language as ZYNML
 from zynml.opened import Opened
 from zynml.pickled import MadeOf, options_of, require_version
 from zynml.shown import Row, as_html, as_text, documentation, rows, signature_of
@@ -83,12 +86,12 @@ class CompiledProgram:
         opened.keeps = opened.keeps and not clashes
 
     @classmethod
-    def of(cls, session: "Session", keeps: bool = False) -> "CompiledProgram":
+    def of(cls, session: "Session", keeps: bool = False, language: Language = ZYNML) -> "CompiledProgram":
         """The program of a session; `keeps`: for other processes too, once it is called on a GPU. Raises ZynMLError with every fault
         of the program."""
         with _errors(session.sources):
             warnings = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
-            return cls(Opened.of(session, keeps), MadeOf(session.source, session.options), warnings)
+            return cls(Opened.of(session, keeps), MadeOf(session.source, session.options, language.name), warnings)
 
     def __repr__(self) -> str:
         return as_text(self._title, self._rows)
@@ -98,7 +101,7 @@ class CompiledProgram:
 
     @property
     def _title(self) -> str:
-        return f"ZynML program {self._made_of.source.path}"
+        return f"{language_named(self._made_of.language).title} program {self._made_of.source.path}"
 
     @property
     def _rows(self) -> list[Row]:
@@ -165,6 +168,34 @@ def compile(
     `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Without `tune`
     estimates alone decide on schedules for a GPU. `floats`, "strict" or "contract", is for blocks that don't say it. Raises ZynMLError
     with every fault of the program."""
+    return compile_in(
+        ZYNML,
+        source,
+        opt=opt,
+        threads=threads,
+        device=device,
+        strict=strict,
+        sanitize=sanitize,
+        tune=tune,
+        floats=floats,
+        **parameters,
+    )
+
+
+def compile_in(
+    language: Language,
+    source: str | Path,
+    *,
+    opt: str | int = "3",
+    threads: int = 0,
+    device: str | None = None,
+    strict: bool = False,
+    sanitize: bool = False,
+    tune: bool = True,
+    floats: str | None = None,
+    **parameters: Any,
+) -> CompiledProgram:
+    """Compile a program of a language that is ZynML or builds on it, as `compile` does."""
     levels = [level.value for level in OptimizationLevel]
     if str(opt) not in levels:
         raise ValueError(f"opt={opt!r}: levels are {', '.join(levels)}")
@@ -184,26 +215,24 @@ def compile(
     )
     sources = Sources()
     with _errors(sources):
-        is_file = isinstance(source, Path) or ("\n" not in source and source.endswith((".zynml", ".ml")))
+        is_file = isinstance(source, Path) or ("\n" not in source and source.endswith(language.endings))
         held = sources.add(read_source(str(source)) if is_file else Source("<program>", str(source)))
-        return _compiled(held, options, sources)
+        return _compiled(language, held, options, sources)
 
 
-def _compiled(held: Source, options: CompileOptions, sources: Sources) -> CompiledProgram:
+def _compiled(language: Language, held: Source, options: CompileOptions, sources: Sources) -> CompiledProgram:
     """The program of a text. Raises ZyntaxError."""
 
     def open() -> "Session":
-        from zynml.api import open_source
-
-        session = open_source(held, options, sources, _silent)
+        session = language.open(held, options, sources, _silent)
         _require_parameters(session, options.parameters)
         return session
 
-    known = found(held, options)
+    known = found(held, options) if language is ZYNML else None
     if known is not None:
         return CompiledProgram(Opened(sources, known.functions, origin(held, options), open, known.heads), MadeOf(held, options))
     with uncollected():
-        return CompiledProgram.of(open(), keeps=True)
+        return CompiledProgram.of(open(), keeps=language is ZYNML, language=language)
 
 
 def _require_parameters(session: "Session", given: Iterable[str]) -> None:
@@ -221,13 +250,13 @@ def _require_parameters(session: "Session", given: Iterable[str]) -> None:
             raise TypeError(f"compile() has no keyword `{name}`{hint}: it takes {', '.join(keywords)}, and this program {own}")
 
 
-def opened_again(version: str, path: str, text: str, options: dict[str, Any]) -> CompiledProgram:
+def opened_again(version: str, path: str, text: str, options: dict[str, Any], language: str = ZYNML.name) -> CompiledProgram:
     """A program that was pickled. Raises UnpicklingError for one of another version, ZynMLError where it doesn't compile here."""
     require_version(version, f"the program {path}")
     source = Source(path, text)
     sources = Sources(source)
     with _errors(sources):
-        return _compiled(source, options_of(options), sources)
+        return _compiled(language_named(language), source, options_of(options), sources)
 
 
 def _clash(name: str, opened: Opened) -> Diagnostic:

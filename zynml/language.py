@@ -1,5 +1,6 @@
 """ZynML as a language among others: the object of its entry points."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from compiler.driver import Session, Warn
     from compiler.options import CompileOptions
     from compiler.source import Source, Sources
+    from compiler.typed_ast.language import SessionLanguage
     from compiler.typed_ast.nodes import Program
     from grammars.grammar import Grammar
 
@@ -33,6 +35,19 @@ class ZynmlFront:
 
         return open_source(source, options, sources, warn)
 
+    def of_session(self, source: "Source", options: "CompileOptions", families: Sequence[Any]) -> "SessionLanguage":
+        """The language for a program in another that builds on it, with that one's own functions."""
+        from zynml.api import language_of_session
+
+        language = language_of_session(source, options, families)
+        language.library.warns_of_shadowing = False
+        return language
+
+    def shared_actions(self) -> type:
+        from zynml.actions import ZynmlActions
+
+        return ZynmlActions
+
     def check(self, source: "Source", options: "CompileOptions", sources: "Sources", show: Show) -> None:
         self.open(source, options, sources, lambda diagnostic: show([diagnostic])).check()
 
@@ -40,9 +55,12 @@ class ZynmlFront:
         return False
 
     def compile(self, source: str | Path, options: dict[str, Any]) -> Any:
-        from zynml import compile
+        return self.compile_in(language, source, options)
 
-        return compile(source, **options)
+    def compile_in(self, language: Language, source: str | Path, options: dict[str, Any]) -> Any:
+        from zynml.compiled import compile_in
+
+        return compile_in(language, source, **options)
 
 
 def _grammar() -> "Grammar":

@@ -47,7 +47,7 @@ class Opened:
 
         host = session.host
         own = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}
-        functions = {name: returning(own[name], own, host.names) if name in own else None for name in host.functions}
+        functions = {name: returning(own[name], own, host.names) if name in own else None for name in host.functions if "." not in name}
         heads = {name: head_of(own[name], session.source, host.names) for name in functions if name in own}
         return cls(session.sources, functions, session.origin, lambda: session, heads, session.unawaited, keeps, session)
 

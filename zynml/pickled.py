@@ -40,12 +40,13 @@ class MadeOf:
 
     source: Source
     options: CompileOptions
+    language: str = "zynml"
 
     def pickled(self) -> tuple[Any, ...]:
         """The arguments of `opened_again`, plain data."""
         known = {name: getattr(self.options, name) for name in CARRIED}
         plain = {**known, "level": self.options.level.value, "parameters": dict(self.options.parameters)}
-        return version(), self.source.path, self.source.text, plain
+        return version(), self.source.path, self.source.text, plain, self.language
 
 
 def options_of(plain: dict[str, Any]) -> CompileOptions:

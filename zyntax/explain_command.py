@@ -10,6 +10,7 @@ from zyntax.progress import showing
 from zyntax.report import reporter
 
 if TYPE_CHECKING:
+    from compiler.codes.entry import Code
     from zyntax.report import Reporter
 
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 @level
 @error_format
 def command(what: str | None, settings: tuple[str, ...], strategy: str | None, level: str | None, error_format: str) -> None:
-    """Say what CODE (`ZYN0404` or `404`) means, with a wrong and a right program; without it, list all codes.
+    """Say what CODE (`ZYN0404` or `404`) means, with a wrong and a right program; without it, list all codes. Languages that others wrote
+    have codes of their own, as `IMG0201`.
 
     Of NAME, as in `softmax`, tell how a function of ZynML's library is called, and show its text where that is in ZynML.
 
@@ -51,7 +53,7 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
     if what is None:
         print(listing(), end="")
         return
-    code = CODES.get(digits_of(what))
+    code = CODES.get(digits_of(what)) or _code_of_author(what)
     if code is None and what.isidentifier() and not what.upper().startswith("ZYN0"):
         from zynml.stdlib.explained import explained, names
 
@@ -67,6 +69,13 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
         hint = f"did you mean {', '.join(CODES[close].full for close in near)}?" if near else "`zyntax explain` lists all codes"
         raise ZyntaxError(Diagnostic("0201", f"there is no code `{what}`", hint=hint))
     print(explanation(code), end="")
+
+
+def _code_of_author(what: str) -> "Code | None":
+    """A code of another language: `IMG0201`."""
+    from compiler.authoring.codes import FORM, code_named
+
+    return code_named(what.upper()) if FORM.fullmatch(what.upper()) else None
 
 
 def _is_program(text: str) -> bool:

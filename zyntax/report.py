@@ -121,6 +121,8 @@ def _failed(error: Exception) -> int:
     reporter_ = reporter(_current[0].form if _current else "text")
     if isinstance(error, ZyntaxError):
         reporter_.show(error.diagnostics)
+        if error.__cause__ is not None and any(d.code == "0902" for d in error.diagnostics):
+            _show_traceback(error.__cause__)
         return exit_code(error.diagnostics)
     if isinstance(error, PackageMissing):
         from compiler.codes.packages import package_missing
@@ -131,12 +133,16 @@ def _failed(error: Exception) -> int:
         reporter_.show([Diagnostic("0804", "out of memory")])
         return 1
     reporter_.show([internal_fault(error)])
+    _show_traceback(error)
+    return 1
+
+
+def _show_traceback(error: BaseException) -> None:
+    """For those who work on zyntax itself, or on a language of their own, and ask for it."""
     if os.environ.get("ZYNTAX_TRACEBACK"):
-        # For those who work on zyntax itself.
         import traceback
 
         traceback.print_exception(error)
-    return 1
 
 
 def internal_fault(error: Exception) -> "Diagnostic":

@@ -22,7 +22,7 @@ class Code:
 
     @property
     def full(self) -> str:
-        return f"ZYN{self.number}"
+        return f"ZYN{self.number}" if self.number.isdigit() else self.number
 
 
 def code(

@@ -136,4 +136,10 @@ CODES = (
         "internal fault",
         """A fault of the compiler itself, not of the program. Please report it with the program.""",
     ),
+    code(
+        "0902",
+        "fault of a language",
+        """A fault of the package that brings the language of the program: its code failed while it read the program. The message names
+        its file and line; `ZYNTAX_TRACEBACK=1` in the environment shows the whole traceback. The program is not at fault.""",
+    ),
 )

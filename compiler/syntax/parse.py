@@ -1,6 +1,7 @@
 """From text to tree: parses a program, and turns the grammar layer's faults into diagnostics."""
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
@@ -17,8 +18,7 @@ def parse_with(actions: Actions, start: str) -> Any:
     """The value that the actions build from their text; raises ZyntaxError with all its syntax errors."""
     value, faults = parse_text(actions.text, actions, start)
     if faults:
-        ordered = sorted(faults, key=lambda fault: (fault.start, fault.code))
-        raise ZyntaxError(*(_diagnostic(fault, actions.file) for fault in ordered))
+        raise ZyntaxError(*of_faults(faults, actions.file))
     return value
 
 
@@ -27,6 +27,11 @@ def parse_text(text: str, actions: Actions, start: str) -> tuple[Any, list[Fault
     machine = Machine(load(actions.grammar), actions.grammar.words, actions, text, start)
     value = machine.run()
     return value, [*machine.faults, *actions.faults]
+
+
+def of_faults(faults: Iterable[Fault], path: str) -> list[Diagnostic]:
+    """The diagnostics of all faults of a text, by position."""
+    return [_diagnostic(fault, path) for fault in sorted(faults, key=lambda fault: (fault.start, fault.code))]
 
 
 def _diagnostic(fault: Fault, path: str) -> Diagnostic:

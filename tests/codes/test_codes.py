@@ -15,10 +15,10 @@ FOLDERS = ("compiler", "grammars", "quantdsl", "runtime", "zynml", "zyntax")
 _QUOTED = re.compile(r'"(0[1-9]\d\d)"')
 _SHOWN = re.compile(r"^(?:error|warning|note)\[ZYN(\d{4})\]", re.MULTILINE)
 
-TESTED_ELSEWHERE = {"0110", "0211", "0416", "0505", "0506", "0607", "0622", "0805", "0809", "0811", "0812", "0901"}
+TESTED_ELSEWHERE = {"0110", "0211", "0416", "0505", "0506", "0607", "0622", "0805", "0809", "0811", "0812", "0901", "0902"}
 """Codes that no program's text leads to: tests/test_bad_input.py shows the messages of 0809 and 0901, tests/zyntax those of 0505, tests/quantdsl/run that of 0811,
 tests/quantdsl/engine those of 0812, tests/zynml/test_modules.py those of 0211 and 0622, tests/interop/test_programs.py that of 0607, tests/test_extras.py those of 0506; 0805 takes a failing GPU;
-tests/emulator/test_interpret_hopper.py shows those of 0416, and tests/language_api those of 0110."""
+tests/emulator/test_interpret_hopper.py shows those of 0416, and tests/language_api those of 0110 and 0902."""
 
 
 def _used() -> set[str]:

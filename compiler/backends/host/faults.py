@@ -119,6 +119,11 @@ def program_span(trace: TracebackType | None) -> Span | None:
     return next((_span(frame) for frame in _generated(trace, 1)), None)
 
 
+def spans_of(trace: TracebackType | None) -> list[Span]:
+    """The places in texts of the user that were at work, innermost first."""
+    return [span for frame in _generated(trace, 0) if (span := _span(frame)) is not None]
+
+
 def _seen_from_outside(diagnostic: Diagnostic, span: Span | None, trace: TracebackType | None) -> Diagnostic:
     """A diagnostic that shows the user's own text first: what goes wrong inside of the library is shown at its call."""
     if diagnostic.span in (None, NOWHERE):
@@ -145,7 +150,7 @@ def _caller(trace: TracebackType | None) -> tuple[Label, ...]:
 
 
 def _generated(trace: TracebackType | None, count: int) -> list[TracebackType]:
-    """The innermost frames of a traceback that the user's texts generated, innermost first."""
+    """The innermost frames of a traceback that the user's texts generated, innermost first; with a count of 0 all."""
     return list(reversed([frame for frame in _all_generated(trace) if not _positions(frame).of_library][-count:]))
 
 
@@ -166,11 +171,19 @@ def _positions(frame: TracebackType) -> "Positions":
 
 def span_of_frame(frame: FrameType | None) -> Span | None:
     """The place in the program that a thread is at work at, by its innermost frame."""
-    while frame is not None:
-        if POSITIONS in frame.f_globals:
-            return _span_at(frame, frame.f_lasti)
+    while frame is not None and POSITIONS not in frame.f_globals:
         frame = frame.f_back
-    return None
+    return None if frame is None else _span_at(frame, frame.f_lasti)
+
+
+def spans_of_stack(frame: FrameType | None) -> list[Span]:
+    """The places in the program that a thread is at work at, innermost first."""
+    spans = []
+    while frame is not None:
+        span = _span_at(frame, frame.f_lasti) if POSITIONS in frame.f_globals else None
+        spans += [span] if span is not None else []
+        frame = frame.f_back
+    return spans
 
 
 def _span(frame: TracebackType) -> Span | None:
