@@ -94,8 +94,11 @@ class Session:
         checked.diagnostics.extend_over(linked.faults)
         for source in (self.sources.get(self.program.path), *linked.sources):
             if source is not None:
-                checked.diagnostics.extend(comment_warnings(source))
+                checked.diagnostics.extend(self._comment_warnings(source))
         return checked
+
+    def _comment_warnings(self, source: Source) -> tuple[Diagnostic, ...]:
+        return comment_warnings(source)
 
     @cached_property
     def linked(self) -> LinkedProgram:

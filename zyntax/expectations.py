@@ -34,15 +34,15 @@ class Expectations:
     fails: str | None = None
 
 
-def expectations(text: str) -> Expectations:
-    """The expectations at the head of a program's text."""
+def expectations(text: str, comment: str = "//") -> Expectations:
+    """The expectations at the head of a program's text, in comments that begin with this sign."""
     settings: list[tuple[str, str]] = []
     device, fails = None, None
     lines: list[ExpectedLine] = []
     for line in text.splitlines():
-        if not line.startswith("//"):
+        if not line.startswith(comment):
             break
-        word, colon, rest = line[2:].strip().partition(":")
+        word, colon, rest = line[len(comment) :].strip().partition(":")
         rest = rest.removeprefix(" ")
         if not colon and word.strip() == "prints ...":
             lines.append(ExpectedLine())

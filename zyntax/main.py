@@ -20,6 +20,7 @@ COMMANDS = {
     "compile": "Compile, and show a stage: ast, typed-ast, hir, fusion, schedule, llvm, asm, obj; for GPUs ptx, cubin, sass.",
     "test": "Run programs against the output that they state, and their `test` blocks.",
     "explain": "Say what an error code means, with a wrong and a right program.",
+    "language": "List the languages that are installed, begin one of your own, and test it.",
     "devices": "List the devices that programs can run on, with their limits.",
     "bench": "Measure what the runtime costs on this machine.",
 }

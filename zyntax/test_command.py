@@ -65,13 +65,13 @@ def _outcomes(path: str, reporter_: Any, given: dict[str, Any]) -> "list[tuple[s
     """Name and fault (None when all is well) of the program's run and of each of its tests."""
     from compiler.diagnostics import ZyntaxError, render
     from zyntax.expectations import expectations, mismatch
-    from zyntax.languages import is_replayed, open_session, read
+    from zyntax.languages import is_replayed, language_of, open_session, read
 
     def words(error: ZyntaxError) -> str:
         return "\n".join(render(d, reporter_.sources) for d in error.diagnostics)
 
     try:
-        expected = expectations(read(path, reporter_).text)
+        expected = expectations(read(path, reporter_).text, language_of(path).comment)
     except ZyntaxError as error:
         return [(path, words(error))]
     try:

@@ -66,13 +66,17 @@ def _actions(grammar: Grammar, tables: Tables, calls: "ActionCalls", shared: typ
     author = type(calls.actions)
     key = (grammar, author, shared)
     if key not in _MADE:
-        wanted = {rule.action for rule in tables.rules if rule.action}
-        own = {name for name in wanted if calls.has(name)}
-        calls.require(wanted - {_NEVER} - {name for name in wanted if hasattr(shared, name)})
-        made = {name: _bridge(name) for name in own}
+        made = {name: _bridge(name) for name in require_actions(tables, calls, shared)}
         made |= {"statements": _statements(shared), "line_block": _line_block(shared)}
         _MADE[key] = type(shared.__name__, (shared,), {"grammar": grammar, _NEVER: None, **made})
     return _MADE[key]
+
+
+def require_actions(tables: Tables, calls: "ActionCalls", shared: type) -> set[str]:
+    """The actions that the author's class has. Raises ZyntaxError where neither it nor the shared one has one."""
+    wanted = {rule.action for rule in tables.rules if rule.action}
+    calls.require(wanted - {_NEVER} - {name for name in wanted if hasattr(shared, name)})
+    return {name for name in wanted if calls.has(name)}
 
 
 def _statements(shared: Any) -> Any:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from compiler.options import CompileOptions
     from compiler.typed_ast.language import SessionLanguage
     from compiler.typed_ast.nodes import Program
+    from grammars.machine import Tables
 
 
 @frozen(eq=False)
@@ -97,6 +98,16 @@ class AuthoredFront:
             return value
         statements = self._calls(actions).statements(value)
         return Program(path=source.path, statements=statements, span=Span(source.path, 0, len(source.text)))
+
+    def actions_for(self, tables: "Tables") -> None:
+        """Raises ZyntaxError where a rule has no action."""
+        calls = self._calls(self.declared.actions(Source("<nothing>", ""), {}))
+        if self.declared.layout is None:
+            calls.methods(tables, self.declared.start)
+        else:
+            from compiler.authoring.blocks import require_actions
+
+            require_actions(tables, calls, self.base.front.shared_actions())
 
     def _machine(self, source: Source, actions: "AuthorActions") -> tuple[Any, list[Any]]:
         from grammars.plain import PlainMachine

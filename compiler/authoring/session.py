@@ -11,7 +11,7 @@ from attrs import evolve
 
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.driver import Session
-from compiler.source import Span
+from compiler.source import Source, Span
 from compiler.typed_ast import nodes
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ class AuthoredSession(Session):
 
     shown_names: Mapping[str, str] = {}
     """Of the kernels, by those in the tree."""
+
+    def _comment_warnings(self, source: Source) -> tuple[Diagnostic, ...]:
+        """None: what begins a comment is the author's business."""
+        return ()
 
     def check(self) -> nodes.Program:
         with self.seen_from_the_program():

@@ -9,6 +9,7 @@ from compiler.language import API as API
 from compiler.typed_ast.library import LibraryFault as LibraryFault
 from compiler.typed_ast.library import LibraryFunction as LibraryFunction
 from compiler.typed_ast.library import TypeFault as TypeFault
+from compiler.typed_ast.nodes import Node as Node
 from zynml.stdlib.family import FunctionFamily as Library
 
-__all__ = ["API", "Actions", "Language", "Library", "LibraryFault", "LibraryFunction", "Token", "TypeFault", "build"]
+__all__ = ["API", "Actions", "Language", "Library", "LibraryFault", "LibraryFunction", "Node", "Token", "TypeFault", "build"]
