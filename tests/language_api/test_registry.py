@@ -69,7 +69,7 @@ def test_a_language_that_wants_a_newer_version_is_refused_in_a_line(install: Ins
     install(
         "future_pipe",
         "fut = future_pipe:language",
-        "from compiler.language import Language\nlanguage = Language('futurepipe', ('.fut',), telepathy=True, api=2)\n",
+        "from zyntax.language import Language\nlanguage = Language('futurepipe', ('.fut',), telepathy=True, api=2)\n",
     )
     assert message("a.fut") == (
         "error[ZYN0110]: the language `futurepipe` wants version 2 of `zyntax.language`, and this is version 1\n"
