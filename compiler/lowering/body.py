@@ -52,7 +52,7 @@ def silent() -> Fault:
 
 @define(eq=False)
 class Memory:
-    """A tensor that the body indexes. `role`: input, captured, result, shared, workspace. `flat`: one index runs over all elements of
+    """A tensor that the body indexes. `role`: input, captured, result, shared, workspace, tile. `flat`: one index runs over all elements of
     `shape`. `open`: a result whose rank its first index decides."""
 
     name: str

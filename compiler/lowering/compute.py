@@ -52,8 +52,8 @@ from compiler.lowering.parameters import index_names, used_parameters
 from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.results import ResultPlanning
 from compiler.lowering.sizes import dim_form, unsolved
+from compiler.lowering.tile_blocks import written_out
 from compiler.lowering.tile_sizes import slices_of_inputs
-from compiler.lowering.tiles import written_out
 from compiler.lowering.walk import run_all
 from compiler.lowering.work import nests_of
 from compiler.source import Span

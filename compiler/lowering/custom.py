@@ -136,6 +136,18 @@ def shared(body: Body, node: nodes.SharedVariable) -> None:
     body.names.bind(node.name, TensorOperand(value.name), node.span, "a `shared var`")
 
 
+def tile(body: Body, node: nodes.TileVariable) -> None:
+    """The memory of a tile: that of one iteration, or scratch memory where it stands in none."""
+    dims = _shared_dims(body, node)
+    dtype = body.flows.before(("tile", node.name), DType.F32).dtype
+    mem = Mem(hir_name(dtype), dims, space=Space.LOCAL)
+    value = body.build.alloc(mem, node.name) if body.here.depth else body.owner.value(node.name, Mem(hir_name(dtype), dims))
+    if not body.here.depth:
+        body.workspaces.append((value, dtype, dims))
+    body.memories[node.name] = Memory(node.name, value, dtype, dims, "tile", True, shape=dims, span=node.span)
+    body.names.bind(node.name, TensorOperand(node.name), node.span, "a tile")
+
+
 def barrier(body: Body, node: nodes.Call) -> None:
     _require_arguments(node, 0)
     body.build.emit(SyncThreads())

@@ -76,6 +76,9 @@ def load(
     if body.final:
         where = guard(body, memory, index, node, index_spans)
     value = body.build.load(memory.value, index, where=where)
+    if memory.role == "tile":
+        flow = body.flows.before(("tile", memory.name), memory.dtype)
+        return in_sum(body, typed(value, memory.dtype, flow.origin, flow.weak), into)
     number = typed(value, memory.dtype, memory.dtype)
     if memory.role == "result" and not body.final:
         flow = body.flows.before(("result", memory.name), memory.dtype)

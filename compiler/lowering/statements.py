@@ -4,13 +4,16 @@ from compiler.hir.control import If as HirIf
 from compiler.hir.instruction import Region
 from compiler.hir.module import FaultSite
 from compiler.lowering import custom
+from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import tested, truth
 from compiler.lowering.patterns import match_statement
-from compiler.lowering.walk import JUMPS, evaluate, executes, forbidden, run_block
+from compiler.lowering.walk import JUMPS, evaluate, executes, forbidden, number, run_block
+from compiler.lowering.whole_tensor import require_equal
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
+from compiler.typed_ast.walk import walk
 
 
 @executes(nodes.ExpressionStatement)
@@ -48,6 +51,20 @@ def _jump(body: Body, statement: nodes.Break | nodes.Continue, into: DType | Non
         body.build.break_()
     else:
         body.build.continue_()
+
+
+@executes(nodes.TileVariable)
+def _tile(body: Body, statement: nodes.TileVariable, into: DType | None) -> None:
+    custom.tile(body, statement)
+
+
+@executes(nodes.SizeCheck)
+def _size_check(body: Body, statement: nodes.SizeCheck, into: DType | None) -> None:
+    known = {*body.names.sizes, *body.names.unsolved}
+    if any(isinstance(node, nodes.Name) and node.name not in known and body.names.lookup(node.name) is None for node in walk(statement)):
+        return  # a size that only this place names is what it must be
+    left, right = (form_of(body, number(body, side)) for side in (statement.left, statement.right))
+    require_equal(body, left, right, statement.span, statement.text)
 
 
 @executes(nodes.SharedVariable)

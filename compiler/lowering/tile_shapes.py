@@ -1,6 +1,6 @@
 """The shapes of tiles: which axes a slice has, which axes of two tiles are one, and how long each is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import Factory
 
@@ -14,7 +14,7 @@ from runtime.records import define
 FUNCTIONS = ("dot", "row_max", "row_sum", "transpose", "zeros")
 """Functions of tiles, beside those of numbers, which work element by element."""
 
-Limit = tuple[nodes.Expression, nodes.Expression]
+Limit = tuple[nodes.Expression, nodes.Expression, nodes.IntLiteral]
 
 
 @define(eq=False)
@@ -24,7 +24,7 @@ class Axis:
 
     extent: nodes.Expression | None = None
     limits: list[Limit] = Factory(list)
-    """First position, and the extent that positions stay below."""
+    """First position, the extent that positions stay below, and the step between them."""
     _joined: "Axis | None" = None
 
     def one(self) -> "Axis":
@@ -87,23 +87,39 @@ class NodeBuilder:
     def binary(self, operator: str, left: nodes.Expression, right: nodes.Expression) -> nodes.Binary:
         return nodes.Binary(operator=operator, left=left, right=right, span=self.span, operator_span=self.span)
 
+    def times(self, left: nodes.Expression, factor: int) -> nodes.Expression:
+        return left if factor == 1 else self.binary("*", left, self.number(factor))
+
+    def divided_up(self, value: nodes.Expression, by: int) -> nodes.Expression:
+        """How many steps of `by` it takes to come to the value."""
+        if by == 1:
+            return value
+        if isinstance(value, nodes.IntLiteral):
+            return self.number(-(-value.value // by))
+        return self.binary("/", self.binary("+", value, self.number(by - 1)), self.number(by))
+
     def plus(self, left: nodes.Expression, right: nodes.Expression) -> nodes.Expression:
         return right if isinstance(left, nodes.IntLiteral) and left.value == 0 else self.binary("+", left, right)
 
 
 @define(eq=False)
 class TileShapes:
-    """`dims`: extents of the inputs; `written`: axes by where they were written."""
+    """`dims`: extents of the inputs; `ranks`: of the results, where they are declared; `written`: axes by where they were written;
+    `checks`: extents that must be equal."""
 
     dims: Dims
     build: NodeBuilder
+    ranks: Mapping[str, int] = Factory(dict)
+    checks: list[nodes.SizeCheck] = Factory(list)
     written: dict[tuple[int, int], Axis] = Factory(dict)
 
     def of(self, node: nodes.Expression, names: dict[str, Held]) -> Shape:
         """The shape of an expression; `names`: what the names in it stand for."""
         match node:
             case nodes.Name(name=name):
-                return names[name].shape if name in names else ()
+                return names[name].shape if name in names else self.whole(node)
+            case nodes.Index(value=nodes.Name(name=name), indices=indices) if name in names and names[name].shape:
+                return self.of_part(node, names[name].shape)
             case nodes.Index(value=nodes.Name(name=name), indices=indices):
                 missing = self.rank(name, len(indices)) > len(indices)
                 return self.sliced(node) if is_tiled(node) or missing else ()
@@ -116,7 +132,7 @@ class TileShapes:
                 return self.of(inner, names)
             case nodes.Conditional(condition=a, then=b, otherwise=c):
                 return self.common(self.common(self.of(a, names), self.of(b, names), node), self.of(c, names), node)
-            case nodes.Call(function=nodes.Name(name="dot")):
+            case nodes.Call(function=nodes.Name(name="dot" | "len" | "reduce")):
                 return ()
             case nodes.Call(function=nodes.Name(name="zeros"), arguments=arguments):
                 return tuple(None if _is_one(dim.value) else self.axis(node, n, dim.value) for n, dim in enumerate(arguments))
@@ -133,14 +149,63 @@ class TileShapes:
             case _:
                 return ()
 
+    def whole(self, node: nodes.Name) -> Shape:
+        """The axes of a whole input."""
+        return tuple(self.axis(node, number, self.extent(node.name, number)) for number in range(self.rank(node.name, 0)))
+
     def matrices(self, left: nodes.Expression, right: nodes.Expression, names: dict[str, Held]) -> tuple[Shape, Shape]:
         """The shapes of two factors, whose inner axes meet."""
         a, b = self.of(left, names), self.of(right, names)
         if not a or len(b) != 2:
             raise fault("0203", f"`{words(left)} @ {words(right)}` needs tiles of rows and columns", left.span)
         if a[-1] is not None and b[0] is not None:
-            a[-1].meets(b[0])
+            self.meet(a[-1], b[0], nodes.Binary(operator="@", left=left, right=right, span=left.span.to(right.span)))
         return a, b
+
+    def meet(self, a: Axis, b: Axis, node: nodes.Expression) -> Axis:
+        """The axis that both are. Its extents must be equal, and so must what ends tiles that begin at one place."""
+        mine, other = a.one(), b.one()
+        if mine is other:
+            return mine
+        self._require_equal(mine.extent, other.extent, node)
+        for first, end, step in mine.limits:
+            for another, their_end, their_step in other.limits:
+                if same_text(first, another) and same_text(step, their_step) and not same_text(end, their_end):
+                    self.checks.append(nodes.SizeCheck(left=end, right=their_end, text=words(node), span=node.span))
+        return mine.meets(other)
+
+    def _require_equal(self, a: nodes.Expression | None, b: nodes.Expression | None, node: nodes.Expression) -> None:
+        if a is None or b is None or same_text(a, b):
+            return
+        if isinstance(a, nodes.IntLiteral) and isinstance(b, nodes.IntLiteral):
+            message = f"tiles of `{words(node)}` don't fit: an axis has {a.value} and {b.value} elements"
+            raise fault("0301", message, node.span)
+        self.checks.append(nodes.SizeCheck(left=a, right=b, text=words(node), span=node.span))
+
+    def is_target(self, node: nodes.Expression) -> bool:
+        """Whether what is assigned to is a tile of a result."""
+        match node:
+            case nodes.Index(value=nodes.Name(name=name), indices=indices):
+                return is_tiled(node) or len(indices) < self.ranks.get(name, 0)
+            case _:
+                return False
+
+    def of_part(self, node: nodes.Index, held: Shape) -> Shape:
+        """The axes of a part of a tile that a variable holds."""
+        if len(node.indices) > len(held):
+            raise fault("0304", f"`{words(node.value)}` has {len(held)} axes, but {len(node.indices)} indices are given", node.span)
+        axes: list[Axis | None] = []
+        for number, index in enumerate(node.indices):
+            if isinstance(index, nodes.Slice):
+                if index.low is None and index.high is None and index.step is None:
+                    axes.append(held[number])
+                    continue
+                whole = held[number]
+                high = index.high or (None if whole is None else whole.one().extent)
+                low = index.low or self.build.number(0)
+                extent = None if high is None else self.build.divided_up(self.between(low, high), step_of(index))
+                axes.append(self.axis(node, number, extent))
+        return (*axes, *held[len(node.indices) :])
 
     def common(self, a: Shape, b: Shape, node: nodes.Expression) -> Shape:
         """The shape of what is computed element by element: axes align from the last."""
@@ -151,10 +216,7 @@ class TileShapes:
             if mine is None or axis is None:
                 axes[number] = mine or axis
             else:
-                sizes = [axis_.extent.value for axis_ in (mine.one(), axis.one()) if isinstance(axis_.extent, nodes.IntLiteral)]
-                if len(set(sizes)) > 1:
-                    raise fault("0301", f"tiles of `{words(node)}` don't fit: an axis has {sizes[0]} and {sizes[1]} elements", node.span)
-                axes[number] = mine.meets(axis)
+                axes[number] = self.meet(mine, axis, node)
         return tuple(axes)
 
     def sliced(self, node: nodes.Index, wanted: int = 0) -> Shape:
@@ -166,19 +228,37 @@ class TileShapes:
         for number, index in enumerate(node.indices):
             if not isinstance(index, nodes.Slice):
                 continue
-            if index.step is not None:
-                raise unsupported("a slice with a step", node.span, "loop over its elements")
-            low = index.low or self.build.number(0)
+            step = step_of(index)
             end = self.extent(name, number) if known else None
+            low = self.first(name, number, index)
+            ends = index.high is not None or end is not None
+            extent = self.build.divided_up(self.reach(index, low, end, step), abs(step)) if ends else None
             whole = index.low is None and index.high is None
-            extent = end if whole else None if index.high is None else self.between(low, index.high)
-            axes.append(self.axis(node, number, extent, [] if whole or end is None else [(low, end)]))
-        rest = self.rank(name, len(node.indices) + max(0, wanted - len(axes))) - len(node.indices)
+            axes.append(self.axis(node, number, extent, [] if whole or end is None else [(low, end, self.build.number(step))]))
+        rest = self.rank(name, self.ranks.get(name, len(node.indices) + max(0, wanted - len(axes)))) - len(node.indices)
         behind = range(len(node.indices), len(node.indices) + rest)
         axes += [self.axis(node, number, self.extent(name, number) if known else None) for number in behind]
-        if len(axes) > 2:
-            raise unsupported(f"the slice `{words(node)}` of {len(axes)} axes", node.span, "write indices for all but two")
         return tuple(axes)
+
+    def first(self, name: str, number: int, index: nodes.Slice) -> nodes.Expression:
+        """Where a slice begins."""
+        if index.low is not None:
+            return index.low
+        if step_of(index) > 0:
+            return self.build.number(0)
+        if name not in self.dims:
+            raise unsupported("a slice of a result that goes backwards from its end", index.span, "write where it begins")
+        return self.build.binary("-", self.extent(name, number), self.build.number(1))
+
+    def reach(self, index: nodes.Slice, low: nodes.Expression, end: nodes.Expression | None, step: int) -> nodes.Expression:
+        """How many elements lie between a slice's ends."""
+        if step > 0:
+            high = index.high or end
+            assert high is not None
+            return self.between(low, high)
+        if index.high is not None:
+            return self.between(index.high, low)
+        return end if index.low is None and end is not None else self.build.plus(low, self.build.number(1))
 
     def axis(self, node: nodes.Expression, number: int, extent: nodes.Expression | None, limits: Sequence[Limit] = ()) -> Axis:
         """The axis that is written there, one and the same each time."""
@@ -219,6 +299,18 @@ class TileShapes:
 
     def extent(self, name: str, axis: int) -> nodes.Expression:
         return extent_of(self.dims, name, axis, self.build.span)
+
+
+def step_of(index: nodes.Slice) -> int:
+    """The step of a slice, which is a number; 1 where none is written."""
+    match index.step:
+        case None:
+            return 1
+        case nodes.IntLiteral(value=value) if value != 0:
+            return value
+        case nodes.Unary(operator="-", operand=nodes.IntLiteral(value=value)) if value != 0:
+            return -value
+    raise fault("0203", f"the step of a slice is a number other than 0: it is `{words(index.step)}`", index.step.span)
 
 
 def _is_one(node: nodes.Expression) -> bool:

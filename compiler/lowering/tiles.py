@@ -2,17 +2,17 @@
 of the tile that a slice of a result gets become loops around all that computes it, so variables hold one number each; other tiles are
 what their elements are, where those are needed. A tile that hangs over an edge of a tensor has fewer rows or columns there.
 
-A variable that holds a tile is read at its own row and column. Reading it elsewhere (transposed, reduced, multiplied) is not supported."""
+A variable that holds a tile is read at its own row and column here. Where it is read elsewhere (transposed, reduced, multiplied) tiles lie
+in memory: `stored_tiles`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import attrs
 from attrs import Factory, evolve, field
 
 from compiler.lowering.body import fault
-from compiler.lowering.kernel import Signature
-from compiler.lowering.tile_shapes import FUNCTIONS, Axis, Held, NodeBuilder, Shape, TileShapes, is_tiled, unsupported
+from compiler.lowering.tile_shapes import Axis, Held, NodeBuilder, Shape, TileShapes, is_tiled, step_of, unsupported
 from compiler.lowering.tile_sizes import same_text
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
@@ -22,57 +22,8 @@ from runtime.records import define
 Position = tuple[nodes.Expression, ...]
 
 
-def written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
-    """The block with its tiles as loops; itself where it has none. Raises `Fault` (0109, 0203, 0301) for what isn't supported or makes no
-    sense."""
-    own = _own_names(compute, signature).intersection(FUNCTIONS)
-    if own:
-        # a name of another spelling is no tile function here; the program's own name comes back when the tiles are written out
-        apart = {name: f"{name} " for name in own}
-        hidden = _written_out(evolve(compute, body=_calls_renamed(compute.body, apart)), signature)
-        return evolve(hidden, body=_calls_renamed(hidden.body, {new: old for old, new in apart.items()}))
-    return _written_out(compute, signature)
-
-
-def _own_names(compute: nodes.Compute, signature: Signature) -> set[str]:
-    """What the program calls so itself."""
-    names = {*signature.functions, *(tensor.name for tensor in signature.tensors), *(scalar.name for scalar in signature.scalars)}
-    return names | {node.name for node in walk(compute.body) if isinstance(node, nodes.BindingPattern)}
-
-
-def _calls_renamed(node: "Some", names: Mapping[str, str]) -> "Some":
-    """The node with calls of functions under other names."""
-
-    def new(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(new, value))
-        return _calls_renamed(value, names) if isinstance(value, nodes.Node) else value
-
-    changes = {attribute.name: new(getattr(node, attribute.name)) for attribute in attrs.fields(type(node)) if attribute.name != "type"}
-    if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name) and node.function.name in names:
-        changes["function"] = evolve(node.function, name=names[node.function.name])
-    return evolve(node, **changes)
-
-
-def _written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
-    """The same for a block whose tile functions all mean the library's."""
-    targets = [node for node in walk(compute.body) if isinstance(node, nodes.Assign) and is_tiled(node.target)]
-    reads = [node for node in walk(compute.body) if (isinstance(node, nodes.Index) and is_tiled(node)) or _is_function(node)]
-    if not targets and not reads:
-        return compute
-    taken = {node.name for node in walk(compute) if isinstance(node, nodes.Name)}
-    dims = {tensor.name: tensor.dims for tensor in signature.tensors}
-    build = NodeBuilder()
-    writing = _Writing(TileShapes(dims, build), build, taken)
-    return evolve(compute, body=writing.block(compute.body, {}))
-
-
-def _is_function(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name) and node.function.name in ("dot", "row_max", "row_sum")
-
-
 @define(eq=False)
-class _Writing:
+class TileWriting:
     shapes: TileShapes
     build: NodeBuilder
     taken: set[str]
@@ -87,12 +38,18 @@ class _Writing:
 
     def block(self, block: nodes.Block, names: dict[str, Held]) -> nodes.Block:
         names = dict(names)
-        stores = [statement for statement in block.statements if isinstance(statement, nodes.Assign) and is_tiled(statement.target)]
+        assigned = [statement for statement in block.statements if isinstance(statement, nodes.Assign)]
+        stores = [statement for statement in assigned if self.shapes.is_target(statement.target)]
+        if stores and any(self.writes_elements(node) for node in walk(block)):
+            raise unsupported("a slice of a result beside one of its elements", stores[0].span)
         if not stores or self.position:
             return evolve(block, statements=tuple(self.all(block.statements, names)))
         if len(stores) > 1:
             raise unsupported("two slices of results in one block", stores[1].span, "write each in a loop of its own")
         return evolve(block, statements=tuple(self.around(block.statements, stores[0], names)))
+
+    def writes_elements(self, node: nodes.Node) -> bool:
+        return isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Index) and not self.shapes.is_target(node.target)
 
     def around(self, statements: Sequence[nodes.Statement], store: nodes.Assign, names: dict[str, Held]) -> list[nodes.Statement]:
         """The loops over the rows and columns of the tile that is stored, around everything in its block."""
@@ -107,7 +64,7 @@ class _Writing:
         axes: list[Axis] = []
         for own, other in zip(target, (None,) * (len(target) - len(value)) + value, strict=True):
             assert own is not None
-            axes.append(own if other is None else own.meets(other))
+            axes.append(own if other is None else self.shapes.meet(own, other, store.value))
         variables = [self.fresh("row" if number == 0 else "column") for number, _ in enumerate(axes)]
         self.position = tuple(self.build.name(variable) for variable in variables)
         self.axes = tuple(axis.one() for axis in axes)
@@ -124,8 +81,9 @@ class _Writing:
             feature = f"`{words(where)}`, an axis of which nothing says how long it is,"
             raise unsupported(feature, where.span, "write both ends: `q:q+64`")
         body = tuple(inner)
-        for first, extent in axis.limits:
-            condition = self.build.binary("<", self.build.plus(first, self.build.name(variable)), extent)
+        for first, extent, step in axis.limits:
+            at = self.build.times(self.build.name(variable), step.value)
+            condition = self.build.binary("<", self.build.plus(first, at), extent)
             then = nodes.Block(statements=body, span=self.build.span)
             body = (nodes.ExpressionStatement(value=nodes.If(condition=condition, then=then, span=self.build.span), span=self.build.span),)
         source = nodes.Range(low=self.build.number(0), high=axis.extent, span=self.build.span)
@@ -151,7 +109,7 @@ class _Writing:
             case nodes.Assign(target=nodes.Name(name=name), value=value):
                 self.versions[name] = self.versions.get(name, 0) + 1
                 return evolve(statement, value=self.element(value, self.own(self.shapes.of(value, names), value), names))
-            case nodes.Assign(target=nodes.Index() as target, value=value) if is_tiled(target):
+            case nodes.Assign(target=nodes.Index() as target, value=value) if self.shapes.is_target(target):
                 shape = self.shapes.of(value, names)
                 position = self.position[len(self.position) - len(shape) :]
                 return evolve(statement, target=self.element_of(target, self.position, names), value=self.element(value, position, names))
@@ -213,6 +171,12 @@ class _Writing:
         match node:
             case nodes.Name(name=name) if name in names:
                 return self.named(node, names[name], position, names)
+            case nodes.Name(name=name) if position and self.shapes.rank(name, 0):
+                return nodes.Index(value=node, indices=position, span=node.span)
+            case nodes.Call(function=nodes.Name(name="len" | "reduce")):
+                return node
+            case nodes.Index(value=nodes.Name(name=name)) if name in names and names[name].shape:
+                return self.part(node, position, names)
             case nodes.Index(value=nodes.Name(name=name), indices=indices) if is_tiled(node) or self.shapes.rank(name, 0) > len(indices):
                 return self.element_of(node, position, names)
             case nodes.Binary(operator="@", left=left, right=right):
@@ -226,7 +190,7 @@ class _Writing:
                     node, axis, lambda at: self.build.binary("*", self.element(a.value, (at,), names), self.element(b.value, (at,), names))
                 )
             case nodes.Call(function=nodes.Name(name="zeros")):
-                return nodes.FloatLiteral(value=0.0, span=node.span)
+                return nodes.IntLiteral(value=0, span=node.span)
             case nodes.Call(function=nodes.Name(name="transpose"), arguments=[argument]):
                 return self.element(argument.value, position[::-1], names)
             case nodes.Call(function=nodes.Name(name="row_max" | "row_sum" as name), arguments=[argument]):
@@ -272,14 +236,18 @@ class _Writing:
             raise unsupported(f"`{node.name}`, whose variables were set since", node.span, "name it again behind the assignment")
         return self.element(held.expression, self.aligned(held.expression, position, names), names)
 
+    def part(self, node: nodes.Index, position: Position, names: dict[str, Held]) -> nodes.Expression:
+        raise unsupported(f"`{words(node)}` of a tile", node.span)
+
     def element_of(self, node: nodes.Index, position: Position, names: dict[str, Held]) -> nodes.Expression:
         """`X[b, q:q+64]` at a position: `X[b, q + row, column]`."""
         rest = list(position)
         indices: list[nodes.Expression] = []
-        for index in node.indices:
+        for number, index in enumerate(node.indices):
             if isinstance(index, nodes.Slice):
-                at = rest.pop(0)
-                indices.append(at if index.low is None else self.build.plus(index.low, at))
+                assert isinstance(node.value, nodes.Name)
+                at = self.build.times(rest.pop(0), step_of(index))
+                indices.append(self.build.plus(self.shapes.first(node.value.name, number, index), at))
             else:
                 indices.append(self.element(index, (), names))
         return evolve(node, indices=(*indices, *rest))

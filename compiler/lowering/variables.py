@@ -3,18 +3,18 @@ that flows in; what flows is noted here and used by the next walk."""
 
 from compiler.diagnostics import Label
 from compiler.lowering import whole_tensor
-from compiler.lowering.arithmetic import binary, kept_in, negate
+from compiler.lowering.arithmetic import binary, negate
 from compiler.lowering.bindings import BoundParts, BoundVariable
 from compiler.lowering.body import Body, fault, silent
 from compiler.lowering.composites import Composite, alike, kind_of, leaves, mapped, numbers_of, unknown_case
 from compiler.lowering.declared_types import fitted, zeros_of
 from compiler.lowering.dtypes import keeps_value, scalar_named
-from compiler.lowering.flows import Flow, Key
+from compiler.lowering.flows import Key
 from compiler.lowering.names import part_of, read, undefined
 from compiler.lowering.numbers import Nothing, Number, Operand, TensorOperand, Tuple, literal, typed, value_of
 from compiler.lowering.walk import evaluate, executes, forbidden, number
 from compiler.lowering.words import words
-from compiler.lowering.writes import store, store_number
+from compiler.lowering.writes import store, store_number, variable_flow
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
@@ -128,17 +128,9 @@ def _variable_of(
     else:
         before = body.flows.before(key, value.dtype)
         dtype, weak, origin, fixed = before.dtype, before.weak, before.origin, False
-        _flow(body, key, value)
+        variable_flow(body, key, value)
     slot = body.build.slot(value_of(body.build, value, dtype), name)
     return BoundVariable(name, key, slot, dtype, weak, origin, fixed, node.span, body.here.depth)
-
-
-def _flow(body: Body, key: tuple[object, ...], value: Number) -> None:
-    """The value reaches the variable: join its type to what reached it before."""
-    flow = body.flows.join(key, value)
-    if not flow.weak:
-        origin = flow.origin if flow.origin is None or flow.origin.is_float else kept_in(body, flow.origin)
-        body.flows.new[key] = Flow(kept_in(body, flow.dtype), False, origin)
 
 
 @executes(nodes.Assign)
@@ -187,7 +179,7 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign, into:
 def _assign_variable(body: Body, variable: BoundVariable, node: nodes.Assign, into: DType | None) -> None:
     operator, value, accumulates = _accumulation(body, variable, node, None if variable.weak else variable.dtype)
     if not variable.fixed:
-        _flow(body, variable.key, value)
+        variable_flow(body, variable.key, value)
     if operator is not None:
         value = binary(body, operator, read(body, variable), value, node, accumulates)
     _set(body, variable, value, node)
@@ -239,7 +231,7 @@ def set_parts(
         raise fault("0203", f"this is {kind_of(value)} of other types than the variable's", node.value.span)
     for variable, number_ in zip(variables, numbers, strict=True):
         if not variable.fixed:
-            _flow(body, variable.key, number_)
+            variable_flow(body, variable.key, number_)
         _set(body, variable, number_, node)
 
 
@@ -315,7 +307,7 @@ def _assign_number(body: Body, target: nodes.Expression, operator: str | None, v
         raise forbidden(body, "this target", target)
     variable = _variable(body, target)
     if not variable.fixed:
-        _flow(body, variable.key, value)
+        variable_flow(body, variable.key, value)
     _set(body, variable, value, node)
 
 

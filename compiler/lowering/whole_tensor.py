@@ -62,7 +62,7 @@ def assign_whole(body: Body, target: nodes.Name, node: nodes.Assign, into: DType
     dims = shape if memory.role == "result" and not body.final and len(shape) == len(memory.dims) else memory.dims
     for have, want in zip(shape, memory.dims[len(memory.dims) - len(shape) :], strict=True):
         if memory.role != "result" or body.final:
-            _require_equal(body, have, want, node.span, target.name)
+            require_equal(body, have, want, node.span, target.name)
     _nest(body, dims, lambda index: _store(body, memory, index, target, node, into))
 
 
@@ -215,11 +215,11 @@ def _common(body: Body, shapes: Sequence[tuple[Affine, ...]], node: nodes.Expres
             if dims[axis].value == 1:
                 dims[axis] = dim
             else:
-                _require_equal(body, dim, dims[axis], node.span, words(node))
+                require_equal(body, dim, dims[axis], node.span, words(node))
     return tuple(dims)
 
 
-def _require_equal(body: Body, have: Affine, want: Affine, span: Span, text: str) -> None:
+def require_equal(body: Body, have: Affine, want: Affine, span: Span, text: str) -> None:
     """Two extents must be one: known now, or asked at launch."""
     if have == want or not body.final:
         return

@@ -4,7 +4,7 @@ from attrs import evolve
 
 from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
-from compiler.lowering.arithmetic import binary, negate
+from compiler.lowering.arithmetic import binary, kept_in, negate
 from compiler.lowering.body import Access, Body, Memory, fault, silent
 from compiler.lowering.elements import indices_of
 from compiler.lowering.flows import Flow
@@ -134,7 +134,9 @@ def _write(
     )
     if memory.role == "result":
         result_flow(body, memory.name, flowing)
-    if value.dtype.is_float and not memory.dtype.is_float and (body.final or memory.role != "result"):
+    if memory.role == "tile":
+        variable_flow(body, ("tile", memory.name), flowing)
+    if value.dtype.is_float and not memory.dtype.is_float and (body.final or memory.role not in ("result", "tile")):
         declared = (Label(memory.span, f"`{memory.name}` holds {memory.dtype.value}"),) if memory.span is not None else ()
         written = node.value if node is not None else target
         raise fault(
@@ -148,6 +150,14 @@ def _write(
     if body.final:
         guard(body, memory, forms, target, spans)
     body.build.store(memory.value, value_of(body.build, value, memory.dtype), access.index)
+
+
+def variable_flow(body: Body, key: tuple[object, ...], value: Number) -> None:
+    """The value reaches a variable: join its type to what reached it before."""
+    flow = body.flows.join(key, value)
+    if not flow.weak:
+        origin = flow.origin if flow.origin is None or flow.origin.is_float else kept_in(body, flow.origin)
+        body.flows.new[key] = Flow(kept_in(body, flow.dtype), False, origin)
 
 
 def result_flow(body: Body, name: str, value: Number) -> None:

@@ -124,17 +124,19 @@ def f(X: tensor[M, N]) {
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "code", "words"),
     [
-        ("var s = zeros(4, 4)\n s += X[i:i+4, 0:4]\n out[i:i+4, 0:4] = transpose(s)", "whose rows and columns aren't those"),
-        ("let s = X[i:i+4, 0:4] + Y[0:3, 0:4]\n out[i:i+4, 0:4] = s", "an axis has 4 and 3 elements"),
-        ("out[i:i+4, 0:4] = X[i:i+8:2, 0:4]", "with a step"),
-        ("out[i:i+4, 0:4] = X[i:i+4, 0:4]\n out[i:i+4, 4:8] = X[i:i+4, 4:8]", "two slices of results"),
+        ("let s = X[i:i+4, 0:4] + Y[0:3, 0:4]\n out[i:i+4, 0:4] = s", "0301", "an axis has 4 and 3 elements"),
+        ("out[i:i+4] = X[i:i+4, 0:4] @ Y[0:3]", "0301", "an axis has 4 and 3 elements"),
+        ("out[i:i+8] = X[i:i+4]", "0301", "an axis has 8 and 4 elements"),
+        ("out[i:i+4] = X[i:i+4] @ Y", "0802", "an axis has 3 and 8 elements"),
+        ("out[i:i+4] = X[i:i+4] + Y[i:i+4]", "0802", "an axis has 3 and 8 elements"),
+        ("out[i:i+4] = X[i:i+4, 0:8:i]", "0203", "the step of a slice is a number other than 0: it is `i`"),
     ],
 )
-def test_what_tiles_do_not_do(body: str, words: str) -> None:
+def test_what_does_not_fit(body: str, code: str, words: str) -> None:
     lines = "\n".join(f"      {line.strip()}" for line in body.split("\n"))
-    text = f"def f(X: tensor[M, N], Y: tensor[K, N]) {{\n  compute(X, Y) -> tensor[M, N] {{\n    for i in 0..M step 4:\n{lines}\n  }}\n}}"
+    text = f"def f(X: tensor[M, N], Y: tensor[K, P]) {{\n  compute(X, Y) -> tensor[M, N] {{\n    for i in 0..M step 4:\n{lines}\n  }}\n}}"
     with pytest.raises(zynml.ZynMLError) as found:
         zynml.compile(text).f(normal(8, 8), normal(3, 8))
-    assert words in str(found.value)
+    assert f"ZYN{code}" in str(found.value) and words in str(found.value), str(found.value)

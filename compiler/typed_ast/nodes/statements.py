@@ -95,6 +95,20 @@ class SharedVariable(Statement):
 
 
 @frozen(kw_only=True)
+class TileVariable(SharedVariable):
+    """The memory of a tile that a variable holds, of the type that flows in. No program writes it: lowering does."""
+
+
+@frozen(kw_only=True)
+class SizeCheck(Statement):
+    """Two extents in `text` that must be one. No program writes it: lowering does."""
+
+    left: Expression
+    right: Expression
+    text: str
+
+
+@frozen(kw_only=True)
 class Render(Statement):
     """`render e { title: "Loss" }`, `render chart(e) {...}`: `form` is "chart", "histogram"... or "" for by value."""
 
