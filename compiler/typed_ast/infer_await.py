@@ -1,4 +1,7 @@
-"""`await`: of one future its value, of `all` every value, of `any` which is there first and its value; within a time or else."""
+"""`await`: of one future its value, of a tuple of futures and of `all` every value, of `any` which is there first and its value; within a
+time or else."""
+
+from attrs import evolve
 
 from compiler.diagnostics import Label
 from compiler.typed_ast.checker import Checker, infers
@@ -17,7 +20,12 @@ def awaited(checker: Checker, node: Await, scope: Scope, expected: Type | None, 
     if node.timeout is not None and duration(node.timeout) is None and not _is_duration(checker, node.timeout, scope):
         message = "the limit of `timeout` is a duration"
         checker.report("0203", message, node.timeout.span, hint="write a number and a unit, one of ns us ms s m h d: `500ms`")
-    if node.which is Awaited.ONE:
+    if node.which is Awaited.ONE and isinstance(found[0], TupleType) and _holds_futures(found[0]):
+        # both sides of `f & g`
+        every = checker.findings.rewrites[id(node)] = evolve(node, which=Awaited.ALL)
+        checker.kept += [node, every]
+        checker.findings.types[id(every)] = value = _values(checker, every, found)
+    elif node.which is Awaited.ONE:
         value = _value(checker, found[0], node.futures[0], node.which)
     else:
         value = _values(checker, node, found)
