@@ -28,6 +28,8 @@ _AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for|in
 _INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:;?+\[\]().=>*-]*$")
 _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
 _TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
+_IN_GENERICS = re.compile(r"[<>()\[\]\"'{};\n]")
+_LONGEST_GENERICS = 400
 _KERNEL_WORD = re.compile(rf"[ \t]+(?!(?:{'|'.join(HARD)})\b)[A-Za-z_]")
 _COLON_BEHIND = re.compile(r"[ \t]*:")
 _SLICE_STEP = re.compile(r"\s*[-\d(\],:]")
@@ -214,15 +216,15 @@ class Kinds:
         if self.last.kind != "NAME" or self.last.end != start:
             return False
         depth, round_ = 1, 0
-        for position in range(end, min(len(self.text), end + 400)):
-            match self.text[position]:
+        for match in _IN_GENERICS.finditer(self.text, end, end + _LONGEST_GENERICS):
+            match match.group():
                 case "<":
                     depth += 1
-                case ">" if self.text[position - 1] not in "-=":
+                case ">" if self.text[match.start() - 1] not in "-=":
                     depth -= 1
                     if depth == 0:
-                        inside = self.text[end:position].replace("<", " ")
-                        return round_ == 0 and _INSIDE_GENERICS.match(inside) is not None and self._ends_generics(position + 1)
+                        inside = self.text[end : match.start()].replace("<", " ")
+                        return round_ == 0 and _INSIDE_GENERICS.match(inside) is not None and self._ends_generics(match.end())
                 case "(" | "[":
                     round_ += 1
                 case ")" | "]":

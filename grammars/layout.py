@@ -7,7 +7,7 @@ import re
 
 from grammars.faults import Fault, Token
 from grammars.kinds import CONTINUES, Frame, Kinds
-from grammars.words import Words
+from grammars.words import Words, kinds
 
 MAX_NESTING = 200
 MAX_CHAIN = 2000
@@ -16,6 +16,10 @@ _CLOSERS = {"RPAR": "(", "RSQB": "[", "RBRACE": "{"}
 _SHOWN_OPENERS = {"(": ")", "[": "]", "{": "}", "literal": "}"}
 _AT_START = frozenset(["", "NL", "INDENT", "DEDENT", "SEMICOLON", "EMPTY"])
 _CHAINING = CONTINUES - {"COMMA"} | {"DOT", "LPAR", "LSQB", "IF", "ELIF", "ELSE", "FOR", "WHILE", "MATCH", "DEF", "QPOST", "AWAIT"}
+_TRACKED = kinds(
+    "LPAR LSQB LBRACE LITBRACE STRUCTBRACE PATTERNBRACE COLON SEMICOLON QTERN DEF FN WHERE ARROW EQUAL IFX FATARROW COMMA MODEL FOR"
+    " STRUCT ENUM"
+)
 _CONTINUING_LINE = re.compile(
     r"\|>|\.[A-Za-z_]|\?\?|\?(?![A-Za-z_])|:(?!:)|&&|\|\||(?:and|or|else|elif)\b|[})\]]|catch[ \t]+[A-Za-z_(][\w:. \t<>,()]*[{:]"
 )
@@ -122,6 +126,8 @@ class Layout(Kinds):
                 self._fault(
                     "0108", f"this expression is too long: it nests over {MAX_CHAIN:,} terms", token, hint="name a part of it with `let`"
                 )
+        if kind not in _TRACKED and kind not in self.words.headers and kind not in self.words.declarations and not self.block_colon:
+            return
         match kind:
             case "LPAR" | "LSQB":
                 self._open({"LPAR": "(", "LSQB": "["}[kind], token)

@@ -4,6 +4,7 @@ The lexer is contextual: the state decides which spellings are looked for. After
 the beginning of the statement and on at the next one of the same block, so that one run finds all faults."""
 
 import re
+from functools import cached_property
 from typing import Any
 
 from attrs import field
@@ -53,7 +54,24 @@ class Tables:
     terminals: frozenset[str]
     lexicon: Lexicon | None = None
     """Of a grammar without layout."""
+    climbs: dict[tuple[int, int, str], int] = field(factory=dict)
+    """The state that unit rules lead to from a state, with the state below it and the token that follows: found once."""
     _methods: dict[type, list[Any]] = field(factory=dict)
+
+    @cached_property
+    def units(self) -> list[str | None]:
+        """The origin of each rule that only passes one value on; None for any other."""
+        return [rule.origin if rule.unwrap and rule.length == 1 and not rule.absent else None for rule in self.rules]
+
+    @cached_property
+    def plain(self) -> list[tuple[int, ...] | None]:
+        """The indices of the values that an action takes, for rules that take them just as they are; None for any other."""
+        return [
+            tuple(index for index, _ in rule.keep)
+            if rule.action and not rule.unwrap and not rule.absent and not any(spliced for _, spliced in rule.keep)
+            else None
+            for rule in self.rules
+        ]
 
     def methods(self, actions: type) -> list[Any]:
         """The action of each rule in a class of actions, None for a helper rule."""
@@ -86,6 +104,7 @@ class Machine:
         self.layout = Layout(self.masked, words)
         self.actions = actions
         self.methods = tables.methods(type(actions))
+        self.units, self.plain = tables.units, tables.plain
         self.end_state = tables.ends[start]
         self.states = [tables.starts[start]]
         self.values: list[Any] = []
@@ -144,8 +163,11 @@ class Machine:
                 continue
             if not self._feed(token):
                 self._recover(token)
-            else:
+            elif token.kind in _STATEMENT_BEGINS:
                 self._note(token)
+            else:
+                self.previous = token
+                self.depth = token.depth
 
     def _note(self, token: Token) -> None:
         self.previous = token
@@ -159,9 +181,11 @@ class Machine:
     def _feed(self, token: Token) -> bool:
         """Shift the token, after the reductions it calls for. False: it can't stand here (reductions may have happened)."""
         table, rules, states, values = self.tables.states, self.tables.rules, self.states, self.values
-        starts, ends, methods = self.starts, self.ends, self.methods
+        starts, ends, methods, units, climbs = self.starts, self.ends, self.methods, self.units, self.tables.climbs
+        kind = token.kind
         while True:
-            action = table[states[-1]].get(token.kind)
+            top = states[-1]
+            action = table[top].get(kind)
             if action is None:
                 return False
             if action >= 0:
@@ -171,7 +195,12 @@ class Machine:
                 ends.append(token.end)
                 self.end = token.end
                 return True
-            rule = rules[-1 - action]
+            number = -1 - action
+            if units[number] is not None:
+                reached = climbs.get((states[-2], top, kind))
+                states[-1] = self._climbed(states[-2], top, kind) if reached is None else reached
+                continue
+            rule = rules[number]
             length = rule.length
             if length:
                 taken = values[-length:]
@@ -179,12 +208,24 @@ class Machine:
                 del states[-length:], values[-length:], starts[-length:], ends[-length:]
             else:
                 taken, start, end = [], self.end, self.end
-            values.append(self._value(rule, methods[-1 - action], taken, start, end))
+            indices = self.plain[number]
+            if indices is not None:
+                values.append(methods[number](self.actions, start, end, *[taken[index] for index in indices]))
+            else:
+                values.append(self._value(rule, methods[number], taken, start, end))
             starts.append(start)
             ends.append(end)
             states.append(table[states[-1]][rule.origin])
-            if token.kind == "$END" and states[-1] == self.end_state:
+            if kind == "$END" and states[-1] == self.end_state:
                 return True
+
+    def _climbed(self, below: int, state: int, kind: str) -> int:
+        """The state after all unit rules that a token calls for, one after the other."""
+        table, units, top = self.tables.states, self.units, state
+        while (action := table[state].get(kind)) is not None and action < 0 and (origin := units[-1 - action]) is not None:
+            state = table[below][origin]
+        self.tables.climbs[below, top, kind] = state
+        return state
 
     def _value(self, rule: Rule, method: Any, taken: list[Any], start: int, end: int) -> Any:
         keep, absent = rule.keep, rule.absent
