@@ -99,18 +99,17 @@ class Diagnostics:
     """Collects the diagnostics of one compilation; one per cause, shown by position, those in the file `first` before others."""
 
     def __init__(self, first: str = "") -> None:
-        self._found: list[Diagnostic] = []
+        self._found: dict[Diagnostic, None] = {}
         self._first = first
 
     def add(self, diagnostic: Diagnostic) -> None:
-        if diagnostic not in self._found:
-            self._found.append(diagnostic)
+        self._found[diagnostic] = None
 
     def extend_over(self, causes: Iterable[Diagnostic]) -> None:
         """Adds errors that tell why the names at their places aren't known, which is then said no more."""
         causes = list(causes)
         told = {d.span for d in causes if d.severity is Severity.ERROR}
-        self._found = [d for d in self._found if d.span not in told or d.code != "0201"]
+        self._found = {d: None for d in self._found if d.span not in told or d.code != "0201"}
         self.extend(causes)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:

@@ -6,6 +6,8 @@ import re
 from grammars.faults import Token
 from grammars.words import HARD, Words, kinds
 
+MAX_NESTING = 200
+
 # After these a line end separates nothing.
 CONTINUES = kinds(
     "COMMA EQUAL ASSIGN_OP FATARROW ARROW DOT DOUBLECOLON PIPE BAR AMP COALESCE QTERN TCOLON OROR ANDAND BANG EQ NE"
@@ -30,6 +32,7 @@ _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
 _TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
 _IN_GENERICS = re.compile(r"[<>()\[\]\"'{};\n]")
 _LONGEST_GENERICS = 400
+_NESTED_GENERICS = re.compile(r"(?:[A-Za-z_]\w*<){20,300}")
 _KERNEL_WORD = re.compile(rf"[ \t]+(?!(?:{'|'.join(HARD)})\b)[A-Za-z_]")
 _COLON_BEHIND = re.compile(r"[ \t]*:")
 _SLICE_STEP = re.compile(r"\s*[-\d(\],:]")
@@ -215,8 +218,11 @@ class Kinds:
             return True
         if self.last.kind != "NAME" or self.last.end != start:
             return False
+        nested = _NESTED_GENERICS.match(self.text, end)
+        if nested is not None and nested.group().count("<") >= MAX_NESTING:
+            return True
         depth, round_ = 1, 0
-        for match in _IN_GENERICS.finditer(self.text, end, end + _LONGEST_GENERICS):
+        for match in _IN_GENERICS.finditer(self.text, end, end + (_LONGEST_GENERICS if nested is None else 4 * len(nested.group()))):
             match match.group():
                 case "<":
                     depth += 1

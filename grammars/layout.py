@@ -6,10 +6,9 @@ what needs a look forward is a pattern on the masked text. It finds the faults o
 import re
 
 from grammars.faults import Fault, Token
-from grammars.kinds import CONTINUES, Frame, Kinds
+from grammars.kinds import CONTINUES, MAX_NESTING, Frame, Kinds
 from grammars.words import Words, kinds
 
-MAX_NESTING = 200
 MAX_CHAIN = 2000
 
 _CLOSERS = {"RPAR": "(", "RSQB": "[", "RBRACE": "{"}
@@ -60,6 +59,8 @@ class Layout(Kinds):
             case "LT" if self._opens_generics(start, end):
                 kind = "GEN_LT"
                 frame.generics += 1
+                if frame.generics > MAX_NESTING:
+                    self._too_deep(Token(kind, "<", start, end), "name the inner type with `type`")
             case "GT" | "SHR" | "GE" if frame.generics:
                 frame.generics -= 1
                 first = Token("GEN_GT", ">", start, start + 1, self.block_depth)
@@ -174,19 +175,17 @@ class Layout(Kinds):
 
     def _open(self, kind: str, token: Token) -> None:
         if len(self.frames) > MAX_NESTING:
-            self.too_deep = True
-            self._fault(
-                "0108",
-                f"nested too deep: more than {MAX_NESTING} brackets and blocks are open",
-                token,
-                hint="move the inner part to a `def`",
-            )
+            self._too_deep(token, "move the inner part to a `def`")
         outer = self.frames[-1]
         self.frames.append(Frame(kind, token, self.column, outer.chain))
         if self.frames[-1].is_block and outer.declaration:
             self.frames[-1].clauses = self.words.clauses.get(outer.declaration)
             outer.declaration = ""
         self.block_depth += self.frames[-1].is_block
+
+    def _too_deep(self, token: Token, hint: str) -> None:
+        self.too_deep = True
+        self._fault("0108", f"nested too deep: more than {MAX_NESTING} brackets and blocks are open", token, hint=hint)
 
     def _new_statement(self, frame: Frame) -> None:
         self.at_start = True

@@ -119,6 +119,8 @@ class Machine:
     def run(self) -> Any:
         """The value of the start rule, or None when there are faults (`self.faults`) that leave none."""
         position, text, layout = 0, self.masked, self.layout
+        if any(fault.code == "0108" for fault in self.faults):
+            return None
         length = len(text)
         plain, after_dot = self.tables.scanner, self.tables.scanner_after_dot
         states = self.tables.states

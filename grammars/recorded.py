@@ -13,6 +13,7 @@ class Recorded(Machine):
     """`tokens` are those of the layout filter, in order; those without text open and close blocks and end lines. `roles` names the rule
     that took each of the others, by its offset. `used` are the rules of the grammar that the text needs."""
 
+    def __init__(self, text: str, grammar: Grammar, start: str) -> None:
         super().__init__(load(grammar), grammar.words, _NoActions(), text, start)
         self.units: list[str | None] = [None] * len(self.tables.rules)
         self.plain: list[tuple[int, ...] | None] = [None] * len(self.tables.rules)

@@ -10,16 +10,25 @@ from grammars.faults import Fault
 _INTERESTING = re.compile(r"""//|/\*|(?<![A-Za-z0-9_])[fF](?=["'])|["']""")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _MAXIMUM_STRING_NESTING = 20
+_MAXIMUM_COMMENT_NESTING = 200
+
+
+class _TooDeep(Exception):
+    """Raised inside of an f-string that holds too many others, one in the other."""
 
 
 def mask(text: str) -> tuple[str, tuple[Fault, ...]]:
-    """The text with comments blanked and strings masked, and what is wrong with either."""
+    """The text with comments blanked and strings masked, and what is wrong with either. No text where either nests too deep."""
     pieces: list[str] = []
     faults: list[Fault] = []
     position = copied = 0
     while match := _INTERESTING.search(text, position):
         start = match.start()
-        match match.group():
+        opening = match.group()
+        if opening == "/*" and (deepest := _too_deep(text, start)) >= 0:
+            message = f"nested too deep: more than {_MAXIMUM_COMMENT_NESTING} comments are open"
+            return "", (Fault("0108", message, deepest, deepest + 2, hint="close the outer ones before"),)
+        match opening:
             case "//":
                 end = text.find("\n", start)
                 end = len(text) if end < 0 else end
@@ -32,7 +41,11 @@ def mask(text: str) -> tuple[str, tuple[Fault, ...]]:
                 replacement = " " * (end - start)
             case "f" | "F":
                 start = match.end()
-                end, replacement = _string(text, start, True, faults, 0)
+                try:
+                    end, replacement = _string(text, start, True, faults, 0)
+                except _TooDeep:
+                    message = f"nested too deep: more than {_MAXIMUM_STRING_NESTING} f-strings are open"
+                    return "", (Fault("0108", message, start - 1, start, hint="name the inner part with `let`"),)
             case _:
                 end, replacement = _string(text, start, False, faults, 0)
         pieces += (text[copied:start], replacement)
@@ -45,6 +58,18 @@ def quotes_of(text: str, start: int) -> str:
     """The quotes that open at `start`: one, or three of a kind."""
     triple = text[start] * 3
     return triple if text.startswith(triple, start) else text[start]
+
+
+def _too_deep(text: str, start: int) -> int:
+    """Where the comment that opens at `start` nests too deep; -1 where it doesn't."""
+    depth = 0
+    for match in _COMMENT_EDGE.finditer(text, start):
+        depth += 1 if match.group() == "/*" else -1
+        if depth > _MAXIMUM_COMMENT_NESTING:
+            return match.start()
+        if depth == 0:
+            return -1
+    return -1
 
 
 def comment_end(text: str, start: int) -> int:
@@ -117,7 +142,9 @@ def hole_end(text: str, start: int, stop: int, quotes: str, depth: int = 0) -> i
             return -1
         if character in "\"'":
             formatted = text[position - 1] in "fF"
-            inner = string_end(text, position, formatted, depth + 1) if depth < _MAXIMUM_STRING_NESTING else -1
+            if formatted and depth >= _MAXIMUM_STRING_NESTING:
+                raise _TooDeep
+            inner = string_end(text, position, formatted, depth + 1)
             if inner < 0 or inner > stop:
                 return -1
             position = inner
