@@ -5,7 +5,6 @@ import pytest
 from tests.typed_ast.checking import codes, messages
 
 PROGRAMS = {
-    "an abstract type": "abstract Money(i64) { value: i64 }\ndef f(m: Money) { m }\nlet m: Money = Money(3)",
     "an effect": "effect Log { def log(s: String) }\nlog(3)",
     "an annotation": "let x = zeros(3)\nlet y = compute(x) @parallel(data, axis=0) { for i in 0..N { out[i] = x[i] } }\ny.foo(y @ 3)",
 }
