@@ -32,6 +32,7 @@ from compiler.typed_ast.nodes import (
     ProgramParameter,
     Statement,
     Struct,
+    Test,
     Trait,
     Try,
     TypeAlias,
@@ -65,6 +66,7 @@ RULE_FILES = (
 ZYNML = Meaning(
     CORE.extended(ZYNML_RULES),
     LanguageSettings(parameters_change=True, untyped_parameters=True, result_inferred=True, both_at_once=True, written_type_arguments=True),
+    at_top=frozenset((EnumDeclaration, Impl, ProgramParameter, Struct, Test, Trait, TypeAlias)),
     elsewhere=NAMES | OF_MODULES,
 )
 

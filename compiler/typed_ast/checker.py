@@ -251,6 +251,9 @@ class CheckerOf(Generic[Own, FrameOf]):
 
     def statement(self, node: Statement, scope: Scope) -> Type:
         """Checks a statement; gives NEVER when nothing behind it is reached."""
+        if type(node) in self.meaning.at_top and not (self.frame.top and scope is self.top):
+            self.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
+            return UNIT
         return UNIT if self.refused(node) else self.meaning.rules.statements[type(node)](self, node, scope)
 
     @contextmanager

@@ -37,10 +37,6 @@ from compiler.typed_ast.types import (
 @checks(Impl)
 def implementation(checker: Checker, node: Impl, scope: Scope) -> Type:
     """Its functions are checked with the program's others."""
-    statements = checker.program.statements if checker.program is not None else ()
-    if not any(node is statement for statement in statements):
-        checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
-        return UNIT
     with checker.within(parameters=frozenset(parameter.name for parameter in node.type_parameters)):
         checker.resolve(node.target, checker.top)
     if node.trait is not None:
@@ -54,8 +50,6 @@ def implementation(checker: Checker, node: Impl, scope: Scope) -> Type:
 @checks(Trait)
 def trait(checker: Checker, node: Trait, scope: Scope) -> Type:
     """What its functions do is checked where a type implements it."""
-    if not checker.frame.top or scope is not checker.top:
-        checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
     seen: dict[str, Trait | Function | TypeAlias] = {}
     for member in node.members:
         if isinstance(member, Function | TypeAlias):

@@ -12,6 +12,7 @@ from compiler.typed_ast.rules import CORE
 from compiler.typed_ast.scope import Scope, VariableKind
 from compiler.typed_ast.types import UNIT
 from compiler.typed_ast.yielded import Yielded
+from quantdsl import nodes as quant
 from quantdsl.check.world import Market, World
 from runtime.records import define
 
@@ -48,6 +49,13 @@ _ELSEWHERE = {word: NAMES[word] for word in ("True", "TRUE", "False", "FALSE")} 
 infers, checks = RULES.infers, RULES.checks
 _STATEMENT = Refusal("this statement", "return a `Result`")
 _EXPRESSION = Refusal("this expression")
+_AT_TOP = frozenset(
+    (
+        nodes.Config, nodes.EnumDeclaration, nodes.Function, nodes.Impl, nodes.Import, nodes.LaterDeclaration, nodes.Module,
+        nodes.ProgramParameter, nodes.Struct, nodes.Test, nodes.Trait, nodes.TypeAlias,
+        quant.Currency, quant.Instrument, quant.Risk, quant.Signal, quant.Strategy,
+    )
+)  # fmt: skip
 MEANING = Meaning(
     RULES,
     LanguageSettings(int_beside_f32="f64", list_literal="array"),
@@ -65,6 +73,7 @@ MEANING = Meaning(
         nodes.LaterStatement: _STATEMENT,
         nodes.Render: _STATEMENT,
     },
+    at_top=_AT_TOP,
     not_yet="is valid, but not supported yet in QuantDSL",
     some="some",
     none="none",

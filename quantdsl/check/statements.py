@@ -64,25 +64,3 @@ def misplaced(checker: QuantChecker, node: nodes.Statement, scope: Scope) -> Typ
     word = {quant.Handler: "on", quant.RiskNamed: "risk", quant.Accounting: "accounting"}[type(node)]
     checker.report("0101", f"`{word}` stands directly in a strategy only", node.span)
     return UNIT
-
-
-@checks(
-    nodes.Function,
-    nodes.TypeAlias,
-    nodes.ProgramParameter,
-    nodes.Module,
-    nodes.Import,
-    nodes.Test,
-    nodes.LaterDeclaration,
-    nodes.Config,
-    nodes.Trait,
-    nodes.Impl,
-    quant.Currency,
-    quant.Instrument,
-    quant.Risk,
-    quant.Strategy,
-    quant.Signal,
-)
-def nested(checker: QuantChecker, node: nodes.Declaration, scope: Scope) -> Type:
-    checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
-    return UNIT

@@ -171,8 +171,6 @@ class Generator(Functions):
                 self._import(node)
             case nodes.Module() | nodes.TypeAlias() | nodes.Struct() | nodes.EnumDeclaration():
                 pass
-            case nodes.Test():
-                raise ZyntaxError(Diagnostic("0402", "`test` stands at the top level only", node.span))
             case nodes.LaterDeclaration(feature=feature):
                 raise not_supported(feature, node.span, "leave it out")
             case _:

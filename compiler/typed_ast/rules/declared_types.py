@@ -9,10 +9,8 @@ from compiler.typed_ast.types import ERROR, UNIT, Type
 
 
 @CORE.checks(nodes.Struct, nodes.EnumDeclaration)
-def nested(checker: Checker, node: nodes.Declaration, scope: Scope) -> Type:
+def declared_before(checker: Checker, node: nodes.Declaration, scope: Scope) -> Type:
     """A declaration among statements: those of the program's top are declared and checked before."""
-    if not checker.frame.top or scope is not checker.top:
-        checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
     return UNIT
 
 
