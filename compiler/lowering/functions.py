@@ -4,7 +4,9 @@ body sees its parameters only; what it may not contain is refused where it stand
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from compiler.diagnostics import Label
+from attrs import evolve
+
+from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.lowering.bindings import Bindings
 from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import choose
@@ -14,6 +16,7 @@ from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, 
 from compiler.lowering.patterns import match_of
 from compiler.lowering.walk import evaluate, run
 from compiler.typed_ast import nodes
+from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.types import DType
 
 _DEEPEST = 40
@@ -81,27 +84,21 @@ def _isolated(body: Body) -> Iterator[None]:
 def _bound(
     function: nodes.Function, arguments: Sequence[tuple[str | None, Operand]], node: nodes.Call
 ) -> list[tuple[nodes.Parameter, Operand | nodes.Expression]]:
-    """Parameters with their arguments, positional first, then named, then defaults."""
-    shown = f"{function.name}({', '.join(p.name for p in function.parameters)})"
-    declared = (Label(function.name_span, "declared here"),)
-    positional = [value for name, value in arguments if name is None]
-    named = {name: value for name, value in arguments if name is not None}
-    if len(positional) > len(function.parameters):
-        raise fault(
-            "0204", f"`{shown}` takes {len(function.parameters)} arguments, but {len(positional)} are given", node.span, others=declared
-        )
+    """Parameters with their arguments, or with what is computed where none is given."""
+    slots = [ArgumentSlot(parameter.name, parameter.default is None) for parameter in function.parameters]
+    own = [place(argument) for argument in node.arguments]
+    spans = [*[node.span] * (len(arguments) - len(own)), *own]
+    written = tuple(nodes.Argument(value=node, name=name, span=span) for (name, _), span in zip(arguments, spans, strict=True))
+    callee = Callee(function.name, lambda: f"{function.name}({', '.join(slot.name for slot in slots)})", function.name_span)
+    found = match_arguments(slots, evolve(node, arguments=written), callee)
+    if isinstance(found, Diagnostic):
+        raise ZyntaxError(found)
+    values = {id(argument): value for argument, (_, value) in zip(written, arguments, strict=True)}
     bound: list[tuple[nodes.Parameter, Operand | nodes.Expression]] = []
-    for position, parameter in enumerate(function.parameters):
-        if position < len(positional):
-            bound.append((parameter, positional[position]))
-        elif parameter.name in named:
-            bound.append((parameter, named.pop(parameter.name)))
-        elif parameter.default is not None:
-            bound.append((parameter, parameter.default))
-        else:
-            raise fault("0204", f"`{shown}` lacks an argument for `{parameter.name}`", node.span, others=declared)
-    if named:
-        raise fault("0204", f"`{shown}` has no parameter `{next(iter(named))}`", node.span, others=declared)
+    for parameter in function.parameters:
+        given = values[id(found[parameter.name][0])] if parameter.name in found else parameter.default
+        assert given is not None
+        bound.append((parameter, given))
     return bound
 
 

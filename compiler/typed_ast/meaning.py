@@ -263,8 +263,8 @@ class LanguageSettings:
 class Meaning:
     """`refuses`: the nodes that it doesn't execute, which need no rule; `not_yet`: how messages say so. `at_top`: the declarations that
     stand in no body. `some` and `none`: how the two cases of an optional are spelled; `elsewhere`: what is written instead of names of
-    other languages. `refused_operators`: those of its grammar that it doesn't execute. `function` and `result`: the word before a function, and
-    the sign before its result, in messages."""
+    other languages. `refused_operators`: those of its grammar that it doesn't execute. `function` and `result`: the word before a function
+    and the sign before its result, in messages."""
 
     rules: RuleTable
     settings: LanguageSettings = LanguageSettings()

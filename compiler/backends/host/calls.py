@@ -12,11 +12,12 @@ from compiler.backends.host.fitted import Fitting, Target
 from compiler.backends.host.naming import MARK, DeclaredFunction, ImportedModule, LibraryName
 from compiler.backends.host.operators import has_weak
 from compiler.backends.host.record_values import RECORD_TYPES
-from compiler.backends.host.support import bind_arguments, count_text
+from compiler.backends.host.support import bind_arguments
 from compiler.backends.host.values import kind_of_type
-from compiler.diagnostics import Diagnostic, Label, ZyntaxError
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import TARGET, LibraryFault, LibraryFunction
 from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, OptionType, ResultType, Scalar, StructType, TupleType, Type
@@ -91,24 +92,11 @@ class Calls(Expressions):
 
     def _check_arguments(self, node: nodes.Call, declared: DeclaredFunction) -> None:
         """The checker has said it already, unless this program was not checked."""
-        names = [p.name for p in declared.node.parameters]
-        positional = [a for a in node.arguments if a.name is None]
-        given = set(names[: len(positional)])
-        fault = None
-        if len(positional) > len(names):
-            fault = f"`{declared.name}` takes {count_text(len(names))}, but {len(positional)} are given"
-        for argument in node.arguments:
-            if argument.name is not None:
-                if argument.name not in names:
-                    fault = f"`{declared.name}` has no parameter `{argument.name}`"
-                elif argument.name in given:
-                    fault = f"`{argument.name}` is given twice"
-                given.add(argument.name)
-        for parameter in declared.node.parameters:
-            if parameter.default is None and parameter.name not in given and fault is None:
-                fault = f"`{declared.name}` needs `{parameter.name}`"
-        if fault is not None:
-            raise ZyntaxError(Diagnostic("0204", fault, node.span, others=[Label(declared.node.name_span, "declared here")]))
+        slots = [ArgumentSlot(parameter.name, parameter.default is None) for parameter in declared.node.parameters]
+        callee = Callee(declared.name, lambda: f"{declared.name}({', '.join(slot.name for slot in slots)})", declared.node.name_span)
+        found = match_arguments(slots, node, callee)
+        if isinstance(found, Diagnostic):
+            raise ZyntaxError(found)
 
     def plain_call(self, node: nodes.Call, function: ast.expr, types: dict[str, Type], first: tuple[ast.expr, ...] = ()) -> ast.expr:
         """A Python call with the arguments as written, behind the `first` ones. A literal is made what the parameter declares; the function

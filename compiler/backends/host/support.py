@@ -41,6 +41,7 @@ from compiler.backends.host.values import (
     unpack,
     weak_to,
 )
+from compiler.typed_ast.arguments import ArgumentSlot, Misfit, assigned
 from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import DType, Scalar, Type
@@ -342,22 +343,23 @@ def call_library(function: LibraryFunction, values: tuple[Any, ...], named: dict
 
 def bind_arguments(function: LibraryFunction, values: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
     """One value a parameter, in order. Serves values while a program runs, and expressions while its code is made."""
-    rest, left, bound = list(values), dict(named), []
-    for parameter in function.parameters:
-        if parameter.variadic:
-            bound.append(tuple(rest))
-            rest = []
-        elif rest and not parameter.keyword_only:
-            bound.append(rest.pop(0))
-        elif parameter.name in left:
-            bound.append(left.pop(parameter.name))
-        elif parameter.default is REQUIRED:
-            raise LibraryFault("0204", f"`{function.name}` needs `{parameter.name}`", f"its signature is {function.signature}")
+    slots = [ArgumentSlot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in function.parameters]
+    found = assigned(slots, [*(None for _ in values), *named])
+    if isinstance(found, Misfit):
+        if found.kind == "missing":
+            what = f"`{function.name}` needs `{found.names[0]}`"
         else:
-            bound.append(parameter.default)
-    if rest or left:
-        extra = f"`{next(iter(left))}=`" if left else f"{len(values)} arguments"
-        raise LibraryFault("0204", f"`{function.name}` does not take {extra}", f"its signature is {function.signature}")
+            extra = f"`{found.names[0]}=`" if found.names else count_text(len(values))
+            what = f"`{function.name}` does not take {extra}"
+        raise LibraryFault("0204", what, f"its signature is {function.signature}")
+    given = [*values, *named.values()]
+    bound: list[Any] = []
+    for parameter in function.parameters:
+        places = found.get(parameter.name, [])
+        if parameter.variadic:
+            bound.append(tuple(given[at] for at in places))
+        else:
+            bound.append(given[places[0]] if places else parameter.default)
     return bound
 
 

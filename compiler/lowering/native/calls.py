@@ -16,6 +16,7 @@ from compiler.lowering.native.rules import CORE
 from compiler.lowering.native.statements import indices_of, target_of
 from compiler.lowering.native.values import InMemory, Value, Whole
 from compiler.typed_ast import nodes
+from compiler.typed_ast.arguments import ArgumentSlot, Misfit, assigned
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.declarations import CallableDeclaration, changes_receiver
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
@@ -93,12 +94,12 @@ def bind_arguments(
 ) -> BoundCall:
     """Computes the arguments in the order written, then the defaults of what isn't given."""
     parameters = {parameter.name: parameter for parameter in callee.parameters}
-    given: dict[str, nodes.Expression] = {}
-    free = list(parameters)
-    if subject is not None:
-        given[free.pop(0)] = subject
-    for number, written in enumerate(node.arguments):
-        given[written.name or free[number]] = written.value
+    values_given = [*([] if subject is None else [subject]), *(written.value for written in node.arguments)]
+    names_given = [*([] if subject is None else [None]), *(written.name for written in node.arguments)]
+    slots = [ArgumentSlot(parameter.name, parameter.default is None) for parameter in callee.parameters]
+    places = assigned(slots, names_given)
+    assert not isinstance(places, Misfit), "the checker lets no such call through"
+    given = {name: values_given[at] for name, [at] in places.items()}
     prelude = c.elaboration.is_prelude(callee)
     copied = subject is not None and changes_receiver(callee) and not prelude
     indices = indices_of(c, subject) if subject is not None and copied else NO_INDICES
