@@ -6,14 +6,12 @@ from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.language import Language, NewerApi
-from runtime.entry_points import EntryPoint, entry_points
-
-GROUP = "zyntax.languages"
+from runtime.entry_points import LANGUAGES, EntryPoint, entry_points
 
 
 def endings() -> tuple[str, ...]:
     """The endings of all languages."""
-    return tuple(dict.fromkeys(f".{entry.name}" for entry in entry_points(GROUP)))
+    return tuple(dict.fromkeys(f".{entry.name}" for entry in entry_points(LANGUAGES)))
 
 
 def language_of(path: str) -> Language:
@@ -29,7 +27,7 @@ def language_of(path: str) -> Language:
 @cache
 def language_with(ending: str) -> Language:
     """The language of an ending that is known. Raises ZyntaxError."""
-    registered = [entry for entry in entry_points(GROUP) if f".{entry.name}" == ending]
+    registered = [entry for entry in entry_points(LANGUAGES) if f".{entry.name}" == ending]
     if len(registered) > 1:
         first, second = registered[0].distribution, registered[1].distribution
         hint = f"`pip uninstall {second}`, or `pip uninstall {first}`"
@@ -40,7 +38,7 @@ def language_with(ending: str) -> Language:
 def language_named(name: str) -> Language:
     """The language of a name. Raises ZyntaxError."""
     # the most likely first: others aren't imported
-    ordered = sorted(entry_points(GROUP), key=lambda entry: name not in (entry.name, entry.value.partition(":")[0].partition(".")[0]))
+    ordered = sorted(entry_points(LANGUAGES), key=lambda entry: name not in (entry.name, entry.value.partition(":")[0].partition(".")[0]))
     broken: list[ZyntaxError] = []
     for entry in ordered:
         try:

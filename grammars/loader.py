@@ -16,7 +16,7 @@ from typing import Any
 from grammars.grammar import Grammar
 from grammars.lexicon import Lexicon, spelled
 from grammars.machine import Rule, Tables
-from runtime.entry_points import OWN, entry_points
+from runtime.entry_points import LANGUAGES, OWN, entry_points
 
 _FOLDER = Path(__file__).parent
 _SHIPPED = _FOLDER / "tables"
@@ -224,7 +224,7 @@ def _write(path: Path, data: dict[str, Any]) -> None:
 
 def own_grammars() -> list[Grammar]:
     """Of the languages of this distribution."""
-    languages = {entry.load(): None for entry in entry_points("zyntax.languages") if entry.distribution == OWN}
+    languages = {entry.load(): None for entry in entry_points(LANGUAGES) if entry.distribution == OWN}
     return [language.grammar for language in languages]
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 OWN = "zyntax-lang"
+LANGUAGES, TARGETS = "zyntax.languages", "zyntax.targets"
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - every start waits for it
 _FOLDERS = (".dist-info", ".egg-info")
 _SECTION = re.compile(r"^\[(.*)\][ \t]*$")

@@ -42,7 +42,11 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
     show_default=True,
     help="Code for this CPU; for NVIDIA GPUs of any architecture; or for the GPU that is here, where the program then runs.",
 )
-@click.option("--target", metavar="SM", help="Architecture for --backend nvptx: sm_75 to sm_120. Default: sm_90.")
+@click.option(
+    "--target",
+    metavar="SM",
+    help="Architecture for --backend nvptx: sm_75 to sm_120. Default: sm_90. Or a target that another package brings.",
+)
 @click.option(
     "--like",
     multiple=True,
@@ -84,11 +88,13 @@ def command(
 
     if stage is None and backend != "cuda":
         stage = "hir"
-    _require_combination(stage, backend, target, like, output, verbose)
+    is_installed = target is not None and _is_installed(target)
+    if not is_installed:
+        _require_combination(stage, backend, target, like, output, verbose)
     if stage == "ast":
         _write(_tree(path, reporter_), output)
         return
-    architecture = _architecture(backend, target)
+    architecture = None if is_installed else _architecture(backend, target)
     from zyntax.languages import is_replayed, open_session
 
     if is_replayed(path, reporter_):
@@ -101,7 +107,10 @@ def command(
         return
     with showing() as doing, before_it_runs():
         session = open_session(path, compile_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), reporter_)
-        content, report = _made(session, stage, architecture, like) if stage is not None else ("", "")
+        if is_installed:
+            content, report = session.emit(str(stage), target, like), ""
+        else:
+            content, report = _made(session, stage, architecture, like) if stage is not None else ("", "")
     if verbose:
         print(report, end="", file=sys.stderr)
     if time_passes:
@@ -111,6 +120,13 @@ def command(
     if backend == "cuda":
         with showing() as doing:
             session.run()
+
+
+def _is_installed(target: str) -> bool:
+    """Whether another package brings the target."""
+    from runtime.entry_points import TARGETS, entry_points
+
+    return any(entry.name == target for entry in entry_points(TARGETS))
 
 
 def _write_stage(content: str | bytes, path: str, stage: str, output: str | None) -> None:

@@ -22,10 +22,10 @@ def listing(error_format: str) -> int:
 
     Exits with 2 when one of them can't be used."""
     from compiler.diagnostics import Diagnostic, ZyntaxError
-    from compiler.languages import GROUP, endings, language_with
-    from runtime.entry_points import entry_points
+    from compiler.languages import endings, language_with
+    from runtime.entry_points import LANGUAGES, entry_points
 
-    packages = {f".{entry.name}": entry.distribution for entry in entry_points(GROUP)}
+    packages = {f".{entry.name}": entry.distribution for entry in entry_points(LANGUAGES)}
     rows: dict[Any, list[str]] = {}
     broken: list[Diagnostic] = []
     for ending in endings():

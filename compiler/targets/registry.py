@@ -8,6 +8,7 @@ from compiler.backends.nvptx.target import PTX_VERSIONS, gpu_target
 from compiler.machines.cpu import CpuMachine, host_machine
 from compiler.machines.gpu import GpuMachine
 from compiler.targets import cpu, nvidia
+from compiler.targets.installed import installed_target
 from compiler.targets.shown import ShownProgram
 from runtime.records import frozen
 
@@ -48,4 +49,6 @@ TARGETS: dict[str, Callable[[], Target]] = {"cpu": cpu_target, **{name: partial(
 def target_named(name: str | None) -> Target:
     """None: the CPU. Raises ZyntaxError (0501)."""
     name = name or "cpu"
-    return TARGETS[name]() if name in TARGETS else nvidia_target(name)
+    if name in TARGETS:
+        return TARGETS[name]()
+    return installed_target(name) or nvidia_target(name)

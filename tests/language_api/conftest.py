@@ -20,10 +20,11 @@ def forget() -> None:
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Installs the distribution of a name with a text of entry points and a module; gives its folder. Gone after the test."""
-    loaded = set(sys.modules)
+    names: list[str] = []
 
     def installed(name: str, points: str, code: str = "", group: str = "zyntax.languages") -> Path:
         folder = tmp_path / f"site-{name}"
+        names.append(name)
         (folder / f"{name}-1.0.dist-info").mkdir(parents=True)
         (folder / f"{name}-1.0.dist-info" / "entry_points.txt").write_text(f"[console_scripts]\nx = y:z\n\n[{group}]\n{points}\n", encoding="utf-8")
         (folder / f"{name}.py").write_text(code, encoding="utf-8")
@@ -33,6 +34,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
     yield installed
     monkeypatch.undo()
-    for module in set(sys.modules) - loaded:
-        del sys.modules[module]
+    for name in names:
+        sys.modules.pop(name, None)
     forget()

@@ -41,10 +41,9 @@ def _require_free(name: str, ending: str) -> None:
     """Refuses names that are taken. Raises ZyntaxError."""
     import importlib.util
 
-    from compiler.languages import GROUP
-    from runtime.entry_points import entry_points
+    from runtime.entry_points import LANGUAGES, entry_points
 
-    taken = [entry for entry in entry_points(GROUP) if entry.name == ending]
+    taken = [entry for entry in entry_points(LANGUAGES) if entry.name == ending]
     if taken:
         message = f"the package `{taken[0].distribution}` has the ending `.{ending}` already"
         raise _refused(message, "name another with `--ending`")
