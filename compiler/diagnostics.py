@@ -68,7 +68,7 @@ class Diagnostic:
     @property
     def at_run_time(self) -> bool:
         """Codes 08xx and 09xx are raised while a program runs (exit code 1); all others before (exit code 2), unless they say so."""
-        return self.running or (self.code.startswith(("08", "09")) and not self.compiling)
+        return self.running or (self.code[-4:].startswith(("08", "09")) and not self.compiling)
 
 
 class ZyntaxError(Exception):

@@ -39,16 +39,16 @@ class AuthorActions:
 
     def fault(
         self, code: str, text: str, *, at: Any = None, near: Iterable[str] = (), hint: str | None = None, label: str = ""
-    ) -> Any:
+    ) -> nodes.Expression:
         """Notes an error of the program: a code of the language's own (`IMG0201`) or four digits of ours, what is wrong, and the token or
         node where. With `near` the names like that token are suggested. The parse goes on, so that one run finds all
-        of them. Gives None, for actions to give."""
+        of them. Gives an expression, for the action to give in place of what it can't build."""
         close = nearest(str(at), near) if isinstance(at, str) else ()
         if hint is None and close:
             hint = f"did you mean {' or '.join(f'`{name}`' for name in close)}?"
         span = at.span if isinstance(at, nodes.Node | TextToken) else RULE.get()
         self.found.append(Diagnostic(code, text, span, label, hint=hint))
-        return None
+        return nodes.TupleLiteral(span=span)
 
     def program(self, *parts: Any) -> Any:
         """The whole: by itself the statements in their order."""
@@ -99,6 +99,8 @@ class ActionCalls:
             except ZyntaxError:
                 raise
             except Exception as error:
+                if self.actions.found:  # it may follow from what was noted
+                    raise ZyntaxError(*self.actions.found) from None
                 raise ZyntaxError(self._fault(name, span, error)) from error
             finally:
                 RULE.reset(before)

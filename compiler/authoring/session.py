@@ -78,7 +78,7 @@ class AuthoredSession(Session):
         spans = [] if error is not None else spans_of_stack(sys._getframe())
         while error is not None:
             spans += spans_of(error.__traceback__)
-            error = error.__cause__
+            error = error.__cause__ or error.__context__
         return next((span for span in spans if span.path == self.source.path), None)
 
     def _with_written_names(self, diagnostic: Diagnostic) -> Diagnostic:

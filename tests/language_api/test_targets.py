@@ -50,7 +50,9 @@ def test_a_program_runs_on_the_emulator_of_its_machine(install: Install, program
 def test_its_stages_are_shown(install: Install, program: str) -> None:
     install("tinychip", POINTS, TOY, group="zyntax.targets")
     assert run("compile", program, "--target", "tiny", "--emit", "notes") == "notes of p.zynml:1:36: @f_line1\n"
-    assert run("compile", program, "--target", "tiny", "--emit", "notes", "--like", "x=5").startswith("notes of p.zynml:1:36: @f_line1")
+    assert run("compile", program, "--target", "tiny", "--emit", "notes", "--like", "x=5") == (
+        "notes of p.zynml:1:36: @kernel of x=5:f32, N=5\n"
+    )
 
 
 def test_a_stage_that_it_does_not_have(install: Install, program: str) -> None:
