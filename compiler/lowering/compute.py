@@ -23,6 +23,7 @@ from compiler.lowering import (
     loops,
     names,
     reductions,
+    stated_shapes,
     statements,
     variables,
 )
@@ -83,6 +84,7 @@ class Lowering(ResultPlanning):
     def run(self) -> LoweredKernel:
         self.judge_writes()
         self.sizes.declare()
+        stated_shapes.state(self.sizes, self.kernel.shapes)
         if self.flat and self.kernel.kernel_type is not KernelType.CUSTOM:
             self.flat_shape = flat.common_shape(self.sizes, self.flat, self.diagnostics)
         seen = self._settle()

@@ -14,7 +14,7 @@ from compiler.typed_ast.annotation_arguments import (
     span_of_argument,
 )
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.kernel import FLOATS, KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType
+from compiler.typed_ast.kernel import FLOATS, KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType, StatedShape
 from compiler.typed_ast.kernel_options import read_options
 from compiler.typed_ast.nodes import (
     Annotation,
@@ -111,7 +111,7 @@ class _Reader(ArgumentReader):
                 if self.no_arguments(annotation):
                     self.set(is_async=True)
             case "shape":
-                self.later("`@shape`", span, "declare the sizes in the types of the inputs: `tensor[M, K]`")
+                self.shape(annotation)
             case "tensor_cores":
                 self.tensor_cores(annotation)
             case "unroll" | "vectorize" | "warps" | "registers" | "cluster" | "pipeline":
@@ -287,6 +287,17 @@ class _Reader(ArgumentReader):
             self.wrong(axes[0], "`axis` of `@broadcast`", "an int or a tuple of ints")
             return
         self.set(broadcast=(*self.metadata.broadcast, (names[0].name, axis)))
+
+    def shape(self, annotation: Annotation) -> None:
+        stated: list[StatedShape] = []
+        for argument in annotation.arguments:
+            if argument.name is None or not isinstance(argument.value, ListLiteral):
+                self.count(annotation, "takes the extents of inputs", span_of_argument(argument))
+                return
+            stated.append(StatedShape(argument.name, argument.value.elements, span_of_argument(argument)))
+        if not stated:
+            self.count(annotation, "names no input")
+        self.set(shapes=tuple(stated))
 
     def tensor_cores(self, annotation: Annotation) -> None:
         if not annotation.arguments:

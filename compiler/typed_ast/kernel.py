@@ -4,6 +4,7 @@ from enum import Enum
 
 from attrs import field
 
+from compiler.source import NOWHERE, Span
 from compiler.typed_ast.types import AUTO, DeviceTarget
 from runtime.records import frozen
 from runtime.tuples import as_tuple
@@ -58,6 +59,15 @@ class KernelHints:
 
 
 @frozen
+class StatedShape:
+    """`@shape(A: [M, 2 * K])`: the extents of an input as expressions over sizes, as the program writes them."""
+
+    tensor: str
+    dims: tuple[object, ...] = field(converter=as_tuple)
+    span: Span = NOWHERE
+
+
+@frozen
 class KernelMetadata:
     """Attached to a compute block or a function that is compiled as a kernel.
 
@@ -75,6 +85,7 @@ class KernelMetadata:
     hints: KernelHints = KernelHints()
     options: tuple[tuple[str, object], ...] = field(default=(), converter=as_tuple)
     broadcast: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), converter=as_tuple)
+    shapes: tuple[StatedShape, ...] = field(default=(), converter=as_tuple)
     name: str | None = None
     is_async: bool = False
     trace: bool = False

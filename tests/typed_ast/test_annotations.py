@@ -114,4 +114,4 @@ def test_all_faults_of_a_block_are_found() -> None:
         annotations=(nodes.Annotation(name="kernal"), nodes.Annotation(name="workgroup"), nodes.Annotation(name="shape")),
     )
     _, faults = kernel_metadata(compute)
-    assert [fault.code for fault in faults] == ["0401", "0204", "0109"]
+    assert [fault.code for fault in faults] == ["0401", "0204", "0204"]

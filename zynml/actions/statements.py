@@ -18,6 +18,13 @@ def _ends(call: nodes.Call) -> bool:
 
 
 class ZynmlStatements(StatementActions):
+    def shape_annotation(self, start: int, end: int, name: Token, *entries: nodes.Argument) -> nodes.Annotation:
+        """`@shape(A: [M, K])`."""
+        if name.text != "shape":
+            hint = f"write `{entries[0].name} = ...`" if entries[0].name else None
+            self.fault_at("0101", f"only `@shape` takes arguments with `:`, and this is `@{name.text}`", entries[0], hint)
+        return self.annotation(start, end, name, entries)
+
     def render(self, start: int, end: int, value: nodes.Expression, *options: nodes.FieldValue | None) -> nodes.Statement:
         """`render form(value, option=e)`: options may stand in the form's brackets, too, and `scatter(x, y)` takes two values."""
         form = ""
