@@ -189,7 +189,6 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "then", "write `:` instead of `{found}`", found=frozenset(["then", "do"]), header=kinds("IF ELIF WHILE FOR"), allows=kinds("COLON")
     ),
-    Slip("is None", "leave the test out: a variable always has a value", line=r"\bis\s+(?:not\s+)?None\b", found=frozenset(["is"])),
     Slip(
         "is",
         "write `{left} {same} {right}`",
@@ -209,28 +208,18 @@ SLIPS: tuple[Slip, ...] = (
     Slip("===", "write `==` to compare", found=frozenset(["="]), previous=frozenset(["=", "=="])),
     Slip("!==", "write `!=` to compare", found=frozenset(["="]), previous=frozenset(["!="])),
     Slip("<>", "write `!=` to compare", line=r"<>", found=frozenset([">"]), previous=frozenset(["<"])),
-    Slip("switch", "write `if`, `elif` and `else`", line=r"^\s*switch\b[^\n]*", message="`switch` isn't a word of this language", rest=1),
+    Slip(
+        "switch",
+        "write `match`, with an arm `value => ...` for each case",
+        line=r"^\s*switch\b[^\n]*",
+        message="`switch` isn't a word of this language",
+        rest=1,
+    ),
     Slip(
         "do",
         "write `while true {{`, and `if not (...): break` as its last line",
         line=r"^\s*do\s*(?=[{:])",
         message="`do` isn't a word of this language",
-        rest=1,
-    ),
-    Slip(
-        "except",
-        "test values before they are used, as in `if n != 0:`",
-        found=LINE_ENDS,
-        allows=frozenset(["CATCH"]),
-        forbids=frozenset(["NUMBER"]),
-        message="errors can't be caught: they stop the program",
-        rest=2,
-    ),
-    Slip(
-        "except alone",
-        "test values before they are used, as in `if n != 0:`",
-        line=r"^\s*except\b[^\n]*",
-        message="`except` isn't a word of this language",
         rest=1,
     ),
     # Variables.
@@ -432,11 +421,57 @@ ZYNML_SLIPS: tuple[Slip, ...] = (
     ),
     Slip("bitwise or of expressions", "write `bit_or(a, b)` for ints, `or` for bools", found=frozenset(["|"]), forbids=frozenset(["BAR"])),
     Slip("with", "leave it out: `load(path)` reads a file whole", previous=frozenset(["with"]), found=_OPERAND_ENDS),
-    Slip("raise", 'write `assert(false, "text")`', previous=frozenset(["raise"]), found=_OPERAND_ENDS),
-    Slip("class", "use a tuple, and functions that take its parts", previous=frozenset(["class", "interface"]), found=frozenset(["NAME"])),
+    Slip("is None", "write `x.is_none()` or `x.is_some()`", line=r"\bis\s+(?:not\s+)?None\b", found=frozenset(["is"])),
+    Slip(
+        "except",
+        "write `catch`, as in `catch ValueError as e:`",
+        found=LINE_ENDS,
+        allows=frozenset(["CATCH"]),
+        forbids=frozenset(["NUMBER"]),
+        message="a `try` is followed by its `catch`",
+        rest=2,
+    ),
+    Slip(
+        "except alone",
+        "write `catch`, as in `catch ValueError as e:`",
+        line=r"^\s*except\b[^\n]*",
+        message="`except` isn't a word of this language",
+        rest=1,
+    ),
+    Slip("raise", 'write `throw ValueError {{ message: "text" }}`', previous=frozenset(["raise"]), found=_OPERAND_ENDS),
+    Slip(
+        "struct in a header",
+        "put the struct in parentheses: `({name} {{ ... }})`",
+        line=r"\b(?:if|elif|while|in|match)\b[^{\n]*?(?P<name>\b[A-Z]\w*(?:<[^<>\n]*>)?)\s*\{\s*\w+\s*:\s*[^\s}]+",
+        message="a `{{` in this header begins its block",
+        rest=1,
+    ),
+    Slip(
+        "class",
+        "write `struct` for its fields, and `impl` for its methods",
+        previous=frozenset(["class", "interface"]),
+        found=frozenset(["NAME"]),
+    ),
 )
 
 QUANTDSL_SLIPS: tuple[Slip, ...] = (
+    Slip("is None", "write `x == none`", line=r"\bis\s+(?:not\s+)?None\b", found=frozenset(["is"])),
+    Slip(
+        "except",
+        "test values before they are used, as in `if n != 0:`",
+        found=LINE_ENDS,
+        allows=frozenset(["CATCH"]),
+        forbids=frozenset(["NUMBER"]),
+        message="errors can't be caught: they stop the program",
+        rest=2,
+    ),
+    Slip(
+        "except alone",
+        "test values before they are used, as in `if n != 0:`",
+        line=r"^\s*except\b[^\n]*",
+        message="`except` isn't a word of this language",
+        rest=1,
+    ),
     Slip(
         "lambda",
         "write a `fn`",

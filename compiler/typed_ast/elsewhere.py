@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 
-_NO_NULL = "a variable always has a value: write one, such as `0`"
+_NO_NULL = "write `None`, which is a value of optionals (`int?`) only"
 _TYPES = "leave it out: types are known before a program runs"
 
 NAMES = {
@@ -26,7 +26,7 @@ NAMES = {
     "double": "write `x as f64`",
     "str": 'write `f"{x}"`',
     "bool": "write `x != 0`",
-    "dict": "write a list of tuples, as in `[(key, value)]`",
+    "dict": "write `{key: value}`, or `HashMap::new()`",
     "array": "write `tensor([1, 2, 3])`",
     "ndarray": "write `tensor([1, 2, 3])`",
     "printf": 'write `println(f"{x}")`',
