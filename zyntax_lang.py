@@ -6,7 +6,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-PACKAGES = ("zyntax", "quantdsl", "zynml", "compiler", "grammars", "runtime")
+PACKAGES = ("imagepipe", "zyntax", "quantdsl", "zynml", "compiler", "grammars", "runtime")
 """Each needs itself and those behind it."""
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - every start waits for it

@@ -95,7 +95,7 @@ def test_byte_order_marks_and_carriage_returns_are_no_matter(run: Run) -> None:
 
 
 def test_an_ending_that_no_language_has(run: Run) -> None:
-    expected = "error[ZYN0108]: `a.txt`: no language has the ending `.txt`\nhint: endings known: `.zynml`, `.ml`, `.qdsl`\n"
+    expected = "error[ZYN0108]: `a.txt`: no language has the ending `.txt`\nhint: endings known: `.zynml`, `.ml`, `.qdsl`, `.imgpipe`, `.ip`\n"
     assert run("run", write("a.txt", "println(1)")) == (2, "", expected)
 
 

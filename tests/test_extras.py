@@ -194,7 +194,7 @@ def test_nobody_is_sent_to_another_distribution() -> None:
     assert [str(path) for path in texts if wrong.search(path.read_text(encoding="utf-8"))] == []
 
 
-PACKAGES = ("compiler", "grammars", "quantdsl", "runtime", "zynml", "zyntax")
+PACKAGES = ("compiler", "grammars", "imagepipe", "quantdsl", "runtime", "zynml", "zyntax")
 
 
 def test_the_readme_installs_everything() -> None:

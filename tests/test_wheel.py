@@ -49,7 +49,7 @@ def test_a_program_runs_from_another_folder(environment: Path, tmp_path: Path) -
 def test_the_wheel_carries_every_file_of_the_packages(wheel: Path) -> None:
     tracked = subprocess.run(["git", "ls-files", "--", *PACKAGES, "zyntax_lang.py"], cwd=ROOT, capture_output=True, text=True, check=True)
     files = {name for name in tracked.stdout.splitlines() if not name.endswith(".gitignore")}
-    made = {f"runtime/cache/{WRITTEN}", "grammars/tables/quantdsl.json", "grammars/tables/zynml.json"}
+    made = {f"runtime/cache/{WRITTEN}", *(f"grammars/tables/{name}.json" for name in ("imagepipe", "quantdsl", "zynml"))}
     with zipfile.ZipFile(wheel) as opened:
         names = {name for name in opened.namelist() if ".dist-info/" not in name}
         assert names == files | made
@@ -85,7 +85,7 @@ def test_the_wheel_carries_the_parser_tables(environment: Path, tmp_path: Path) 
         [str(environment / "python"), "-c", "import grammars, pathlib; print(sorted(p.stem for p in (pathlib.Path(grammars.__file__).parent / 'tables').iterdir()))"],
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == "['quantdsl', 'zynml']\n"
+    assert done.stdout == "['imagepipe', 'quantdsl', 'zynml']\n"
 
 
 def test_a_quantdsl_program_is_checked_from_another_folder(environment: Path, tmp_path: Path) -> None:
@@ -107,4 +107,4 @@ def test_modules_are_installed_under_the_known_names_only(environment: Path, tmp
         text=True,
         check=True,
     )
-    assert done.stdout == "['compiler', 'grammars', 'quantdsl', 'runtime', 'zynml', 'zyntax', 'zyntax_lang.py']\n"
+    assert done.stdout == "['compiler', 'grammars', 'imagepipe', 'quantdsl', 'runtime', 'zynml', 'zyntax', 'zyntax_lang.py']\n"

@@ -72,7 +72,7 @@ def test_warnings_go_to_standard_error_and_strict_makes_them_errors(zyntax: Zynt
     ("name", "message"),
     [
         ("missing.zynml", "error[ZYN0108]: `missing.zynml` can't be read: no such file or directory\n"),
-        ("program.txt", "error[ZYN0108]: `program.txt`: no language has the ending `.txt`\nhint: endings known: `.zynml`, `.ml`, `.qdsl`\n"),
+        ("program.txt", "error[ZYN0108]: `program.txt`: no language has the ending `.txt`\nhint: endings known: `.zynml`, `.ml`, `.qdsl`, `.imgpipe`, `.ip`\n"),
     ],
 )
 def test_what_is_no_program_is_refused(zyntax: Zyntax, name: str, message: str) -> None:
