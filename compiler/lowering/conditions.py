@@ -16,7 +16,7 @@ from compiler.lowering.composites import alike, kind_of, numbers_of, of_numbers
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.enclosing import Truth
 from compiler.lowering.numbers import Number, Operand, index_value, literal, meet, typed, value_of
-from compiler.lowering.walk import as_value, block_value, lowers, number, value
+from compiler.lowering.walk import as_number, as_value, block_value, lowers, number, value
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -38,10 +38,14 @@ def truth(body: Body, node: nodes.Expression) -> Truth:
     """A condition: a bool, or an int mask, which holds where it isn't 0. What it compares goes into no sum."""
     with body.spanned(node.span):
         match node:
-            case nodes.Binary(operator="==" | "!=" as operator, left=left, right=right):
-                return _equality(body, operator, value(body, left), value(body, right), node)
             case nodes.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
-                a, b = number(body, left), number(body, right)
+                first, second = value(body, left), value(body, right)
+                own = _by_method(body, node, first, second)
+                if own is not None:
+                    return as_truth(body, own, node)
+                if operator in ("==", "!="):
+                    return _equality(body, operator, first, second, node)
+                a, b = as_number(body, first, left), as_number(body, second, right)
                 yes, no = comparison_facts(body, operator, a, b)
                 return Truth(compare(body, operator, a, b), yes, no)
             case nodes.Unary(operator="not", operand=operand):
@@ -51,6 +55,16 @@ def truth(body: Body, node: nodes.Expression) -> Truth:
                 return both(body, operator, truth(body, left), lambda: truth(body, right))
             case _:
                 return as_truth(body, number(body, node), node)
+
+
+def _by_method(body: Body, node: nodes.Binary, left: Operand, right: Operand) -> Number | None:
+    """What the method of a comparison says; None where the program's types have none."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return None
+    from compiler.lowering.operator_methods import by_method  # it calls functions, whose bodies have conditions
+
+    own = by_method(body, node, left, right, DType.BOOL)
+    return None if own is None else as_number(body, own, node)
 
 
 def _equality(body: Body, operator: str, left: Operand, right: Operand, node: nodes.Binary) -> Truth:

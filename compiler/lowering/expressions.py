@@ -5,7 +5,8 @@ from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import boolean
 from compiler.lowering.dtypes import ALIASES, scalar_named
 from compiler.lowering.numbers import Number, Operand, Tuple, literal, typed, value_of
-from compiler.lowering.walk import evaluate, lowers, not_in_kernel, number
+from compiler.lowering.operator_methods import by_method
+from compiler.lowering.walk import as_number, evaluate, lowers, not_in_kernel, number, value
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
 
@@ -48,7 +49,11 @@ def _binary(body: Body, node: nodes.Binary, into: DType | None) -> Operand:
         return boolean(body, node)
     if operator in ("??", "in"):
         raise not_in_kernel(body, node)
-    left, right = number(body, node.left, into), number(body, node.right, into)
+    first, second = value(body, node.left, into), value(body, node.right, into)
+    own = by_method(body, node, first, second, into)
+    if own is not None:
+        return own
+    left, right = as_number(body, first, node.left), as_number(body, second, node.right)
     if operator == "@":
         raise fault(
             "0109",

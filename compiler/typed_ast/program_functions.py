@@ -13,7 +13,7 @@ class ProgramFunctions(dict[str, Function]):
 
 
 def functions_of(program: Program) -> ProgramFunctions:
-    """Those of a program, whose tree may have its types."""
+    """Those of a program, whose tree may have its types. Kernels take generic functions themselves, which stand before their copies."""
     declared = Declarations((Function,))
     declared.declare_all(program.statements)
-    return ProgramFunctions({s.name: s for s in program.statements if isinstance(s, Function)}, declared)
+    return ProgramFunctions({s.name: s for s in reversed(program.statements) if isinstance(s, Function)}, declared)

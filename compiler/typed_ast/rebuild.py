@@ -26,12 +26,17 @@ def no_copies(function: Function) -> Sequence[UserFunction]:
     return ()
 
 
-def _behind(items: Sequence[object], copies: Copies) -> tuple[Node, ...]:
-    """The copies of the generic functions among statements, typed by what was found in each."""
-    if not any(isinstance(item, Function | Impl) for item in items):
-        return ()
-    functions = (one for item in items for one in (item.members if isinstance(item, Impl) else (item,)) if isinstance(one, Function))
-    return tuple(rebuild(copy.node, copy.findings, copies) for one in functions if one.type_parameters for copy in copies(one))
+def _with_copies(old: Sequence[object], new: Sequence[object], copies: Copies) -> tuple[object, ...]:
+    """Statements with the copies of generic functions behind these, typed by what was found in each."""
+    if not any(isinstance(item, Function | Impl) for item in old):
+        return tuple(new)
+    found: list[object] = []
+    for before, item in zip(old, new, strict=True):
+        found.append(item)
+        for one in before.members if isinstance(before, Impl) else (before,):
+            if isinstance(one, Function) and one.type_parameters:
+                found += [rebuild(copy.node, copy.findings, copies) for copy in copies(one)]
+    return tuple(found)
 
 
 @cache
@@ -56,7 +61,7 @@ def rebuild(node: N, findings: Findings, copies: Copies = no_copies) -> N:
             new: object = rebuild(value, findings, copies)
         elif type(value) is tuple and value:
             new = tuple(rebuild(item, findings, copies) if isinstance(item, Node) else item for item in value)
-            new = new if isinstance(node, Impl) else (*new, *_behind(value, copies))
+            new = new if isinstance(node, Impl) else _with_copies(value, new, copies)
             if len(new) == len(value) and all(a is b for a, b in zip(new, value, strict=True)):
                 continue
         else:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
+from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.operator_traits import TRAITS, given_by
@@ -23,7 +24,7 @@ def with_whole_impls(program: nodes.Program) -> nodes.Program:
     declared.declare_all(s for s in program.statements if isinstance(s, nodes.TypeAlias))
     traits = {**TRAITS, **own}
     whole = {id(impl): _whole(impl, traits, declared) for impl in impls}
-    taken: set[str] = set()
+    taken: dict[str, nodes.TypeSyntax] = {}
     told: dict[int, nodes.Impl] = {}
     for impl in sorted(impls, key=lambda one: one.trait is not None):
         told[id(impl)] = _told_apart(whole[id(impl)], declared, taken)
@@ -123,19 +124,21 @@ def _of_impl(function: nodes.Function, impl: nodes.Impl) -> nodes.Function:
     return evolve(function, type_parameters=(*impl.type_parameters, *function.type_parameters), parameters=parameters)
 
 
-def _told_apart(impl: nodes.Impl, declared: Declarations[nodes.Function], taken: set[str]) -> nodes.Impl:
-    """The `impl` with variants for functions whose names the type has for others, by other traits or another argument of this one."""
+def _told_apart(impl: nodes.Impl, declared: Declarations[nodes.Function], taken: dict[str, nodes.TypeSyntax]) -> nodes.Impl:
+    """The `impl` with variants for functions whose names the type has for others, by other traits, another argument of this one, or for
+    other arguments of the type."""
     head = declared.type_name(impl.target, impl.type_parameters)
+    bare = with_types(mapped(impl.target, lambda node: evolve(node, span=NOWHERE)), {})
     members: list[nodes.Declaration] = []
     for member in impl.members:
         if isinstance(member, nodes.Function):
             key = f"{head}::{member.name}"
-            if impl.trait is not None and key in taken:
+            if key in taken and (impl.trait is not None or taken[key] != bare):
                 number = 2
                 while f"{key}<{trait_name(impl)} {number}>" in taken:
                     number += 1
                 member = evolve(member, variant=f"<{trait_name(impl)} {number}>")
                 key += member.variant
-            taken.add(key)
+            taken.setdefault(key, bare)
         members.append(member)
     return evolve(impl, members=tuple(members))

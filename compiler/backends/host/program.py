@@ -14,6 +14,7 @@ from compiler.backends.host.faults import POSITIONS, raise_translated, translate
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.native_functions import NativeFunctions, native_functions
+from compiler.backends.host.overloaded_values import with_overloads
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
 from compiler.backends.host.support import helpers
@@ -105,6 +106,7 @@ def compile_program(
     code = _compiled(module, program, positions)
     namespace: dict[str, Any] = {"__builtins__": {}, "__name__": program.path, POSITIONS: positions}
     namespace |= helpers(library, generator.layouts) | generator.constants
+    with_overloads(namespace, generator.methods, generator.layouts, generator.resolve)
     host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code, settle=runtime.settle)
     blocks = {f"{MARK}{name}": getattr(runtime, name) for name in ("compute", "compute_later", "compute_chain", "settled")}
     if generator.runs_beside:

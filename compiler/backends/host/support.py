@@ -44,7 +44,7 @@ from compiler.backends.host.values import (
 from compiler.typed_ast.arguments import ArgumentSlot, Misfit, assigned
 from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import DType, Scalar, Type
+from compiler.typed_ast.types import DeclaredType, DType, Scalar, Type
 from runtime.host_tasks import both
 from runtime.tensor import Tensor
 from runtime.values import ElementSet, RecordValue, copied, elements_of, is_array, replaced
@@ -321,7 +321,7 @@ def call_method(
 ) -> Any:
     """A method of a receiver whose type only its value tells; `own`: those of the program, with the types of their `self`."""
     kind = kind_of(receiver)
-    fitting = [(type_, method) for type_, method in own if kind_of_type(type_) == kind]
+    fitting = [(type_, method) for type_, method in own if _may_be(receiver, kind, type_)]
     dtype = numbers.dtype_of(receiver)
     exact = [method for type_, method in fitting if not isinstance(type_, Scalar) or type_.dtype is dtype]
     if exact:
@@ -334,6 +334,12 @@ def call_method(
     if function is None:
         raise LibraryFault("0807", f"{describe(receiver)} has no method `{name}`")
     return call_library(function, (receiver, *values), named)
+
+
+def _may_be(value: Any, kind: str, type_: Type) -> bool:
+    if isinstance(value, RecordValue) and isinstance(type_, DeclaredType):
+        return type_.name == (value.__record__.enum or value.__record__.name)
+    return kind_of_type(type_) == kind
 
 
 def call_library(function: LibraryFunction, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
