@@ -4,14 +4,14 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.bind_sizes import ragged_rows
 from compiler.typed_ast.checker import ZYNML_RULES, Checker
-from compiler.typed_ast.conversions import is_silent, list_leaf
+from compiler.typed_ast.conversions import is_silent, list_leaf, strong
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.elsewhere import METHODS
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.meaning import CallRules
-from compiler.typed_ast.nodes import Argument, Call, Field, Function, ListLiteral, Name, Path
+from compiler.typed_ast.nodes import Argument, Call, Field, Function, Lambda, ListLiteral, Name, Path
 from compiler.typed_ast.overloads import into, natural, shown_arguments
 from compiler.typed_ast.requirements import AWAIT_HINT
 from compiler.typed_ast.rules.assignment import require_mutable
@@ -93,7 +93,8 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
     slots = [ArgumentSlot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in parameters]
     matched = match_arguments(slots, node, Callee(function.name, lambda: function.signature))
     # The library takes lists, whatever `[1, 2]` is alone.
-    found = {id(a): checker.infer(a.value, scope, ListType(UNKNOWN) if isinstance(a.value, ListLiteral) else None) for a in node.arguments}
+    handed = function.handed(receiver) if function.handed is not None and receiver is not None and not is_silent(receiver) else None
+    found = {id(a): checker.infer(a.value, scope, _expected(a, handed)) for a in node.arguments}
     if isinstance(matched, Diagnostic):
         return checker.add(matched)
     if function.name in _OF_NESTED_LISTS and node.arguments and (rows := ragged_rows(node.arguments[0].value)) is not None:
@@ -127,6 +128,13 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
         where = matched.get(fault.parameter or "")
         span = place(where[0]) if where else node.span
         return checker.report(fault.code, fault.message, span, fault.label, hint=fault.hint)
+
+
+def _expected(argument: Argument, handed: tuple[Type, ...] | None) -> Type | None:
+    """What a lambda is called with, by the method that takes it; a list without a type of its own."""
+    if isinstance(argument.value, Lambda) and handed is not None:
+        return FunctionType(tuple(map(strong, handed)), UNKNOWN)
+    return ListType(UNKNOWN) if isinstance(argument.value, ListLiteral) else None
 
 
 def _are_there(checker: Checker, function: LibraryFunction, receiver: Type | None, node: Call, found: dict[int, Type]) -> bool:

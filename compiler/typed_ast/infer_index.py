@@ -20,6 +20,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
+    STRING,
     UNKNOWN,
     ArrayType,
     DictType,
@@ -260,7 +261,7 @@ def iterate(checker: Checker, source: Type, span: Span) -> Type:
         case ListType(element=element) | SetType(element=element) | DictType(key=element):
             return strong(element)
         case StringType():
-            return UNKNOWN
+            return STRING
         case TupleType(elements=elements):
             return strong(reduce(join, elements))
         case TensorType():

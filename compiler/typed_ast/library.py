@@ -58,6 +58,7 @@ class LibraryFault(Exception):
 
 
 TypeRule = Callable[[CallTypes], Type]
+HandedRule = Callable[[Type], tuple[Type, ...]]
 
 
 @frozen
@@ -73,6 +74,8 @@ class LibraryFunction:
     doc: str = ""
     mutates: bool = False
     """True of a method that changes its receiver (`push`, `set`): the receiver must be `mut`."""
+    handed: HandedRule | None = field(default=None, eq=False)
+    """What a method gives to the functions that it takes, by the type of its receiver; None where that isn't known."""
 
     @property
     def takes_target(self) -> bool:

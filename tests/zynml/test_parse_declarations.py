@@ -143,13 +143,18 @@ def test_program_parameters_config_tests_and_render() -> None:
     assert isinstance(chart, nodes.Render) and (chart.form, [o.name for o in chart.options]) == ("chart", ["title", "width"])
 
 
+def test_a_model_with_options_is_a_call_and_an_imported_value_too() -> None:
+    model, image = only('let m = model("f") { key: v, "other": 1 }'), only('let i = import image("a.png") as Image')
+    assert isinstance(model, nodes.Let) and isinstance(model.value, nodes.Call)
+    assert [argument.name for argument in model.value.arguments] == [None, "key", "other"]
+    assert isinstance(image, nodes.Let) and isinstance(image.value, nodes.Cast) and isinstance(image.value.value, nodes.Call)
+
+
 @pytest.mark.parametrize(
     ("text", "feature"),
     [
         ("effect Ask { def ask(q: String): String }", "`effect`"),
         ("handler H for Ask { def ask(q: String): String { q } }", "`handler`"),
-        ('let i = import image("a.png") as Image', "`import image(...)` as a value"),
-        ('let m = model("f") { key: v }', "a `model` with options"),
     ],
 )
 def test_syntax_that_nothing_executes_yet_is_parsed(text: str, feature: str) -> None:

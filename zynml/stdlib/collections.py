@@ -1,6 +1,7 @@
 """Iterating: methods of lists and ranges that go through their elements, and `range len enumerate zip any all assert`."""
 
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,15 @@ from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.printing import to_text
 from zynml.stdlib.reductions import WORK, reduce_array, reduced_type
 from zynml.stdlib.sequences import (
+    as_answer,
     call,
+    call_each,
     element_type,
     holds,
     item_type,
     items,
     listed_type,
+    one_element,
     receiver_type,
     require_count,
     require_room,
@@ -140,7 +144,11 @@ def panic(message: Any) -> None:
 
 def _iterator(*names: str, result: Type | Callable[[CallTypes], Type]) -> Callable[[Any], Any]:
     """A method of whatever iterates."""
-    return family.method(ITERABLES, *names, result=result)
+    return family.method(ITERABLES, *names, result=result, handed=_fold_values if names == ("fold",) else one_element)
+
+
+def _fold_values(receiver: Type) -> tuple[Type, ...]:
+    return (UNKNOWN, item_type(receiver))
 
 
 @_iterator("iter", "collect", "to_list", result=listed_type)
@@ -154,13 +162,15 @@ def collect(self: Any) -> list[Any]:
 @_iterator("map", result=lambda calls: ListType(result_of(calls["function"])))
 def map_(self: Any, function: Any) -> list[Any]:
     """The function's value for each element."""
-    return [call(function, value) for value in items(self)]
+    return call_each(function, items(self))
 
 
 @_iterator("filter", result=listed_type)
 def filter_(self: Any, function: Any) -> list[Any]:
     """The elements of which the function says true."""
-    return [value for value in items(self) if holds(function, value)]
+    values = list(items(self))
+    answers = call_each(function, values)
+    return list(compress(values, answers if set(map(type, answers)) <= {bool} else map(as_answer, answers)))
 
 
 @_iterator("find", result=lambda calls: OptionType(element_type(calls)))

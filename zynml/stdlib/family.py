@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from attrs import field
 
-from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, LibraryFunction, LibraryParameter, TypeRule
+from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, HandedRule, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
 from runtime.records import define
 from zynml.stdlib.settings import StdlibSettings
@@ -47,6 +47,7 @@ class FunctionEntry:
     uses_settings: bool
     doc: str
     mutates: bool = False
+    handed: HandedRule | None = None
 
 
 @define
@@ -77,10 +78,12 @@ class FunctionFamily:
         keywords: Iterable[str] = (),
         uses_settings: bool = False,
         mutates: bool = False,
+        handed: HandedRule | None = None,
         **types: str,
     ) -> Callable[[Implementation], Implementation]:
-        """Declares a method (first parameter `self`) of each receiver in `receivers`, words with spaces between."""
-        return self._declare(names, tuple(receivers.split()), result, variadic, keywords, uses_settings, types, mutates)
+        """Declares a method (first parameter `self`) of each receiver in `receivers`, words with spaces between. `handed`: what it gives to
+        the functions that it takes, by the receiver's type."""
+        return self._declare(names, tuple(receivers.split()), result, variadic, keywords, uses_settings, types, mutates, handed=handed)
 
     def tensor_method(
         self,
@@ -107,6 +110,7 @@ class FunctionFamily:
         types: dict[str, str],
         mutates: bool = False,
         renamed: bool = False,
+        handed: HandedRule | None = None,
     ) -> Callable[[Implementation], Implementation]:
         keyword_names = frozenset(keywords)
 
@@ -121,6 +125,7 @@ class FunctionFamily:
                     uses_settings,
                     (implementation.__doc__ or "").strip(),
                     mutates,
+                    handed,
                 )
             )
             return implementation
@@ -133,7 +138,7 @@ class FunctionFamily:
         for entry in self.entries:
             implementation = partial(entry.implementation, settings) if entry.uses_settings else entry.implementation
             for name in entry.names:
-                function = LibraryFunction(name, entry.parameters, entry.result, implementation, entry.doc, entry.mutates)
+                function = LibraryFunction(name, entry.parameters, entry.result, implementation, entry.doc, entry.mutates, entry.handed)
                 if not entry.receivers:
                     declared[name] = function
                 for receiver in entry.receivers:

@@ -21,7 +21,7 @@ from zynml.stdlib.indexing import position
 from zynml.stdlib.keys import as_key
 from zynml.stdlib.operators import BINARY, equal, is_number
 from zynml.stdlib.printing import to_text
-from zynml.stdlib.sequences import call, element_type, items, listed_type, receiver_type, require_count, require_room
+from zynml.stdlib.sequences import call_each, element_type, items, listed_type, one_element, receiver_type, require_count, require_room
 from zynml.stdlib.shapes import is_int
 
 family = FunctionFamily()
@@ -91,15 +91,24 @@ def compare(left: Any, right: Any) -> int:
     return int(left != left) - int(right != right)
 
 
+def _are_plain(keys: list[Any]) -> bool:
+    """Whether Python orders the keys as the language does: all are ints, texts, floats without nan, or tuples of as many such parts."""
+    kinds = set(map(type, keys))
+    if kinds == {float}:
+        return all(key == key for key in keys)
+    if kinds == {tuple}:
+        lengths = set(map(len, keys))
+        return len(lengths) == 1 and all(_are_plain(list(column)) for column in zip(*keys, strict=True))
+    return kinds in ({int}, {str})
+
+
 def sort_list(values: list[Any], function: Any, descending: Any) -> list[Any]:
-    if (
-        values
-        and function is None
-        and (all(type(v) is int for v in values) or all(type(v) is str for v in values) or all(type(v) is float and v == v for v in values))
-    ):
-        return sorted(values, reverse=require_bool(descending, "`descending=`"))
     downward = require_bool(descending, "`descending=`")
-    keys = values if function is None else [call(function, value) for value in values]
+    keys = values if function is None else call_each(function, values)
+    if _are_plain(keys):
+        if function is None:
+            return sorted(values, reverse=downward)
+        return [values[place] for place in sorted(range(len(values)), key=keys.__getitem__, reverse=downward)]
 
     def order(a: int, b: int) -> int:
         order_ = compare(keys[a], keys[b])
@@ -108,13 +117,13 @@ def sort_list(values: list[Any], function: Any, descending: Any) -> list[Any]:
     return [values[index] for index in sorted(range(len(values)), key=cmp_to_key(order))]
 
 
-@family.method("List", "sort", result=UNIT, mutates=True, keywords=("descending",))
+@family.method("List", "sort", result=UNIT, mutates=True, keywords=("descending",), handed=one_element)
 def sort(self: Any, key: Any = None, descending: Any = False) -> None:
     """Sorts in place, stable, nan last; by a key function if given."""
     self[:] = sort_list(self, key, descending)
 
 
-@family.method("List range", "sorted", result=listed_type, keywords=("descending",))
+@family.method("List range", "sorted", result=listed_type, keywords=("descending",), handed=one_element)
 def sorted_(self: Any, key: Any = None, descending: Any = False) -> list[Any]:
     """A sorted new list, stable, nan last; by a key function if given."""
     return sort_list(list(items(self)), key, descending)

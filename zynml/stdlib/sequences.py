@@ -84,8 +84,30 @@ def call(function: Any, *values: Any) -> Any:
         raise
 
 
+def call_each(function: Any, values: Iterable[Any]) -> list[Any]:
+    """What a function that the program handed over gives of each value."""
+    if not callable(function):
+        raise LibraryFault("0203", f"a function is expected here, not {type_name(function)}")
+    try:
+        return list(map(function, values))
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            raise LibraryFault("0204", "the function is called with 1 argument, which it does not take") from None
+        raise
+
+
+def one_element(receiver: Type) -> tuple[Type, ...]:
+    """What methods give to a function of one value."""
+    return (item_type(receiver),)
+
+
 def holds(function: Any, value: Any) -> bool:
     answer = call(function, value)
+    return answer if answer is True or answer is False else as_answer(answer)
+
+
+def as_answer(answer: Any) -> bool:
+    """What a function answers that is to say true or false."""
     if not isinstance(answer, bool | np.bool_):
         raise LibraryFault("0203", f"the function answers with a bool here, not {type_name(answer)}")
     return bool(answer)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import evolve
 
+from compiler.backends.host import direct
 from compiler.backends.host.emit import is_stable, load, not_supported
 from compiler.backends.host.expressions import Expressions
 from compiler.backends.host.fitted import Fitting, Target
@@ -146,6 +147,9 @@ class Calls(Expressions):
         named = {a.name: v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is not None}
         bound = self._bound(entry, tuple(positional), named, node.span)
         arguments = [self._library_argument(b) for b in bound]
+        made = self._direct_call(node, entry, receiver, arguments) if not named else None
+        if made is not None:
+            return made
         if named and [v for v in values if not is_stable(v)] != [v for v in _flat(bound) if v in values and not is_stable(v)]:
             values = [self.keep(v, node.span) for v in values]
             positional = values[:offset] + [v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is None]
@@ -157,6 +161,22 @@ class Calls(Expressions):
         name = f"{MARK}library·{entry.name}·{id(entry)}"
         self.constants[name] = entry.implementation
         return self.made(ast.Call(load(name), arguments, []), node.span, *values)
+
+    def _direct_call(
+        self, node: nodes.Call, entry: LibraryFunction, receiver: nodes.Expression | None, arguments: list[ast.expr]
+    ) -> ast.expr | None:
+        """The call as Python's own, where the types say that it means the same."""
+        if receiver is None:
+            if entry.name != "len" or len(node.arguments) != 1:
+                return None
+            make = direct.method(node.arguments[0].value.type, "len", ())
+        else:
+            make = direct.method(receiver.type, entry.name, tuple(argument.value.type for argument in node.arguments))
+        if make is None:
+            return None
+        if receiver is not None and direct.turns_around(entry.name):
+            arguments = [arguments[0] if isinstance(arguments[0], ast.Name) else self.keep(arguments[0], node.span), *arguments[1:]]
+        return self.made(make(arguments), node.span, *arguments)
 
     def _bound(self, entry: LibraryFunction, positional: tuple[ast.expr, ...], named: dict[str, ast.expr], span: Span) -> list[object]:
         try:

@@ -5,7 +5,9 @@ import ast
 from collections.abc import Callable
 from typing import NoReturn
 
+from compiler.backends.host import direct
 from compiler.backends.host.emit import load, not_supported
+from compiler.backends.host.intervals import loop, marked
 from compiler.backends.host.naming import (
     MARK,
     DeclaredFunction,
@@ -156,6 +158,8 @@ class Expressions(Records):
         value = self.at(load(variable.python), span)
         if variable.waits:
             return ast.Call(load(f"{MARK}settled"), [value], [])
+        if variable.interval is not None:
+            return marked(value, variable.interval)
         return ast.Subscript(value, ast.Constant(0), ast.Load()) if variable.boxed else value
 
     def note_use(self, binding: PythonVariable | DeclaredFunction) -> None:
@@ -247,6 +251,9 @@ class Expressions(Records):
         if isinstance(node.value.type, ArrayType) and len(node.indices) == 1:
             value, index = self.in_order(parts, node.span)
             return self.element(node.value.type, value, index, node.span)
+        if len(node.indices) == 1 and direct.looks_up(node.value.type, node.indices[0].type):
+            value, index = self.in_order(parts, node.span)
+            return direct.element(self, value, index, node.span)
         return self.help("get", node.span, *self.in_order(parts, node.span))
 
     def _index_maker(self, node: nodes.Expression) -> Callable[[], ast.expr]:
@@ -269,10 +276,11 @@ class Expressions(Records):
         given = [node.low, node.high] if node.step is None else [node.low, node.high, node.step]
         values = self.in_order([self.maker(e) for e in given], node.span)
         if all(e.type in (I64, Scalar(DType.I64, weak=True)) for e in given) and node.step is None:
+            handed_out = loop(values[0], values[1], node.inclusive)
             if not node.inclusive:
-                return self.made(ast.Call(load(f"{MARK}range!"), values, []), node.span, *values)
+                return marked(self.made(ast.Call(load(f"{MARK}range!"), values, []), node.span, *values), handed_out)
             end = self.made(ast.BinOp(values[1], ast.Add(), ast.Constant(1)), node.span, values[1])
-            return self.made(ast.Call(load(f"{MARK}range!"), [values[0], end], []), node.span, values[0], end)
+            return marked(self.made(ast.Call(load(f"{MARK}range!"), [values[0], end], []), node.span, values[0], end), handed_out)
         step = values[2] if node.step is not None else ast.Constant(1)
         return self.help("range", node.span, values[0], values[1], step, ast.Constant(node.inclusive))
 
@@ -295,8 +303,11 @@ class Expressions(Records):
         pieces = [p for p in node.parts if p.value is not None or p.text]
         values = self.in_order([self._piece(p) for p in pieces], node.span)
         if all(isinstance(v, ast.Constant) for v in values):
-            return ast.Constant("".join(v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)))
-        shown: list[ast.expr] = [v if isinstance(v, ast.Constant) else self.at(ast.FormattedValue(v, -1, None), node.span) for v in values]
+            return ast.Constant("".join(str(v.value) for v in values if isinstance(v, ast.Constant)))
+        shown: list[ast.expr] = [
+            ast.Constant(str(v.value)) if isinstance(v, ast.Constant) else self.at(ast.FormattedValue(v, -1, None), node.span)
+            for v in values
+        ]
         return self.made(ast.JoinedStr(shown), node.span, *values)
 
     def _piece(self, part: nodes.FStringPart) -> Callable[[], ast.expr]:
@@ -305,7 +316,7 @@ class Expressions(Records):
             return lambda: ast.Constant(part.text)
         if part.format:
             return lambda: self.help("format", value.span, self.expression(value), ast.Constant(part.format))
-        if value.type == STRING:
+        if value.type == STRING or direct.is_int(value.type):
             return lambda: self.expression(value)
         return lambda: self.help("text", value.span, self.expression(value))
 
@@ -332,7 +343,7 @@ class Expressions(Records):
         self.assign(result, ast.List([], ast.Load()) if node.key is None else ast.Dict([], []), node.span)
         self.frame.loop += 1
         with self.block(), self.collected() as body:
-            target = self.loop_target(node.names, node.source, node.source.span)
+            target = self.loop_target(node.names, node.source, node.source.span, source)
             if node.condition is not None:
                 test = self.condition(node.condition)
                 self.write(ast.If(ast.UnaryOp(ast.Not(), test), [self.at(ast.Continue(), node.span)], []), node.condition.span)
@@ -348,6 +359,9 @@ class Expressions(Records):
         known = node.type if isinstance(node.type, DictType) else DictType(UNKNOWN, UNKNOWN)
         parts = [lambda: self.converted(key, inferred(known.key)), lambda: self.converted(node.element, inferred(known.value))]
         name, value = self.in_order(parts, node.span)
+        if direct.same_plain(known.key, key.type):
+            direct.store(self, load(result), name, value, node.element.span)
+            return
         self.write(ast.Expr(self.help("set", node.span, load(result), name, value)), node.element.span)
 
     def _append_element(self, node: nodes.Comprehension, result: str) -> None:
@@ -378,20 +392,23 @@ class Expressions(Records):
         value = self.expression(source)
         if isinstance(source.type, DictType | SetType):
             return self.help("entries" if names == 2 and isinstance(source.type, DictType) else "keys", source.span, value)
-        if isinstance(source.type, (ListType, RangeType)) or isinstance(source, nodes.Range):
+        if isinstance(source.type, (ListType, RangeType, StringType)) or isinstance(source, nodes.Range):
             return value
         if isinstance(source.type, ArrayType):
             own = self.layouts.holds_arrays(source.type.element)
             return self.help("elements", source.span, self.help("copied", source.span, value) if own else value)
         return self.help("iterate", source.span, value)
 
-    def loop_target(self, names: tuple[str, ...], source: nodes.Expression, span: Span) -> ast.expr:
+    def loop_target(self, names: tuple[str, ...], source: nodes.Expression, span: Span, iterated: ast.expr | None = None) -> ast.expr:
         """Declares a loop's variables; several take the element apart at the start of the body."""
         element = _element_type(source.type)
         if isinstance(source.type, DictType) and len(names) == 2:
             element = TupleType((source.type.key, source.type.value))
         if len(names) == 1:
             target = self._loop_variable(names[0], element)
+            variable = self.scope.find(names[0])
+            if isinstance(source, nodes.Range) and isinstance(variable, PythonVariable):
+                variable.interval = getattr(iterated, "interval", None)
             if isinstance(source.type, ListType) and self.layouts.holds_arrays(element):
                 # The list may change while the loop has its element.
                 self.assign(target.id, self.help("copied", span, load(target.id)), span)
@@ -420,6 +437,8 @@ def _element_type(source: Type) -> Type:
             return element
         case RangeType():
             return I64
+        case StringType():
+            return STRING
     return UNKNOWN
 
 

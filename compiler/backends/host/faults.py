@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
+from compiler.backends.host.direct import looked_up_again
+from compiler.backends.host.naming import MARK
 from compiler.backends.host.stopped_natively import ENDS, TOO_DEEP, StoppedNatively, placed
 from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
@@ -75,6 +77,8 @@ def translated(error: BaseException) -> ZyntaxError:
             return ZyntaxError(Diagnostic("0820", message, span, others=_caller(error.__traceback__), hint=hint))
         case StoppedNatively():
             return ZyntaxError(placed(error.diagnostic, span))
+        case IndexError() | KeyError() if (fault := _of_lookup(error, span)) is not None:
+            return ZyntaxError(Diagnostic(fault.code, fault.message, span, others=_caller(error.__traceback__), hint=fault.hint))
         case LibraryFault():
             others = (*_in_library(error.__traceback__), *_caller(error.__traceback__))
             return ZyntaxError(Diagnostic(error.code, error.message, span, others=others, hint=error.hint))
@@ -105,6 +109,17 @@ def translated(error: BaseException) -> ZyntaxError:
 
 def _error(code: str, message: str, span: Span | None, hint: str | None = None) -> ZyntaxError:
     return ZyntaxError(Diagnostic(code, message, span, hint=hint))
+
+
+def _of_lookup(error: BaseException, span: Span | None) -> LibraryFault | None:
+    """What the library says where the program's own instruction found no such index or key."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or POSITIONS not in trace.tb_frame.f_globals:
+        return None
+    names = trace.tb_frame.f_globals
+    return looked_up_again(trace.tb_frame, names[POSITIONS].lookups, span, names[f"{MARK}get"])
 
 
 def _raised_by_program(traceback: TracebackType | None) -> bool:

@@ -17,8 +17,11 @@ from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.function_annotations import REMEMBERS, lifetime
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import I64, UNIT, UNKNOWN, EnumType, Scalar, StructType, TensorType, Type, UnknownType
+from compiler.typed_ast.types import BOOL, F64, I64, STRING, UNIT, UNKNOWN, EnumType, Scalar, StructType, TensorType, Type, UnknownType
 from compiler.typed_ast.walk import walk
+
+_CLASSES: dict[Type, type] = {I64: int, F64: float, BOOL: bool, STRING: str}
+"""Types whose values are all of a class of Python's."""
 
 
 class Functions(Statements):
@@ -223,6 +226,10 @@ class Functions(Statements):
         with self.collected() as converting:
             self.store(self._variable(parameter), self.help("convert", span, self._value(parameter), self.constant(type_)), span)
         if not cases:
+            plain = _CLASSES.get(type_)
+            if plain is not None:
+                other = ast.Compare(ast.Attribute(self._value(parameter), "__class__", ast.Load()), [ast.IsNot()], [self.constant(plain)])
+                converting = [self.at(ast.If(other, converting, []), span)]
             self.body.extend(converting)
             return
         classes = self.constant(tuple(case.values for case in cases.values()))

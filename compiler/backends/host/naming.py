@@ -31,6 +31,8 @@ class PythonVariable:
     boxed: bool = False
     is_global: bool = False
     waits: bool = False
+    interval: tuple[int, int] | None = None
+    """The bounds of an int that never changes, where they are known."""
 
 
 @define(eq=False)

@@ -5,6 +5,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
+from compiler.backends.host import direct, intervals
 from compiler.backends.host.emit import Emitter, is_stable, load
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import I64_MAX, I64_MIN, cast_scalar
@@ -141,7 +142,7 @@ class Operators(Emitter):
                     if have.weak:
                         return self.help("weak", span, value, self.constant(want))
                 return self.help("convert", span, value, self.constant(to))
-        if (strong(have) == strong(to) and not names_a_device(to)) or needs_no_check(to):
+        if (is_already(strong(have), strong(to)) and not names_a_device(to)) or needs_no_check(to):
             return value
         return self.help("convert·weak" if has_weak(have) else "convert", span, value, self.constant(to))
 
@@ -251,6 +252,8 @@ class Operators(Emitter):
         span: Span,
     ) -> ast.expr:
         """`left symbol right` of two expressions that are evaluated in this order."""
+        if symbol == "in" and direct.contains_directly(left_type, right_type):
+            return self.made(ast.Compare(left, [ast.In()], [right]), span, left, right)
         if symbol == "in":
             return self.help("contains", span, left, right)
         if symbol == "@":
@@ -264,24 +267,62 @@ class Operators(Emitter):
         if pair == (DType.I64, DType.I64) and symbol != "&":
             if symbol in _PYTHON:
                 return self._checked(lambda a, b: ast.BinOp(a, _PYTHON[symbol](), b), symbol, [left, right], span)
+            if symbol in ("/", "%"):
+                return self._divided(symbol, left, right, span)
             return self.help(f"{ARITHMETIC[symbol]}·i64", span, left, right)
         if DType.F64 in pair and pair[0] in _DIRECT and pair[1] in _DIRECT and symbol not in ("<<", ">>", "&"):
             if symbol in _PYTHON:
                 return self.made(ast.BinOp(left, _PYTHON[symbol](), right), span, left, right)
-            return self.help(f"{ARITHMETIC[symbol]}·f64", span, left, right)
+            return self._divided_floats(left, right, span) if symbol == "/" else self.help(f"{ARITHMETIC[symbol]}·f64", span, left, right)
         if symbol == "+" and isinstance(left_type, StringType) and isinstance(right_type, StringType):
             return self.made(ast.BinOp(left, ast.Add(), right), span, left, right)
         return self.help(ARITHMETIC[symbol] + _suffix(left_weak, right_weak), span, left, right)
 
+    def _divided(self, symbol: str, left: ast.expr, right: ast.expr, span: Span) -> ast.expr:
+        """`a / b` or `a % b` of i64: Python's where neither is negative nor the divisor 0, `a % b if a >= 0 < b else rem(a, b)`."""
+        written = right.value if isinstance(right, ast.Constant) else None
+        if not isinstance(right, ast.Name) and not (isinstance(written, int) and written > 0):
+            return self.help(f"{ARITHMETIC[symbol]}·i64", span, left, right)
+        bounds = intervals.quotient(symbol, intervals.interval(left), intervals.interval(right))
+        make = ast.FloorDiv if symbol == "/" else ast.Mod
+        if intervals.interval(left)[0] >= 0 and intervals.interval(right)[0] > 0:
+            return intervals.marked(self.made(ast.BinOp(left, make(), right), span, left, right), bounds)
+        first, again = self._named(left, span)
+        test = ast.Compare(first, [ast.GtE()], [ast.Constant(0)])
+        if written is None:
+            test = ast.Compare(first, [ast.GtE(), ast.Lt()], [ast.Constant(0), right])
+        fast = ast.BinOp(again, make(), right)
+        slow = self.at(ast.Call(load(f"{MARK}{ARITHMETIC[symbol]}·i64"), [again, right], []), span)
+        return intervals.marked(self.made(ast.IfExp(test, self.at(fast, span), slow), span, left, right), bounds)
+
+    def _divided_floats(self, left: ast.expr, right: ast.expr, span: Span) -> ast.expr:
+        """`a / b` of f64: Python's where the divisor isn't 0."""
+        if isinstance(right, ast.Constant) and right.value:
+            return self.made(ast.BinOp(left, ast.Div(), right), span, left, right)
+        if not isinstance(left, ast.Name | ast.Constant) or not isinstance(right, ast.Name):
+            return self.help(f"{ARITHMETIC['/']}·f64", span, left, right)
+        slow = self.at(ast.Call(load(f"{MARK}{ARITHMETIC['/']}·f64"), [left, right], []), span)
+        return self.made(ast.IfExp(right, self.at(ast.BinOp(left, ast.Div(), right), span), slow), span, left, right)
+
+    def _named(self, operand: ast.expr, span: Span) -> tuple[ast.expr, ast.expr]:
+        """The operand, and what gives its value once more."""
+        if isinstance(operand, ast.Name | ast.Constant):
+            return operand, operand
+        name = self.frame.temporary()
+        return self.made(ast.NamedExpr(ast.Name(name, ast.Store()), operand), span, operand), load(name)
+
     def _checked(self, make: Callable[..., ast.expr], symbol: str, operands: list[ast.expr], span: Span) -> ast.expr:
         """An i64 operation whose result must be in range: `t if low <= (t := a + b) <= high else overflow(...)`."""
-        simple = all(is_stable(o) or isinstance(o, ast.Name) for o in operands)
+        bounds = intervals.result(symbol, [intervals.interval(operand) for operand in operands])
+        if bounds[0] >= I64_MIN and bounds[1] <= I64_MAX:
+            return intervals.marked(self.made(make(*operands), span, *operands), bounds)
+        simple = all(is_stable(o) or isinstance(o, ast.Name) or hasattr(o, "again") for o in operands)
         named: list[ast.expr] = []
         again: list[ast.expr] = []
         for operand in operands:
             if simple:
                 named.append(operand)
-                again.append(operand)
+                again.append(getattr(operand, "again", operand))
             else:
                 name = self.frame.temporary()
                 named.append(self.made(ast.NamedExpr(ast.Name(name, ast.Store()), operand), span, operand))
@@ -289,9 +330,16 @@ class Operators(Emitter):
         result = self.frame.temporary()
         value = self.made(make(*named), span, *named)
         bound = ast.NamedExpr(ast.Name(result, ast.Store()), value)
-        test = ast.Compare(_minimum(), [ast.LtE(), ast.LtE()], [bound, ast.Constant(I64_MAX)])
+        if bounds[0] >= I64_MIN:
+            test = ast.Compare(bound, [ast.LtE()], [ast.Constant(I64_MAX)])
+        elif bounds[1] <= I64_MAX:
+            test = ast.Compare(bound, [ast.GtE()], [_minimum()])
+        else:
+            test = ast.Compare(_minimum(), [ast.LtE(), ast.LtE()], [bound, ast.Constant(I64_MAX)])
         fault = self.at(ast.Call(load(f"{MARK}overflow"), [ast.Constant(symbol), *again], []), span)
-        return self.made(ast.IfExp(test, load(result), fault), span, value)
+        made = self.made(ast.IfExp(test, load(result), fault), span, value)
+        made.again = load(result)  # type: ignore[attr-defined]
+        return intervals.marked(made, intervals.clipped(bounds))
 
     def logical(self, node: nodes.Binary) -> ast.expr:
         """`and`, `or`: a chain of one operator is one list; what needs statements is evaluated only when it is its turn."""
@@ -329,6 +377,18 @@ def needs_no_check(to: Type) -> bool:
         case TensorType(element=element, shape=shape):
             return isinstance(element, UnknownType) and shape.rank is None and to.device is None
     return not isinstance(to, (Scalar, StringType, TupleType, UnitType, FutureType, *RECORD_TYPES))
+
+
+def is_already(have: Type, to: Type) -> bool:
+    """Whether values of a type are those of another as they are; what that leaves open may be anything."""
+    match have, to:
+        case _, UnknownType():
+            return True
+        case ListType(element=given), ListType(element=wanted):
+            return is_already(given, wanted)
+        case TupleType(elements=given), TupleType(elements=wanted):
+            return len(given) == len(wanted) and all(map(is_already, given, wanted))
+    return have == to
 
 
 def names_a_device(to: Type) -> bool:

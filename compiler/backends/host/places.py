@@ -4,6 +4,7 @@ value of its variable, or of the list that holds it."""
 import ast
 from collections.abc import Callable
 
+from compiler.backends.host import direct
 from compiler.backends.host.emit import load
 from compiler.backends.host.naming import ImportedModule, PythonVariable
 from compiler.backends.host.patterns import Patterns
@@ -119,9 +120,17 @@ class Places(Patterns):
         makers: list[Callable[[], ast.expr]] = [lambda: self.expression(target.value), *[self._index_maker(i) for i in target.indices]]
         if node.operator is None:
             parts = self.in_order([*makers, lambda: self.converted(node.value, stored_type(target))], node.span)
+            if _is_direct(target):
+                base, index, value = parts
+                direct.store(self, base, index, value, target.span)
+                return
             self.write(ast.Expr(self.help("set", target.span, *parts)), node.span)
             return
         base, *indices = [self.keep(v, target.span) for v in self.in_order(makers, target.span)]
+        if _is_direct(target):
+            old = self.keep(direct.element(self, base, indices[0], target.span), target.span)
+            direct.store(self, base, indices[0], self._changed(node, old), target.span)
+            return
         old = self.keep(self.help("get", target.span, base, *indices), target.span)
         self.write(ast.Expr(self.help("set", target.span, base, *indices, self._changed(node, old))), node.span)
 
@@ -131,7 +140,7 @@ class Places(Patterns):
         [value] = self.in_order([lambda: self.expression(node.value)], node.span)
         weak = self.is_weak(node.value)
         result = self.operate(node.operator, old, value, node.target.type, node.value.type, False, weak, node.span)
-        if isinstance(node.target.type, Scalar):
+        if isinstance(node.target.type, Scalar) and not self._keeps_type(node.target.type, node):
             result = self.help("convert", node.span, result, self.constant(node.target.type))
         return result
 
@@ -239,6 +248,10 @@ def stored_type(target: Step) -> Type:
         return UNKNOWN
     known = isinstance(target.type, Scalar) or isinstance(target.value.type, ListType | DictType | StructType | TupleType | ArrayType)
     return target.type if known else UNKNOWN
+
+
+def _is_direct(target: nodes.Index) -> bool:
+    return len(target.indices) == 1 and direct.looks_up(target.value.type, target.indices[0].type)
 
 
 def _is_shared(type_: Type) -> bool:

@@ -2,11 +2,15 @@
 span covers, so debuggers and tracebacks show the program's own text, and the way back needs no table."""
 
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 from attrs import field
 
 from compiler.source import Source, Span
 from runtime.records import define
+
+if TYPE_CHECKING:
+    from compiler.backends.host.direct import DirectLookup
 
 Position = tuple[int, int, int, int]
 """Line, column, end line, end column as Python's `ast` has them: lines from 1, columns in bytes from 0."""
@@ -49,6 +53,8 @@ class Positions:
     others: tuple[Source, ...] = ()
     of_library: bool = False
     """Whether the text is the library's, not the user's."""
+    lookups: dict[Span, "DirectLookup"] = field(factory=dict, init=False)
+    """What instructions look up directly, by the place in the program."""
     _files: list[_File] = field(init=False, factory=list)
     _known: dict[Span, Position] = field(factory=dict, init=False)
 

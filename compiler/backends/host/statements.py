@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
+from compiler.backends.host.intervals import interval
 from compiler.backends.host.naming import MARK, PythonVariable
 from compiler.backends.host.operators import inferred
 from compiler.backends.host.record_values import RECORD_TYPES
@@ -13,7 +14,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
-from compiler.typed_ast.types import UNKNOWN, Scalar, TupleType, Type
+from compiler.typed_ast.types import I64, UNKNOWN, Scalar, TupleType, Type
 
 
 class Statements(Tries):
@@ -158,6 +159,9 @@ class Statements(Tries):
         match node.pattern:
             case nodes.BindingPattern(name=name):
                 self.bind_name(name, value, type_, node.mutable, node.span)
+                variable = self.scope.find(name)
+                if not node.mutable and type_ == I64 and isinstance(variable, PythonVariable):
+                    variable.interval = interval(value)
             case nodes.WildcardPattern():
                 self.write(ast.Expr(value), node.span)
             case _:
@@ -275,7 +279,7 @@ class Statements(Tries):
         source = self.iterated(clause.source, len(clause.names))
         self.frame.loop += 1
         with self.collected() as body:
-            target = self.loop_target(clause.names, clause.source, clause.span)
+            target = self.loop_target(clause.names, clause.source, clause.span, source)
             if position + 1 < len(node.clauses):
                 self._clauses(node, position + 1)
             else:

@@ -10,6 +10,10 @@ from compiler.backends.host.record_values import RECORD_TYPES, as_declared, enum
 from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.types import (
     ANY_TENSOR,
+    BOOL,
+    F64,
+    I64,
+    STRING,
     ArrayType,
     CharType,
     DictType,
@@ -22,10 +26,12 @@ from compiler.typed_ast.types import (
     Scalar,
     SetType,
     StringType,
+    StructType,
     TensorType,
     TupleType,
     Type,
     UnitType,
+    UnknownType,
 )
 from runtime.futures import PendingValue
 from runtime.records import frozen
@@ -172,6 +178,8 @@ def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts:
 
 def _all_converted(library: Library, value: list[Any], element: Type, weak: bool, layouts: RecordLayouts) -> list[Any]:
     """The same list when no element changes: lists are shared."""
+    if _are_all(value, element, layouts):
+        return value
     converted = [convert(library, v, element, weak, layouts) for v in value]
     return value if all(a is b for a, b in zip(converted, value, strict=True)) else converted
 
@@ -180,10 +188,24 @@ def _entries_converted(
     library: Library, value: dict[Any, Any], key: Type, part: Type, weak: bool, layouts: RecordLayouts
 ) -> dict[Any, Any]:
     """The same map when no key and no value changes: maps are shared."""
+    if _are_all(value, key, layouts) and _are_all(value.values(), part, layouts):
+        return value
     keys = [convert(library, k, key, weak, layouts) for k in value]
     parts = [convert(library, v, part, weak, layouts) for v in value.values()]
     same = all(a is b for a, b in zip((*keys, *parts), (*value, *value.values()), strict=True))
     return value if same else dict(zip(keys, parts, strict=True))
+
+
+_CLASSES: dict[Type, type] = {I64: int, F64: float, BOOL: bool, STRING: str}
+"""Types whose values are all of a class of Python's."""
+
+
+def _are_all(values: Iterable[Any], to: Type, layouts: RecordLayouts) -> bool:
+    """Whether the classes of values tell that all are of a type. Said of many values much sooner than of each."""
+    plain = _CLASSES.get(to)
+    if plain is None and isinstance(to, StructType) and not to.arguments:
+        plain = next((case.values for case in (layouts.cases(to) or {}).values()), None)
+    return isinstance(to, UnknownType) or (plain is not None and set(map(type, values)) <= {plain})
 
 
 def item(library: Library, value: Any) -> Any:

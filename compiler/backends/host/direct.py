@@ -1,0 +1,170 @@
+"""What Python does itself just as the language means it, where the types are known: elements of lists, entries of maps, membership, a few
+methods. The values are trusted to be what their types say, as those of variables are.
+
+An index or a key that isn't there raises Python's own error, in the program's frame. `looked_up_again` then does by the library what the
+instruction did, whose fault says what is wrong: so that what goes well needs no test."""
+
+import ast
+import copy
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from compiler.backends.host.emit import Emitter, load
+from compiler.backends.host.intervals import LENGTH, marked
+from compiler.backends.host.naming import MARK
+from compiler.source import Span
+from compiler.typed_ast.library import LibraryFault
+from compiler.typed_ast.types import BOOL, I64, CharType, DictType, ListType, RangeType, Scalar, SetType, StringType, Type
+from runtime.records import frozen
+
+DirectMaker = Callable[[list[ast.expr]], ast.expr]
+
+
+@frozen(eq=False)
+class DirectLookup:
+    """Expressions of Python that give a container and an index again, without effects, after the instruction failed."""
+
+    container: ast.expr
+    index: ast.expr
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
+
+
+def is_int(type_: Type) -> bool:
+    return isinstance(type_, Scalar) and type_.dtype is I64.dtype
+
+
+def is_text(type_: Type) -> bool:
+    return isinstance(type_, StringType | CharType)
+
+
+def is_plain(type_: Type) -> bool:
+    """Whether Python compares two values of the type as the language does, and tells them apart from all others in a map."""
+    return is_int(type_) or is_text(type_) or type_ == BOOL
+
+
+def same_plain(left: Type, right: Type) -> bool:
+    return (is_int(left) and is_int(right)) or (is_text(left) and is_text(right)) or (left == BOOL and right == BOOL)
+
+
+def looks_up(container: Type, index: Type) -> bool:
+    """Whether `container[index]` is Python's."""
+    match container:
+        case ListType():
+            return is_int(index)
+        case DictType(key=key):
+            return same_plain(key, index)
+    return False
+
+
+def contains_directly(value: Type, container: Type) -> bool:
+    """Whether `value in container` is Python's."""
+    match container:
+        case StringType():
+            return is_text(value)
+        case ListType(element=part) | SetType(element=part) | DictType(key=part):
+            return same_plain(value, part)
+        case RangeType():
+            return is_int(value)
+    return False
+
+
+# ---- elements --------------------------------------------------------------------------------------------------------
+
+
+def element(emitter: Emitter, container: ast.expr, index: ast.expr, span: Span) -> ast.expr:
+    """`container[index]` of types that `looks_up` says."""
+    container, index = _repeatable(emitter, container, span), _repeatable(emitter, index, span)
+    lookup = DirectLookup(_again(container), _again(index))
+    emitter.positions.lookups[span] = lookup
+    made = emitter.made(ast.Subscript(container, index, ast.Load()), span, container, index)
+    made.again = ast.Subscript(lookup.container, lookup.index, ast.Load())  # type: ignore[attr-defined]
+    return made
+
+
+def store(emitter: Emitter, container: ast.expr, index: ast.expr, value: ast.expr, span: Span) -> None:
+    """`container[index] = value`. All three are evaluated in this order."""
+    if not all(isinstance(part, ast.Constant | ast.Name) for part in (container, index)) and not isinstance(value, ast.Constant):
+        container, index = (part if _is_fixed(part) else emitter.keep(part, span) for part in (container, index))
+    emitter.positions.lookups[span] = DirectLookup(_again(container), _again(index))
+    target = emitter.at(ast.Subscript(container, index, ast.Store()), span)
+    emitter.write(ast.Assign([target], value), span)
+
+
+def _is_fixed(tree: ast.expr) -> bool:
+    return isinstance(tree, ast.Constant) or (isinstance(tree, ast.Name) and tree.id.startswith(MARK))
+
+
+def _again(tree: ast.expr) -> ast.expr:
+    """The value once more, after the expression has been evaluated."""
+    found: ast.expr = getattr(tree, "again", tree)
+    if isinstance(found, ast.NamedExpr):
+        return load(found.target.id)
+    return found
+
+
+def _repeatable(emitter: Emitter, tree: ast.expr, span: Span) -> ast.expr:
+    """The expression, whose value is kept where it can't be found again otherwise."""
+    if isinstance(tree, ast.Constant | ast.Name | ast.NamedExpr) or hasattr(tree, "again"):
+        return tree
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.operand, ast.Constant):
+        return tree
+    if isinstance(tree, ast.BinOp) and all(isinstance(side, ast.Constant | ast.Name) for side in (tree.left, tree.right)):
+        return tree
+    name = emitter.frame.temporary()
+    return emitter.made(ast.NamedExpr(ast.Name(name, ast.Store()), tree), span, tree)
+
+
+def looked_up_again(frame: FrameType, lookups: dict[Span, DirectLookup], span: Span | None, get: Callable[..., Any]) -> LibraryFault | None:
+    """What the library says of an index or a key that isn't there; None where the frame looked nothing up at that place."""
+    lookup = lookups.get(span) if span is not None else None
+    if lookup is None:
+        return None
+    try:
+        get(*(_value(tree, frame.f_globals, frame.f_locals) for tree in (lookup.container, lookup.index)))
+    except LibraryFault as fault:
+        return fault
+    return None
+
+
+def _value(tree: ast.expr, names: dict[str, Any], local: Any) -> Any:
+    expression = ast.fix_missing_locations(ast.Expression(copy.deepcopy(tree)))
+    return eval(compile(expression, "<again>", "eval"), names, dict(local))
+
+
+# ---- methods ---------------------------------------------------------------------------------------------------------
+
+
+def method(receiver: Type, name: str, arguments: tuple[Type, ...]) -> DirectMaker | None:
+    """What makes the call of a method from its receiver and arguments, where Python has it; None where it doesn't."""
+    match receiver, name, arguments:
+        case (ListType() | DictType() | SetType() | StringType() | RangeType()), "len", ():
+            return lambda v: marked(ast.Call(load(f"{MARK}len!"), v, []), LENGTH)
+        case (ListType() | DictType() | SetType() | StringType()), "is_empty", ():
+            return lambda v: ast.UnaryOp(ast.Not(), v[0])
+        case ListType(), "push" | "append", (_,):
+            return _attribute("append")
+        case DictType(key=key), "contains_key" | "contains", (given,) if same_plain(key, given):
+            return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
+        case (SetType(element=part) | ListType(element=part)), "contains", (given,) if same_plain(part, given):
+            return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
+        case DictType(key=key), "get_or", (given, _) if same_plain(key, given):
+            return _attribute("get")
+        case StringType(), "contains", (given,) if is_text(given):
+            return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
+        case StringType(), "starts_with" | "ends_with", (given,) if is_text(given):
+            return _attribute(name.replace("_", ""))
+    return None
+
+
+def turns_around(name: str) -> bool:
+    """Whether the direct form of a method evaluates its argument before its receiver."""
+    return name in ("contains", "contains_key")
+
+
+def _attribute(name: str) -> DirectMaker:
+    return lambda v: ast.Call(ast.Attribute(v[0], name, ast.Load()), v[1:], [])
+
+
