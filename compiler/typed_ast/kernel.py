@@ -62,7 +62,7 @@ class KernelHints:
 class StatedShape:
     """`@shape(A: [M, 2 * K])`: the extents of an input as expressions over sizes, as the program writes them."""
 
-    tensor: str
+    name: str
     dims: tuple[object, ...] = field(converter=as_tuple)
     span: Span = NOWHERE
 
