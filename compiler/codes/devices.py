@@ -27,7 +27,7 @@ CODES = (
         "too much shared memory",
         """The block asks for more shared memory than any device has.""",
         f"let x = zeros(8)\nlet y = compute(x) @shared(300000) {_COPY}",
-        f"let x = zeros(8)\nlet y = compute(x) @shared(16384) {_COPY}",
+        f"let x = zeros(8)\nlet y = compute(x) {_COPY}",
     ),
     code(
         "0504",

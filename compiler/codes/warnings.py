@@ -66,6 +66,14 @@ CODES = (
         "let n = 9\nlet half = n / 2 // rounded\nprintln(half)\n",
     ),
     code(
+        "0610",
+        "an annotation without effect",
+        """The annotation is valid, and results don't depend on it, but this version derives that part of the schedule by itself. With
+        `--strict` it is an error.""",
+        "let x = arange(0, 8)\nprintln(compute(x) @tile(i=4) { for i in 0..N: out[i] = x[i] })\n",
+        "let x = arange(0, 8)\nprintln(compute(x) { for i in 0..N: out[i] = x[i] })\n",
+    ),
+    code(
         "0620",
         "a `catch` that nothing reaches",
         """A `catch` before it takes the same type, or all: `_` takes anything, `Error` every fault of the run. The first `catch` that takes

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator
 
 import attrs
 
-from compiler.diagnostics import Diagnostic, Label
+from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.typed_ast.annotation_arguments import (
     BLOCK_ANNOTATIONS,
     LOOP_ANNOTATIONS,
@@ -52,6 +52,26 @@ def kernel_metadata(
     reader.read(compute.annotations)
     reader.check_loops(compute.body)
     return reader.metadata, tuple(reader.found)
+
+
+_DERIVED = {
+    "tile": "tiles follow from sizes and device",
+    "shared": "how much shared memory a kernel stages in follows from its tiles",
+    "unroll": "how far loops are unrolled follows from the loops",
+    "vectorize": "which loop is a vector follows from the loops",
+    "parallel": "which loops run in parallel follows from what they write",
+    "serial": "which loops run in parallel follows from what they write",
+    "trace": "`--emit-to FOLDER` keeps the stages of every kernel",
+}
+
+
+def without_effect(compute: Compute) -> Iterator[Diagnostic]:
+    """Warnings for annotations that nothing of the schedule follows."""
+    for annotation in (*compute.annotations, *(each for loop in _loops(compute.body) for each in loop.annotations)):
+        why = _DERIVED.get(annotation.name)
+        if why is not None:
+            message = f"`@{annotation.name}` has no effect in this version: {why}"
+            yield Diagnostic("0610", message, annotation.span, hint="leave it out", severity=Severity.WARNING)
 
 
 def same(a: object, b: object) -> bool:

@@ -63,8 +63,14 @@ def test_modifiers_of_functions() -> None:
     assert extern.is_extern and extern.body is None
     assert [a.name for a in function("@cache(ttl=1h) @inline\n@deprecated\ndef f() { }").annotations] == ["cache", "inline", "deprecated"]
     assert [a.name for a in function("pipeline p(q: T) -> R { q }").annotations] == ["pipeline"]
-    kernel = function("@kernel(elementwise) def gelu(x: tensor[N]) { x }")
-    assert [a.name for a in kernel.annotations] == ["kernel"]
+
+
+def test_a_named_kernel_is_a_function_with_one_compute_block() -> None:
+    kernel = function("@memoize @kernel(elementwise) @device(\"cpu\") def gelu(mut x: tensor[N], s: f32) { x }")
+    assert [a.name for a in kernel.annotations] == ["memoize"]
+    (statement,) = kernel.body.statements
+    assert [a.name for a in statement.value.annotations] == ["kernel", "device", "name"]
+    assert [(i.name, i.mutable) for i in statement.value.inputs] == [("x", True), ("s", False)]
 
 
 def test_structs_in_both_forms() -> None:
