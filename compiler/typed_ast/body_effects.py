@@ -11,6 +11,7 @@ from compiler.typed_ast.conversions import fits, join, strong
 from compiler.typed_ast.definite_assignment import early_reads
 from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM, FunctionEffects, ProgramEffects, Reason
 from compiler.typed_ast.native_forms import without_form
+from compiler.typed_ast.native_tensors import checks_sizes, same_elements, sizes, tensor_refused
 from compiler.typed_ast.types import (
     ERROR,
     I64,
@@ -18,10 +19,12 @@ from compiler.typed_ast.types import (
     UNIT,
     UNKNOWN,
     ArrayType,
+    DType,
     ListType,
     OptionType,
     ResultType,
     Scalar,
+    TensorType,
     TupleType,
     Type,
 )
@@ -96,9 +99,11 @@ class BodyEffects:
             else:
                 self.with_form(found, parameter.span, f"`{parameter.name}`")
             types.append(found)
-            self.scopes[-1][parameter.name] = _Local(found, True)
+            self.scopes[-1] |= dict.fromkeys(sizes([found]), _Local(I64)) | {parameter.name: _Local(found, True)}
         own.parameters = tuple(types)
         own.result = self.written(node.result) if node.result is not None else inferred_result(node)
+        if isinstance(own.result, TensorType):
+            self.because(DYNAMIC, "its result is a tensor", node.result.span if node.result is not None else node.span)
         self.with_form(own.result, node.result.span if node.result is not None else node.span, "its result")
         self.visit(node.body, used=own.result != UNIT)
         for name, _ in early_reads(node.body, lambda declaration: True):
@@ -111,7 +116,7 @@ class BodyEffects:
             self.own.reasons.append(Reason(effect, words, span))
 
     def with_form(self, found: Type, span: Span, what: str = "") -> None:
-        words = without_form(self.checker, found)
+        words = tensor_refused(found) if isinstance(found, TensorType) else without_form(self.checker, found)
         if words is not None:
             shown = words.removeprefix("its ") if not what else words
             if what and words.startswith("its type"):
@@ -171,6 +176,9 @@ class BodyEffects:
     def _typed(self, node: nodes.Expression) -> None:
         if isinstance(node, nodes.Call) and node.type == UNKNOWN:
             return  # told by the callee
+        if isinstance(node.type, TensorType) and not isinstance(node, nodes.Name):
+            self.because(DYNAMIC, "it makes a tensor, or a part of one", node.span)
+            return
         if isinstance(node, _VALUES) and node.type != UNKNOWN:
             return  # told by the ends of its branches
         if not isinstance(node, nodes.TupleLiteral) or node.elements:
@@ -229,6 +237,19 @@ class BodyEffects:
                     self._assigned(target, node, len(targets) > 1)
             else:
                 self.visit(target)
+                self._element_assigned(target, node, len(targets) > 1)
+
+    def _element_assigned(self, target: nodes.Expression, node: nodes.Assign, several: bool) -> None:
+        """Elements of tensors take numbers of their type, and floats of another width, which are rounded."""
+        if not isinstance(target, nodes.Index) or not isinstance(target.value.type, TensorType):
+            return
+        self.own.writes = self.own.fails = True
+        want, found = target.value.type.element, node.value.type
+        if node.operator is not None and isinstance(want, Scalar) and isinstance(found, Scalar):
+            found = want if node.operator in ("<<", ">>") else self.checker.meaning.meet(want, found) or UNKNOWN
+        numbers = isinstance(want, Scalar) and isinstance(found, Scalar)
+        if several or not (numbers and (strong(found) == want or _adapts(found, want))):
+            self.because(DYNAMIC, f"it assigns a {found} to an element of a {target.value.type}", target.span)
 
     def _assigned(self, target: nodes.Name, node: nodes.Assign, several: bool) -> None:
         """A variable that takes values of other types one after the other has no native form."""
@@ -237,6 +258,9 @@ class BodyEffects:
             self.because(GLOBAL, f"it assigns the top-level variable `{target.name}`", target.span)
             return
         found = node.value.type
+        if isinstance(local.type, TensorType):
+            self.because(DYNAMIC, f"it assigns the tensor `{target.name}`", target.span)
+            return
         if several:
             inside = found.elements if isinstance(found, TupleType) else ()
             at = [id(one) for one in getattr(node.target, "elements", ())].index(id(target))
@@ -280,6 +304,8 @@ class BodyEffects:
         local = self.local(name)
         if local is not None:
             narrowed = isinstance(local.type, OptionType) and local.type.value == node.type
+            if same_elements(node.type, local.type or UNKNOWN):
+                return
             if local.type is not None and strong(node.type) != local.type and not narrowed and node.type not in (UNKNOWN, ERROR):
                 self.because(DYNAMIC, f"`{name}` takes values of other types", node.span)
         elif name in self.program.functions:
@@ -305,6 +331,7 @@ class BodyEffects:
         match node.function:
             case nodes.Name() | nodes.Path() | nodes.Field() if node.callee in self.program.functions:
                 self.own.calls.setdefault(node.callee, node.span)
+                self._tensors_passed(node)
             case nodes.Name(name=name) if self.local(name) is None and self._is_case(name):
                 pass
             case nodes.Name(name=name) if self.local(name) is None:
@@ -317,6 +344,23 @@ class BodyEffects:
                 self._library(node, name)
             case other:
                 self.because(DYNAMIC, "it calls a value", other.span)
+
+    def _tensors_passed(self, node: nodes.Call) -> None:
+        """A native call hands tensors on as they are; only Python compares extents."""
+        parameters = self.program.functions[node.callee].function.parameters
+        types = [self.written(p.annotation) if p.annotation is not None else UNKNOWN for p in parameters]
+        if not any(isinstance(found, TensorType) for found in types):
+            return
+        subject = node.function.value if isinstance(node.function, nodes.Field) else None
+        given = {} if subject is None else {parameters[0].name: subject}
+        free = [parameter.name for parameter in parameters][len(given) :]
+        given |= {a.name or free[at]: a.value for at, a in enumerate(node.arguments) if a.name or at < len(free)}
+        for parameter, found in zip(parameters, types, strict=True):
+            argument = given.get(parameter.name)
+            if isinstance(found, TensorType) and (argument is None or not same_elements(found, argument.type)):
+                self.because(DYNAMIC, f"it calls `{node.callee}` with another tensor", node.span)
+        if checks_sizes(types):
+            self.because(DYNAMIC, f"it calls `{node.callee}`, where sizes are compared", node.span)
 
     def _library(self, node: nodes.Call, name: str) -> None:
         self.own.fails = True
@@ -338,6 +382,11 @@ class BodyEffects:
     def failing(self, node: nodes.Node, used: bool) -> None:
         self.own.fails = True
         self.inside(node)
+
+    def index(self, node: nodes.Index, used: bool) -> None:
+        self.failing(node, used)
+        if isinstance(node.value.type, TensorType) and not all(_is_index(one.type) for one in node.indices):
+            self.because(DYNAMIC, "it has an index of a tensor that is no int of 64 bits or less", node.span)
 
     def binary(self, node: nodes.Binary, used: bool) -> None:
         self.own.fails = self.own.fails or (isinstance(node.type, Scalar) and node.type.dtype.is_int)
@@ -369,12 +418,23 @@ _RULES: Mapping[type[nodes.Node], Callable[[BodyEffects, Any, bool], None]] = {
     nodes.Call: BodyEffects.call,
     nodes.RecordLiteral: BodyEffects.record,
     nodes.ListLiteral: BodyEffects.list_,
-    nodes.Index: BodyEffects.failing,
+    nodes.Index: BodyEffects.index,
     nodes.Cast: BodyEffects.failing,
     nodes.Unary: BodyEffects.failing,
     nodes.Binary: BodyEffects.binary,
     nodes.Repeat: BodyEffects.repeat,
 }
+
+
+def _is_index(found: Type) -> bool:
+    return isinstance(found, Scalar) and found.dtype.is_int and fits(strong(found), I64)
+
+
+def _adapts(found: Type, want: Type) -> bool:
+    """Whether a number becomes an element as a cast has it: a float of any width or an int as a float, a literal as what its place has."""
+    if not isinstance(found, Scalar) or not isinstance(want, Scalar) or DType.BOOL in (found.dtype, want.dtype):
+        return False
+    return want.dtype.is_float or (found.weak and found.dtype.is_int and want == I64)
 
 
 def _weak(found: Type) -> bool:

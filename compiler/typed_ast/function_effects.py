@@ -26,7 +26,7 @@ class Reason:
 class FunctionEffects:
     """`name`: that by which it is called, as `Point::norm`; `reasons`: what it does itself that keeps it from being static, and then each
     callee that does; `calls`: the program's functions that it calls, each with its first place; `loops`: it has a loop, or calls
-    itself, by however many steps, or calls one that does."""
+    itself, by however many steps, or calls one that does; `writes`: it assigns elements of a tensor."""
 
     name: str
     function: nodes.Function
@@ -34,6 +34,7 @@ class FunctionEffects:
     parameters: tuple[Type, ...] = ()
     fails: bool = False
     loops: bool = False
+    writes: bool = False
     reasons: list[Reason] = Factory(list)
     calls: dict[str, Span] = Factory(dict)
 
@@ -64,7 +65,8 @@ class ProgramEffects:
                     if not callee.is_static and found.is_static:
                         found.reasons.append(Reason(callee.reasons[0].effect, f"it calls `{name}`, which isn't native", span))
                         changed = True
-                    if (callee.fails and not found.fails) or (callee.loops and not found.loops):
-                        found.fails |= callee.fails
-                        found.loops |= callee.loops
-                        changed = True
+                    before = found.fails, found.loops, found.writes
+                    found.fails |= callee.fails
+                    found.loops |= callee.loops
+                    found.writes |= callee.writes
+                    changed |= before != (found.fails, found.loops, found.writes)

@@ -2,6 +2,7 @@
 <math.h> that each library rounds as it likes (`exp`, `sin`) aren't among them."""
 
 from compiler.typed_ast import nodes
+from compiler.typed_ast.native_tensors import counts_natively
 from compiler.typed_ast.types import DType, Scalar, Type
 
 KEEPING = ("abs", "floor", "ceil")
@@ -16,6 +17,8 @@ def has_native_code(call: nodes.Call, name: str) -> bool:
     given += [argument.value for argument in call.arguments]
     if name == "assert":
         return not method and _plain_assertion(call)
+    if counts_natively(call, name):
+        return True
     types = [_native(one.type) for one in given]
     if any(found is None for found in types) or any(argument.name is not None for argument in call.arguments):
         return False

@@ -18,6 +18,7 @@ from compiler.backends.host.numbers import I64_MAX, I64_MIN, scalar_class
 from compiler.backends.native.facts import NativeEntry
 from compiler.backends.native.stopping import under_way
 from compiler.typed_ast.exhaustiveness import CasesOf
+from compiler.typed_ast.native_tensors import extents
 from compiler.typed_ast.types import (
     UNIT,
     ArrayType,
@@ -28,12 +29,15 @@ from compiler.typed_ast.types import (
     Scalar,
     Size,
     StructType,
+    TensorType,
     TupleType,
     Type,
 )
+from runtime.buffers import address as address_of
+from runtime.futures import before_write
 from runtime.lazy_numpy import np
 from runtime.records import define
-from runtime.tensor import numpy_dtype
+from runtime.tensor import Tensor, numpy_dtype
 from runtime.values import NONE, Err, Ok, Some, case_classes
 
 C_TYPES: Mapping[str, Any] = {"f64": ctypes.c_double, "f32": ctypes.c_float, "ptr": ctypes.c_void_p}
@@ -65,12 +69,15 @@ def native_entry(entry: NativeEntry, address: int) -> Any:
 
 @define(eq=False)
 class _Writer:
-    """The text of one function, and the values that it names."""
+    """The text of one function, and the values that it names. `writes`: it changes elements of tensors; `sizes`: the extents that have
+    names."""
 
     cases_of: CasesOf
     class_of: Callable[[str], type]
     lines: list[str] = Factory(list)
     values: dict[str, Any] = Factory(dict)
+    writes: bool = False
+    sizes: dict[str, str] = Factory(dict)
     _names: "count[int]" = Factory(lambda: count())
 
     def name(self) -> str:
@@ -96,6 +103,8 @@ class _Writer:
                 return [self._number(dtype, given, indent, miss)]
             case ArrayType():
                 return [self._array(found, given, indent, miss)]
+            case TensorType():
+                return self._tensor(found, given, indent, miss)
             case TupleType(elements=elements):
                 cls, inside = self.value(tuple), elements
             case StructType():
@@ -134,6 +143,31 @@ class _Writer:
         if dtype.itemsize > 1:
             self.line(indent, f"if {address} & {dtype.itemsize - 1}: {miss}")
         return address
+
+    def _tensor(self, found: TensorType, given: str, indent: int, miss: str) -> list[str]:
+        """The address of its elements, the extents, and the distances in elements; on the CPU only, and with sizes that agree."""
+        assert isinstance(found.element, Scalar)
+        dtype, wanted = np.dtype(numpy_dtype(found.element.dtype.value)), extents(found) or ()
+        array, flags = self.name(), self.name()
+        self.line(indent, f"if {given}.__class__ is not {self.value(Tensor)} or {given}.remote is not None: {miss}")
+        self.line(indent, f"{array} = {given}.host")
+        self.line(indent, f"if {array}.dtype is not {self.value(dtype)} or {array}.ndim != {len(wanted)}: {miss}")
+        self.line(indent, f"{flags} = {array}.flags")
+        self.line(indent, f"if not {flags}.aligned{f' or not {flags}.writeable' if self.writes else ''}: {miss}")
+        counts, steps = [self.name() for _ in wanted], [self.name() for _ in wanted]
+        self.line(indent, f"{', '.join(counts)}, = {array}.shape")
+        for there, extent in zip(counts, wanted, strict=True):
+            known = self.sizes.setdefault(extent, there) if isinstance(extent, str) else there if extent is None else extent
+            if known != there:
+                self.line(indent, f"if {there} != {known}: {miss}")
+        self.line(indent, f"{', '.join(steps)}, = {array}.strides")
+        if dtype.itemsize > 1:
+            uneven = " or ".join(f"{step} & {dtype.itemsize - 1}" for step in steps)
+            self.line(indent, f"if {uneven}: {miss}")
+            self.line(indent, "; ".join(f"{step} >>= {dtype.itemsize.bit_length() - 1}" for step in steps))
+        if self.writes:
+            self.line(indent, f"{self.value(before_write)}({array})")
+        return [f"{self.value(address_of)}({array})", *counts, *steps]
 
     def address(self, array: str) -> str:
         return f"{self.value(ctypes.addressof)}({self.value(_FROM_BUFFER)}({array}))"
@@ -248,12 +282,14 @@ def python_function(
     optional: int,
     long: bool,
     changing: bool,
+    writes: bool = False,
 ) -> Callable[..., Any]:
     """The function that Python calls. `names` of the parameters, as callers may write them, of which the last `optional` may be left out,
     and are `missing` then; `otherwise(*arguments)` is called where an argument isn't what its type has, `failed(room, *arguments)` where
     the function stopped; `rooms`: makes one, and those that are free; `long`: it may run for long, and is stopped by a Ctrl-C; `changing`:
-    it is a method that changes its first argument, which comes in a box, a list of it, in which the caller finds what it is afterwards."""
-    w = _Writer(cases_of, class_of)
+    it is a method that changes its first argument, which comes in a box, a list of it, in which the caller finds what it is afterwards;
+    `writes`: it changes elements of tensors."""
+    w = _Writer(cases_of, class_of, writes=writes)
     given = [f"a{number}" for number in range(len(names))]
     miss = f"return {w.value(otherwise)}({', '.join(given)})"
     values = given

@@ -87,7 +87,7 @@ class NativeFunctions:
         names = [_python_name(parameter.name) for parameter in parameters]
 
         def failed(used: "NativeRoom", *arguments: Any) -> Any:
-            return self._failed(linked, used, lambda: made(*arguments))
+            return self._failed(linked, used, None if own.writes else lambda: made(*arguments))
 
         made = python_function(
             names,
@@ -104,17 +104,20 @@ class NativeFunctions:
             optional,
             own.loops,
             changes_receiver(own.function),
+            own.writes,
         )
         return made
 
-    def _failed(self, linked: "Linked", used: "NativeRoom", again: Callable[[], Any]) -> Any:
-        """Raises what a record tells. A run that was stopped although nobody wants that any more is done again: nothing was changed."""
+    def _failed(self, linked: "Linked", used: "NativeRoom", again: Callable[[], Any] | None) -> Any:
+        """Raises what a record tells. A run that was stopped although nobody wants any more is done `again` where it changed nothing."""
         from compiler.backends.host.native_faults import diagnostic
 
         record = used[2].raw
         fault = linked.fault(record)
         assert fault is not None
         if fault.code == "0809":
+            if again is None:
+                raise KeyboardInterrupt
             return again()
         raise StoppedNatively(diagnostic(linked, fault, record))
 

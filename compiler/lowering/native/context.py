@@ -29,7 +29,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.type_arguments import substituted
-from compiler.typed_ast.types import UNIT, UNKNOWN, Type
+from compiler.typed_ast.types import UNIT, UNKNOWN, TensorType, Type
 from compiler.typed_ast.yielded import Yielded
 from runtime.records import frozen
 
@@ -141,7 +141,9 @@ class FunctionContext(Holding):
 
     def var(self, name: str, value: Value) -> None:
         """A variable that begins with a value."""
-        if name != "_":
+        if isinstance(value.type, TensorType):
+            self.let(name, value)  # no other tensor is ever assigned to it
+        elif name != "_":
             self.names.found[name] = NameMeaning(self.variable(value))
             self.sizes.add(Variable(name, value.type, VariableKind.MUTABLE))
 

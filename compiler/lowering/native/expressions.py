@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from compiler.hir.native_expressions import Expr
 from compiler.hir.types import is_float
+from compiler.lowering.native import tensors
 from compiler.lowering.native.context import FunctionContext, Unreachable
 from compiler.lowering.native.names import ConstantExpression
 from compiler.lowering.native.rules import CORE
@@ -24,6 +25,7 @@ from compiler.typed_ast.types import (
     Scalar,
     Size,
     StructType,
+    TensorType,
     Type,
 )
 
@@ -107,6 +109,10 @@ def place_of(c: FunctionContext, node: nodes.Expression, indices: Mapping[int, E
             if base is None or c.layouts.number(base.type) is not None or c.layouts.is_sized(base.type):
                 return None
             return c.part_place(base, name)
+        case nodes.Index(value=value, indices=many) if isinstance(value.type, TensorType):
+            with c.at(node):
+                at_all = [indices[id(one)] if id(one) in indices else c.number(one, I64).value for one in many]
+                return tensors.element(c, c.value(value), at_all)
         case nodes.Index(value=value, indices=(at,)):
             base = place_of(c, value, indices)
             if base is None:

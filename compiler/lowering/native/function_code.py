@@ -8,10 +8,11 @@ from compiler.lowering.native.instances import Instance, results, signature
 from compiler.lowering.native.names import LentMemory, NameMeaning
 from compiler.lowering.native.program import Elaboration, Surroundings
 from compiler.lowering.native.rules import CORE
+from compiler.lowering.native.tensors import named_sizes
 from compiler.lowering.native.values import InMemory, Value, Whole
 from compiler.typed_ast import nodes
 from compiler.typed_ast.scope import Variable, VariableKind
-from compiler.typed_ast.types import I64, UNIT
+from compiler.typed_ast.types import I64, UNIT, TensorType
 
 
 @CORE.writes(nodes.Function)
@@ -21,7 +22,9 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
     internal = id(callee) not in elaboration.exported
     lent = {str(key): Pointer(type) for key, type in elaboration.lent.items()}
     parameters, numbers = {**lent, **signature(elaboration.layouts, made)}, results(elaboration.layouts, made.gives)
-    elaboration.program.declare(made.name, parameters, numbers, internal=internal)
+    # tensors may be views of the same memory
+    apart = () if any(isinstance(type, TensorType) for _, type in made.parameters) else ("noalias",)
+    elaboration.program.declare(made.name, parameters, numbers, internal=internal, attributes=apart)
     span = callee.span if callee.span.path != elaboration.rules.prelude else None
     with elaboration.program.define(made.name, span) as b:
         c = FunctionContext(elaboration, b, around, made.bound)
@@ -51,6 +54,10 @@ def enter(c: FunctionContext, instance: Instance) -> None:
         else:
             c.names.found[parameter.name] = NameMeaning(value)
             c.sizes.add(Variable(parameter.name, type, VariableKind.PARAMETER))
+        if isinstance(type, TensorType) and parameter.annotation is not None:
+            # a body sees its sizes as ints, and the types that they stand in as open
+            for name, size in named_sizes(c.elaboration.checker.resolver.resolve(parameter.annotation), value).items():
+                c.let(name, size)
     c.result = instance.result
     to = InMemory(instance.gives, next(given)) if c.layouts.in_memory(instance.gives) else None
 

@@ -20,6 +20,7 @@ from compiler.lowering.native import (  # noqa: F401  They register their rules.
     patterns,
     records,
     statements,
+    tensors,
 )
 from compiler.lowering.native.host_arithmetic import arithmetic
 from compiler.lowering.native.host_library import TABLES, power
@@ -60,6 +61,7 @@ def rules_of(checker: Checker, results: Mapping[int, Type]) -> NativeRules:
         checker.meaning.rules.resolve,
         TABLES,
         result=result,
+        types=tensors.TYPES,
         parameters_change=True,
         arithmetic=arithmetic,
         power=power,

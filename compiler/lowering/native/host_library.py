@@ -10,10 +10,11 @@ from compiler.hir.types import is_float, is_signed
 from compiler.lowering.native.calls import call as call_declared
 from compiler.lowering.native.context import FunctionContext
 from compiler.lowering.native.rules import CORE
+from compiler.lowering.native.tensors import extent
 from compiler.lowering.native.values import ScalarValue, Text, Value, Whole
 from compiler.typed_ast import nodes
 from compiler.typed_ast.native_calls import EXTREMES
-from compiler.typed_ast.types import BOOL, UNIT, Scalar, Type
+from compiler.typed_ast.types import BOOL, I64, UNIT, Scalar, TensorType, Type
 
 TABLES = CORE.extended()
 """How ZynML's functions are written."""
@@ -64,6 +65,8 @@ def call(c: FunctionContext, node: nodes.Call, place: Type | None) -> Value:
 def library_call(c: FunctionContext, node: nodes.Call, name: str, given: list[nodes.Expression]) -> Value:
     if name == "assert":
         return _assertion(c, node)
+    if given and isinstance(given[0].type, TensorType):
+        return _count_of(c, node, name, given)
     numbers = [c.number(one) for one in given]
     type = c.type(node)
     if name == "isnan":
@@ -79,6 +82,22 @@ def library_call(c: FunctionContext, node: nodes.Call, name: str, given: list[no
             best = _extreme(c, name, best, value)
         return ScalarValue(type, best)
     return ScalarValue(type, KEPT[name](c, values[0]))
+
+
+def _count_of(c: FunctionContext, node: nodes.Call, name: str, given: list[nodes.Expression]) -> Value:
+    """An extent of a tensor, how many elements it has, or how many axes."""
+    tensor = c.value(given[0])
+    assert isinstance(tensor.type, TensorType)
+    rank = tensor.type.shape.rank or 0
+    if name == "ndim":
+        return c.constant(rank, I64)
+    if name == "numel":
+        count = extent(tensor, 0)
+        for axis in range(1, rank):
+            count = count.wrapping_mul(extent(tensor, axis))
+        return ScalarValue(I64, count)
+    axis = given[1].value if name == "shape" and isinstance(given[1], nodes.IntLiteral) else 0
+    return ScalarValue(I64, extent(tensor, axis))
 
 
 def _extreme(c: FunctionContext, name: str, left: Expr, right: Expr) -> Expr:

@@ -99,7 +99,7 @@ class Layouts:
         return self._in_memory[type]
 
     def _holds_containers(self, type: Type) -> bool:
-        if self.number(type) is not None or type == STRING:
+        if self.number(type) is not None or type == STRING or self.added(type).apart:
             return False
         return any(self.in_memory(part) for _, part in self.parts(type))
 

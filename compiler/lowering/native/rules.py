@@ -39,14 +39,16 @@ def no_result(callee: Any) -> Type:
 
 @frozen(eq=False)
 class TypeLowering:
-    """How values of a type that a language adds are held: as one `number`, as `parts`, or always in memory as what `memory` gives, which is
-    asked with the layouts of the program. What says None of all has no form in native code. `sized`: the types have a capacity; `fit`:
-    `(holding, value, place) -> value` of the type that a place has, None where only the name of the type changes. Of what a `for` goes
-    over, `element` is the address of one by its index, and `count` how many there are: `(layouts, b, type, pointer, index)`."""
+    """How values of a type that a language adds are held: as one `number`, as `parts`, or always in memory as what `memory` gives, which
+    is asked with the layouts of the program; `apart`: parts travel apart, whatever lies in memory among them. What says None of all has
+    no form in native code. `sized`: the types have a capacity; `fit`: `(holding, value, place) -> value` of the type that a place has,
+    None where only the name of the type changes. Of what a `for` goes over, `element` is the address of one by its index, and `count` how
+    many there are: `(layouts, b, type, pointer, index)`."""
 
     number: Callable[[Any], Tile | None] = _nothing
     parts: Callable[[Any], Parts | None] = _nothing
     in_memory: Callable[[Any], bool] = _never
+    apart: bool = False
     memory: Callable[[Any, Any], HirType] | None = None
     sized: bool = False
     fit: Callable[[Any, Any, Type], Any] = _no_value

@@ -14,7 +14,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.endless_loops import is_endless
 from compiler.typed_ast.scope import VariableKind
-from compiler.typed_ast.types import BOOL, I64, UNIT, ArrayType, Type
+from compiler.typed_ast.types import BOOL, I64, UNIT, ArrayType, TensorType, Type
 
 
 @CORE.executes(nodes.ExpressionStatement)
@@ -68,6 +68,8 @@ def indices_of(c: FunctionContext, target: nodes.Expression) -> dict[int, Expr]:
     match target:
         case nodes.Field(value=value):
             return indices_of(c, value)
+        case nodes.Index(value=value, indices=many) if isinstance(value.type, TensorType):
+            return {id(one): c.number(one, I64).value for one in many}
         case nodes.Index(value=value, indices=(at,)):
             return {**indices_of(c, value), id(target): c.number(at, I64).value}
     return {}
