@@ -38,6 +38,7 @@ class PlainMachine(Machine):
         self.actions, self.methods = actions, methods
         self.names = names
         self.faults: list[Fault] = []
+        self.units, self.plain = tables.units, tables.plain
         self.end_state = tables.ends[start]
         self.states = [tables.starts[start]]
         self.values: list[Any] = []
