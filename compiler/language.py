@@ -63,7 +63,9 @@ class Language:
     """`name`: by which commands and Python know it; `title`: how messages write it. `endings`: of its files, the usual one first.
     `syntax` gives its grammar; `words`: terminals of it in words, for "expected ..."; `comment`: the sign that begins a comment which ends
     with the line. `codes`: the file that explains the codes of its own errors. `replays`: whether some of its programs run on recorded
-    market data. `api`: the version of `zyntax.language` that it was written for."""
+    market data. `layout`: gives the text of a program without syntax errors as `zyntax fmt` writes it, for a language whose grammar has its
+    own layout. `example`: a small program, with which `zyntax new` begins. `api`: the version of `zyntax.language` that it was written
+    for."""
 
     def __init__(
         self,
@@ -77,6 +79,8 @@ class Language:
         codes: Path | None = None,
         comment: str = "//",
         replays: bool = False,
+        layout: Callable[[str], str] | None = None,
+        example: str = "",
         api: int = API,
     ) -> None:
         _require_names(name, endings)
@@ -84,6 +88,7 @@ class Language:
         self.front, self.syntax = front, syntax
         self.words, self.codes = dict(words or {}), codes
         self.comment, self.replays, self.api = comment, replays, api
+        self.layout, self.example = layout, example
 
     def __repr__(self) -> str:
         return f"<Language {self.name}: {', '.join(self.endings)}>"
@@ -99,6 +104,15 @@ class Language:
     def tree_as_json(self, source: "Source") -> str:
         """The tree of a text as JSON. Raises ZyntaxError with all its syntax errors."""
         return self.front.tree_as_json(source)
+
+    def formatted(self, source: "Source") -> str:
+        """The text as `zyntax fmt` writes it. Raises ZyntaxError with all its syntax errors."""
+        from grammars.format import formatted, tidied
+
+        self.parse(source)
+        if self.layout is not None:
+            return self.layout(source.text)
+        return formatted(source.text, self.grammar) if self.grammar.layout else tidied(source.text)
 
     def open(self, source: "Source", options: "CompileOptions", sources: "Sources", warn: "Warn") -> "Session":
         """A program as a session, which runs it. Raises ZyntaxError."""

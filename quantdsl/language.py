@@ -104,4 +104,15 @@ def _grammar() -> "Grammar":
     return GRAMMAR
 
 
-language = Language("quantdsl", (".qdsl",), title="QuantDSL", front=QuantFront(), syntax=_grammar, replays=True)
+_EXAMPLE = """fn doubled(x: int) -> int { x + x }
+
+fn main() {
+  print(doubled(21))
+}
+
+test "twice" {
+  assert(doubled(4) == 8, "two and two")
+}
+"""
+
+language = Language("quantdsl", (".qdsl",), title="QuantDSL", front=QuantFront(), syntax=_grammar, replays=True, example=_EXAMPLE)

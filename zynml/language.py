@@ -69,4 +69,17 @@ def _grammar() -> "Grammar":
     return GRAMMAR
 
 
-language = Language("zynml", ENDINGS, title="ZynML", front=ZynmlFront(), syntax=_grammar)
+_EXAMPLE = """param n: int in 1..1000 = 4
+
+def doubled(x: tensor[N]): tensor {
+    compute(x) { for i in 0..N: out[i] = 2.0 * x[i] }
+}
+
+println(doubled(arange(0, n)))
+
+test "the first is zero" {
+    assert(doubled(arange(0, n)).get(0) == 0.0)
+}
+"""
+
+language = Language("zynml", ENDINGS, title="ZynML", front=ZynmlFront(), syntax=_grammar, example=_EXAMPLE)

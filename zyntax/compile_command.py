@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zyntax.inputs import STDIN, TEXT, names_of, with_texts
 from zyntax.options import compile_options, error_format, floats, level, strict
 from zyntax.progress import showing
 from zyntax.report import Reporter, reporter
@@ -27,7 +28,8 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
 
 
 @click.command("compile")
-@click.argument("path", type=click.Path(), metavar="PROGRAM")
+@click.argument("path", type=click.Path(), metavar="PROGRAM", required=False)
+@with_texts
 @click.option(
     "--emit",
     "stage",
@@ -64,7 +66,9 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
 @strict
 @error_format
 def command(
-    path: str,
+    path: str | None,
+    text: str | None,
+    language: str | None,
     stage: str | None,
     backend: str,
     target: str | None,
@@ -86,6 +90,7 @@ def command(
     reporter_ = reporter(error_format)
     from compiler.diagnostics import before_it_runs
 
+    (path,) = names_of(() if path is None else (path,), text, language)
     if stage is None and backend != "cuda":
         stage = "hir"
     is_installed = target is not None and _is_installed(target)
@@ -130,6 +135,8 @@ def _is_installed(target: str) -> bool:
 
 
 def _write_stage(content: str | bytes, path: str, stage: str, output: str | None) -> None:
+    if output is None and stage in FILES and path in (STDIN, TEXT):
+        raise click.UsageError(f"`-o FILE` says where the {stage} goes: `{path}` is no file whose name it could take")
     _write(content, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
 
 

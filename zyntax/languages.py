@@ -2,16 +2,30 @@
 
 from typing import TYPE_CHECKING
 
-from compiler.languages import language_of as language_of
+from zyntax.inputs import given
 
 if TYPE_CHECKING:
     from compiler.driver import CompileOptions, Session
+    from compiler.language import Language
     from compiler.source import Source
     from zyntax.report import Reporter
 
 
+def language_of(path: str) -> "Language":
+    """The language of a program. Raises ZyntaxError."""
+    text = given(path)
+    if text is not None:
+        return text[1]
+    from compiler.languages import language_of as of_file
+
+    return of_file(path)
+
+
 def read(path: str, reporter: "Reporter") -> "Source":
-    """The text of a program's file, whose ending is known. Raises ZyntaxError."""
+    """The text of a program, whose language is known. Raises ZyntaxError."""
+    text = given(path)
+    if text is not None:
+        return reporter.sources.add(text[0])
     language_of(path)
     from compiler.syntax.read import read_source
 
@@ -42,3 +56,16 @@ def check(path: str, options: "CompileOptions", reporter: "Reporter") -> None:
 def tree_as_json(path: str, reporter: "Reporter") -> str:
     """The file's tree, which needs the parser and nothing else. Raises ZyntaxError with all syntax errors."""
     return language_of(path).tree_as_json(read(path, reporter))
+
+
+def programs_in(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths, with all programs of a folder in its place."""
+    from pathlib import Path
+
+    from compiler.languages import endings
+
+    programs: list[str] = []
+    for path in paths:
+        folder = Path(path)
+        programs += sorted(str(p) for p in folder.rglob("*") if p.suffix in endings()) if folder.is_dir() else [path]
+    return tuple(programs)

@@ -78,12 +78,12 @@ def _no_data(path: str) -> Exception:
 
 def stage_of(path: str, here: Reporter, stage: str, **given: Any) -> str | bytes:
     """The strategy at a stage of its way down. Raises ZyntaxError."""
-    from compiler.syntax.read import read_source
     from quantdsl.stages import stage as made
+    from zyntax.languages import read
 
     with showing() as doing:
         doing("compiling")
-        return made(stage, here.sources.add(read_source(path)), wishes_of(given), here.sources, lambda found: here.show([found]))
+        return made(stage, read(path, here), wishes_of(given), here.sources, lambda found: here.show([found]))
 
 
 def wishes_of(given: Mapping[str, Any]) -> "CompileRequest":

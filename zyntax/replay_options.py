@@ -128,7 +128,7 @@ def require_kind(context: click.Context, path: str, *, replayed: bool) -> None:
         given = parameter.name is not None and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
         if given and parameter.name in foreign:
             from compiler.diagnostics import Diagnostic, ZyntaxError
-            from compiler.languages import language_of
+            from zyntax.languages import language_of
 
             option = parameter.opts[0]
             if replayed:

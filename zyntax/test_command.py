@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-from pathlib import Path
 from typing import Any
 
 import click
@@ -34,9 +33,11 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
 
     Exits with 1 when one of them fails, or when there are none."""
     reporter_ = reporter(error_format)
+    from zyntax.languages import programs_in
+
     passed = failed = 0
     with showing() as doing:
-        for path in _programs(paths):
+        for path in programs_in(paths):
             for name, fault in _outcomes(path, reporter_, {**given, "doing": lambda activity, path=path: doing(f"{path}: {activity}")}):
                 if fault is None:
                     passed += 1
@@ -46,19 +47,6 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
                     print(f"FAIL  {name}\n      " + fault.replace("\n", "\n      "))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
-
-
-def _programs(paths: tuple[str, ...]) -> list[str]:
-    from compiler.languages import endings
-
-    programs: list[str] = []
-    known = endings()
-    for path in paths:
-        if Path(path).is_dir():
-            programs += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in known)
-        else:
-            programs.append(path)
-    return programs
 
 
 def _outcomes(path: str, reporter_: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":

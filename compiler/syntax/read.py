@@ -12,25 +12,30 @@ _MOVE_DATA = "move its data to a file that it loads"
 def read_source(path: str | Path) -> Source:
     """The text of a program file, or ZYN0108 when it is none."""
     shown = display_path(path)
-
-    def refused(message: str, hint: str | None = None) -> ZyntaxError:
-        return ZyntaxError(Diagnostic("0108", message, Span(shown, 0, 0), hint=hint))
-
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
-        raise refused(f"`{shown}` can't be read: {(error.strerror or str(error)).lower()}") from None
+        raise _refused(shown, f"can't be read: {(error.strerror or str(error)).lower()}") from None
+    return source_of(shown, data)
+
+
+def source_of(shown: str, data: bytes) -> Source:
+    """The text of a program that messages call `shown`, or ZYN0108 when it is none."""
     if len(data) > MAX_SOURCE_BYTES:
-        raise refused(f"`{shown}` {_TOO_LARGE}", _MOVE_DATA)
+        raise _refused(shown, _TOO_LARGE, _MOVE_DATA)
     if b"\0" in data:
-        raise refused(f"`{shown}` is a binary file, not a program")
+        raise _refused(shown, "is a binary file, not a program")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise refused(f"`{shown}` is not UTF-8: byte 0x{data[error.start]:02x} in line {line}", "save it as UTF-8") from None
+        raise _refused(shown, f"is not UTF-8: byte 0x{data[error.start]:02x} in line {line}", "save it as UTF-8") from None
     return Source(shown, text)
+
+
+def _refused(shown: str, problem: str, hint: str | None = None) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0108", f"`{shown}` {problem}", Span(shown, 0, 0), hint=hint))
 
 
 def require_size(source: Source) -> None:

@@ -35,12 +35,13 @@ def folder(tmp_path: Path) -> Path:
 def zyntax(folder: Path) -> Zyntax:
     """Runs the command in that folder."""
 
-    def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    def run(*arguments: str, typed: str | None = None, **environment: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-m", "zyntax", *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
             capture_output=True,
+            input=typed,
             text=True,
             check=False,
             timeout=120,
