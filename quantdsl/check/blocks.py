@@ -5,6 +5,7 @@ from compiler.lowering.dtypes import accumulator
 from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import kernel_metadata
 from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.declarations import CallableDeclaration
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.rules.strays import stray_yield
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
@@ -60,15 +61,25 @@ def _stays_inside(checker: QuantChecker, node: nodes.Compute) -> None:
     """A block computes numbers: it neither acts nor leaves its function."""
     for found in walk(node.body):
         match found:
-            case nodes.Call(function=nodes.Name(name=name)):
-                callee = checker.declarations.functions.get(name)
-                effects = callee.effects or () if isinstance(callee, nodes.Function) else ("memory",) if callee is not None else ()
-                if effects:
+            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)):
+                if any(map(_acts, _meant(checker, found, name))):
                     hint = "compute what is needed before the block, and act on it behind"
                     checker.report("0410", f"`{name}` stands inside `compute`", found.span, hint=hint)
             case nodes.Return() | nodes.Propagate():
                 word = "return" if isinstance(found, nodes.Return) else "?"
                 checker.report("0410", f"`{word}` leaves a compute block", found.span, hint="`break` leaves a loop")
+
+
+def _meant(checker: QuantChecker, call: nodes.Call, name: str) -> list[CallableDeclaration]:
+    """The functions that a call may mean: of a method that of its receiver's type, which isn't known yet, is one."""
+    of_name = checker.declarations.functions.get(name)
+    methods = [one for one in checker.declarations.methods(name).values() if id(one) not in checker.declarations.foreign]
+    return [*methods, of_name] if of_name is not None and isinstance(call.function, nodes.Name) else methods
+
+
+def _acts(callee: CallableDeclaration) -> bool:
+    """Whether a call does something beside computing; signals remember."""
+    return bool(callee.effects) if isinstance(callee, nodes.Function) else True
 
 
 @checks(nodes.Yield)

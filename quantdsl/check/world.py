@@ -58,6 +58,8 @@ class World:
         functions = self.declared.functions
         calls = [found.function for found in walk(callee.body) if isinstance(found, nodes.Call)]
         called = [functions[name.name] for name in calls if isinstance(name, nodes.Name) and name.name in functions]
+        methods = [one for call in calls if isinstance(call, nodes.Field) for one in self.declared.methods(call.name).values()]
+        called += [one for one in methods if one.body is None]
         return frozenset(effect for one in called for effect in self.effects(one))
 
 

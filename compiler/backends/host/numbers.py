@@ -247,7 +247,13 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def arithmetic(symbol: str, left: Any, right: Any, left_weak: bool = False, right_weak: bool = False) -> Any:
-    """An arithmetic operator on two scalars; NotImplemented when one is none or the operator doesn't know their type."""
+    """An arithmetic operator on two scalars; NotImplemented when one is none or the operator doesn't know their type. A shift gives an int
+    of the type that is shifted, whatever the type of the count."""
+    if symbol in ("<<", ">>") and not left_weak:
+        shifted, count = dtype_of(left), dtype_of(right)
+        if shifted is not None and count is not None and shifted.is_int and count.is_int:
+            moved = _INTS[symbol](plain(left, shifted), plain(right, count), shifted)
+            return moved if shifted is DType.I64 else scalar_class(shifted)(moved)
     both = unified(left, right, left_weak, right_weak, symbol)
     if both is None:
         return NotImplemented

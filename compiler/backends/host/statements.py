@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Callable, Mapping
 
+from attrs import evolve
+
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.intervals import interval
@@ -24,7 +26,10 @@ class Statements(Tries):
         raise AssertionError("defined by the generator")
 
     def into(self, node: nodes.Expression, destination: Destination) -> None:
-        """Evaluates an expression for its destination; choices and blocks become Python statements."""
+        """Evaluates an expression for its destination; choices and blocks become Python statements. Where nothing is wanted of these, each
+        of their ends gives a number of the type that they have together."""
+        if isinstance(node, nodes.If | nodes.Match | nodes.Try) and destination != DISCARD and destination.to == UNKNOWN:
+            destination = evolve(destination, to=inferred(node.type)) if isinstance(node.type, Scalar) else destination
         match node:
             case nodes.Block():
                 self.block_into(node, destination)

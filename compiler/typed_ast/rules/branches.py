@@ -35,7 +35,7 @@ def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type 
             return other
         if one == NONE:
             return OptionType(strong(other))
-    return _differ(checker, a, b, node)
+    return checker.meaning.meet(a, b) or _differ(checker, a, b, node)
 
 
 def _differ(checker: Checker, a: Type, b: Type, node: nodes.Node) -> Type:
