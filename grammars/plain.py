@@ -36,6 +36,9 @@ class PlainMachine(Machine):
         self.tables, self.text, self.start = tables, text, start
         self.lexicon: Lexicon = tables.lexicon
         self.actions, self.methods = actions, methods
+        # the start rule is never climbed past: the parse ends with it
+        self.units = [None if origin == start else origin for origin in tables.units]
+        self.plain = tables.plain
         self.names = names
         self.faults: list[Fault] = []
         self.units, self.plain = tables.units, tables.plain

@@ -1,5 +1,6 @@
 """The shortest whole way: a program's text to a native result, from Python and from the command."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,15 @@ def test_a_hello_program_needs_no_kernels(tmp_path: Path) -> None:
     path.write_text('println("hello")\n')
     done = zyntax("run", str(path))
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
+
+
+def test_the_language_that_authors_begin_with_runs_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = ROOT / "zyntax" / "language" / "template"
+    monkeypatch.syspath_prepend(str(template))
+    language = importlib.import_module("tinypipe").language
+    file = tmp_path / "in.npy"
+    np.save(file, np.array([[[10, 20, 30], [40, 50, 60]]], np.uint8))
+    language.compile(f'load "{file}" as photo\ninvert photo  // each from 255\nprint photo\n').run()
+    assert capsys.readouterr().out == "tensor([[[245, 235, 225], [215, 205, 195]]], shape=[1, 2, 3], dtype=u8)\n"

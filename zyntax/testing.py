@@ -88,7 +88,7 @@ def _of_program(language: Language, path: Path) -> Iterator[str]:
 def _of_tree(tree: Program, source: Source) -> Iterator[str]:
     for node in walk(tree):
         if node.span.path != source.path or not 0 <= node.span.start <= node.span.end <= len(source.text):
-            yield f"a {type(node).__name__} doesn't stand in the text: {_where(node)}"
+            yield f"`{type(node).__name__}` doesn't stand in the text: {_where(node)}"
     try:
         if from_json(to_json(tree)) != tree:
             yield "its tree is another after it went through JSON"

@@ -221,7 +221,7 @@ def test_a_node_that_stands_elsewhere(checked: Checked) -> None:
         return Name(name=str(token), span=Span("elsewhere", 5, 9))
 """
     found = checked({"a.clc": "put a = 1\nshow a\n"}, more=more)
-    assert found[0] == f"{checked.folder / 'a.clc'}: a Name doesn't stand in the text: its place is elsewhere, characters 5 to 9"
+    assert found[0] == f"{checked.folder / 'a.clc'}: `Argument` doesn't stand in the text: its place is elsewhere, characters 5 to 9"
 
 
 def test_results_of_a_language_from_python(checked: Checked, capsys: pytest.CaptureFixture[str]) -> None:
