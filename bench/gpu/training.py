@@ -30,6 +30,12 @@ KINDS = 128
 """Of bytes."""
 
 
+def driver_of() -> str:
+    from runtime.cuda.driver import driver
+
+    return "of CUDA {}.{}".format(*driver().version)
+
+
 def weights_of(model: Any) -> Iterator[tuple[str, Any]]:
     """Each weight of the program's model with a name for PyTorch's."""
     yield from (("byte", model.byte), ("place", model.place))
@@ -160,6 +166,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     differences = [abs(ours - theirs) / theirs for ours, theirs in zip(*losses.values(), strict=True)]
     return {
         "device": torch.cuda.get_device_properties(0).name if gpu else options.device,
+        "driver": driver_of() if gpu else None,
         "date": datetime.date.today().isoformat(),
         "torch": torch.__version__,
         "settings": {name: getattr(options, name) for name in ("layers", "width", "heads", "context", "batch", "steps", "rate", "tune")},
