@@ -113,3 +113,89 @@ i64 exponent(i64 rounds) {
     }
     return seed;
 }
+
+typedef struct { i64 x, y; } walker;
+
+static inline i64 step(walker *self, i64 by) {
+    i64 x, y;
+    MUL(self->x, 3, &x); ADD(x, self->y, &x); ADD(x, by, &x);
+    self->x = x % 1009;
+    ADD(self->y, self->x, &y);
+    self->y = y % 1013;
+    return 0;
+}
+
+i64 walk(i64 rounds) {
+    walker found = {1, 2};
+    i64 to;
+    for (i64 round = 0; round < rounds; round++) if (step(&found, round)) return -1;
+    MUL(found.x, 10000, &to);
+    ADD(to, found.y, &to);
+    return to;
+}
+
+i64 largest(i64 rounds) {
+    i64 found = 0;
+    double sum = 0.0;
+    for (i64 round = 0; round < rounds; round++) {
+        i64 next;
+        MUL(round, 7919, &next);
+        next = next % 100003;
+        found = found > next ? found : next;
+        double other = (double)(round % 11);
+        sum = sum > other ? sum : other;
+    }
+    if (!(sum > -9223372036854775808.0 && sum < 9223372036854775808.0)) return -1;
+    ADD(found, (i64)sum, &found);
+    return found;
+}
+
+double area(i64 parts, double by) {
+    double sum = 0.0;
+    for (i64 i = 0; i < parts; i++) {
+        double x = (i + 0.5) * 2.0 / parts;
+        sum += by * x * x - x;
+    }
+    return sum * 2.0 / parts;
+}
+
+// Rows and columns begin anywhere, as those of a tensor do; indices below 0 count from the end.
+#define AT(i, n, to) do { to = (i); if (to < 0) to += (n); IN(to, n); } while (0)
+#define CELL(p, i, j, to) do { \
+    i64 row_, column_; \
+    AT(i, p##_rows, row_); AT(j, p##_columns, column_); \
+    to = p + row_ * p##_down + column_ * p##_right; \
+} while (0)
+
+double spread(
+    const double *x, i64 x_rows, i64 x_columns, i64 x_down, i64 x_right, double *y, i64 y_rows, i64 y_columns, i64 y_down, i64 y_right
+) {
+    double sum = 0.0;
+    i64 rows, columns;
+    if (__builtin_sub_overflow(x_rows, 1, &rows) || __builtin_sub_overflow(x_columns, 1, &columns)) return -1;
+    for (i64 i = 1; i < rows; i++) {
+        for (i64 j = 1; j < columns; j++) {
+            const double *above, *below, *left, *right;
+            double *here;
+            i64 up, down, back, on;
+            if (__builtin_sub_overflow(i, 1, &up) || __builtin_sub_overflow(j, 1, &back)) return -1;
+            ADD(i, 1, &down); ADD(j, 1, &on);
+            CELL(x, up, j, above); CELL(x, down, j, below); CELL(x, i, back, left); CELL(x, i, on, right);
+            CELL(y, i, j, here);
+            *here = 0.25 * (*above + *below + *left + *right);
+            sum += *here;
+        }
+    }
+    return sum;
+}
+
+i64 counted(const i64 *x, i64 count, i64 distance, i64 most) {
+    i64 found = 0;
+    for (i64 i = 0; i < count; i++) {
+        i64 at;
+        AT(i, count, at);
+        if (x[at * distance] < most) { ADD(found, x[at * distance], &found); }
+        else if (__builtin_sub_overflow(found, 1, &found)) return -1;
+    }
+    return found;
+}
