@@ -1,7 +1,9 @@
 """Programs of the gallery beside the same computation in NumPy, in float64."""
 
+import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +111,49 @@ def test_options_cost_what_the_formula_gives(tmp_path: Path, capsys: pytest.Capt
     printed = _printed("black_scholes", tmp_path, capsys, options=101, rate=rate, spread=spread)
     np.testing.assert_allclose(_numbers(printed, "costs"), [price], atol=1e-6)
     assert _numbers(printed, "other by")[0] < 1e-12
+
+
+@pytest.mark.parametrize("characters", [10_000_000, 20_011])
+def test_words_of_the_novel_are_counted_as_by_a_regular_expression(characters: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "data" / "moby_dick.txt").read_text(encoding="utf-8")[:characters].lower()
+    words = [word for word in re.findall("[a-z']+", text) if word != "'"]
+    counts = Counter(words)
+    longest = max(map(len, counts))
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    letters = sorted(((text.count(letter), letter) for letter in "abcdefghijklmnopqrstuvwxyz"), key=lambda pair: -pair[0])
+    assert _printed("wordcount", tmp_path, capsys, characters=characters).splitlines() == [
+        f"{len(words)} words, {len(counts)} of them different, {sum(count == 1 for count in counts.values())} occur once",
+        "  ".join(f"{word} {count}" for word, count in ranked[:10]),
+        "longest: " + ", ".join(sorted(word for word in counts if len(word) == longest)),
+        "lengths 1 to 5: " + " ".join(str(sum(len(word) == length for word in words)) for length in range(1, 6)),
+        "  ".join(f"{letter} {count}" for count, letter in letters[:3]),
+    ]
+
+
+def test_the_report_on_orders_has_the_sums_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    orders = json.loads((ROOT / "data" / "orders.json").read_text(encoding="utf-8"))
+    printed = _printed("json_report", tmp_path, capsys, target=tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    customers: Counter[str] = Counter()
+    articles: Counter[str] = Counter()
+    revenue = np.zeros(max(order["day"] for order in orders))
+    for order in orders:
+        sums = [item["price"] * item["count"] for item in order["items"]]
+        total = sum(sums) * (0.9 if order["voucher"] else 1.0)
+        customers[order["customer"]] += total  # type: ignore[assignment]
+        revenue[order["day"] - 1] += total
+        for item, value in zip(order["items"], sums, strict=True):
+            articles[item["name"]] += value
+    slope, start = np.polyfit(np.arange(len(revenue)) + 1.0, revenue, 1)
+    # Sums of a few hundred f64 in another order.
+    assert report["articles"] == pytest.approx(articles) and report["revenue"] == pytest.approx(revenue.tolist())
+    assert [(line["customer"], line["revenue"]) for line in report["customers"]] == [
+        (name, pytest.approx(value)) for name, value in customers.most_common()
+    ]
+    assert (report["slope"], report["start"]) == (pytest.approx(slope), pytest.approx(start))
+    units = sum(item["count"] for order in orders for item in order["items"])
+    vouchers = sum(order["voucher"] is not None for order in orders)
+    assert f"120 orders, {units} units, {revenue.sum():.2f} in all, {vouchers} with a voucher" in printed
+    table = (tmp_path / "revenue-by-customer.html").read_text(encoding="utf-8")
+    assert all(f"<td>{name}</td>" in table and f"{value:.2f}</td>" in table for name, value in customers.items())
+    assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("# Orders\n")
