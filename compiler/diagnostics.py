@@ -23,6 +23,15 @@ def as_written(text: str) -> str:
     return _OF_MODULES.sub("", text) if "·" in text else text
 
 
+def with_modules(text: str) -> str:
+    """A text with the module before each name of another file: `shapes.area`."""
+    return _OF_MODULES.sub(lambda name: name[0].replace("·", "."), text) if "·" in text else text
+
+
+def _all_as_written(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(as_written, texts))
+
+
 def _hint(text: str | None) -> str | None:
     return None if text is None else as_written(text)
 
@@ -51,7 +60,7 @@ class Diagnostic:
     span: Span | None = None
     label: str = field(default="", converter=as_written)
     others: tuple[Label, ...] = field(default=(), converter=as_tuple)
-    notes: tuple[str, ...] = field(default=(), converter=as_tuple)
+    notes: tuple[str, ...] = field(default=(), converter=_all_as_written)
     hint: str | None = field(default=None, converter=_hint)
     severity: Severity = Severity.ERROR
     running: bool = False

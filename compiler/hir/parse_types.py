@@ -12,7 +12,7 @@ from compiler.hir.types import DTYPES, Array, Barrier, Fragment, FragmentRole, H
 from compiler.source import Span
 
 TOKEN = re.compile(
-    rf"""\s*(?:(?P<value>%\w+(?:\.\w+)*)|(?P<name>{NAME})|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<function>@\w+(?:\.\w+)*)
+    rf"""\s*(?:(?P<value>%[\w·]+(?:\.\w+)*)|(?P<name>{NAME})|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<function>@\w+(?:\.\w+)*)
     |(?P<mark>\.\.|->|[-+*/=:;,<>()\[\]{{}}|])|(?P<text>"(?:[^"\\\n]|\\.)*")|(?P<comment>//[^\n]*)|(?P<end>\Z)|(?P<wrong>.))""",
     re.VERBOSE,
 )

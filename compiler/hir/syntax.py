@@ -13,7 +13,7 @@ from compiler.hir.instruction import Instruction, Role
 from compiler.hir.types import HirType, Mem, Ring, Tile
 from runtime.records import frozen
 
-NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+NAME = r"[^\W\d][\w·]*(?:\.[^\W\d]\w*)*"
 BARE = re.compile(rf"(?:{NAME}|\d+)\Z")
 """Strings that need no quotes."""
 

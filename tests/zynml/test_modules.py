@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 import zynml
+from compiler.hir.parse import parse_module
+from compiler.hir.text import print_module
 from zyntax.main import main
 
 
@@ -216,7 +218,9 @@ def test_functions_of_a_module_are_native_too(capsys: pytest.CaptureFixture[str]
     write(top="import shapes\ndef total(n: int): f64 {\n    var s = 0.0\n    for i in 0..n: s += shapes.Point::at(i as f64).norm()\n    s\n}\nprintln(total(4))\n")
     assert printed("top", capsys) == ["6.0"]
     shown("explain", "top.zynml")
-    assert "total" in capsys.readouterr().out.split("not native")[0]
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["total", "native"] for line in lines)
+    assert any(line.startswith("shapes.Point::norm ") for line in lines)
 
 
 UNKNOWN = """error[ZYN0202]: module `shapes` has no `nothing`
@@ -348,3 +352,57 @@ def test_faults_of_a_run_stand_in_the_modules_text(capsys: pytest.CaptureFixture
     message = capsys.readouterr().err
     assert " --> m.zynml:2:39\n" in message
     assert "top.zynml:2:9: called from here" in message
+
+
+def test_functions_that_python_calls_are_the_programs_own() -> None:
+    write(shapes=SHAPES)
+    write(top="from shapes import Point\nimport shapes\ndef far(p: Point): f64 { p.norm() }\ndef made(): Point { shapes.Point::at(2.0) }\n")
+    program = zynml.compile(Path("top.zynml"))
+    assert [*program.functions] == ["far", "made"]
+    assert program.far({"x": 3.0, "y": 4.0}) == 5.0
+    assert program.far(program.made()) == 2.0
+    assert str(program.made()) == "Point { x: 2.0, y: 0.0 }"
+
+
+def test_kernels_of_modules_have_their_name_before_them() -> None:
+    write(shapes=SHAPES, top="import shapes\ndef twice(x: tensor[N]): tensor { shapes.scale(x) }\n")
+    text = zynml.compile(Path("top.zynml")).hir
+    assert "func @shapes_scale_line16(" in text
+    assert print_module(parse_module(text)) == text
+
+
+def test_generic_functions_and_traits_of_modules(capsys: pytest.CaptureFixture[str]) -> None:
+    write(areas="""trait Shape {
+    def area(self): f64
+    def twice(self): f64 { 2.0 * self.area() }
+}
+struct Square { s: f64 }
+struct Box<T> { v: T }
+impl Shape for Square { def area(self): f64 { self.s * self.s } }
+def largest<T: Ordered>(a: T, b: T): T { a if a > b else b }
+def total<S: Shape>(a: S, b: S): f64 { a.area() + b.twice() }
+def boxed<T>(v: T): Box<T> { Box { v: v } }
+""")
+    write(top="""import areas
+from areas import Shape
+struct Circle { r: f64 }
+impl Shape for Circle { def area(self): f64 { self.r } }
+impl areas.Shape for int { def area(self): f64 { self as f64 } }
+println(areas.largest(2, 3), areas.total(areas.Square { s: 2.0 }, areas.Square { s: 1.0 }), areas.total(Circle { r: 1.0 }, Circle { r: 2.0 }))
+let b: areas.Box<int> = areas.boxed(3)
+println(b, 3.twice())
+""")
+    assert printed("top", capsys) == ["3 6.0 5.0", "Box { v: 3 } 6.0"]
+
+
+def test_suffixes_and_errors_of_modules(capsys: pytest.CaptureFixture[str]) -> None:
+    write(money='''module money
+abstract Money(i64) with Suffixes("usd")
+struct Broke { why: String }
+def pay(m: Money): Money {
+    if m > 100usd { throw Broke { why: "too much" } }
+    m - 1usd
+}
+''')
+    write(top="import money\nprintln(money.pay(7usd))\ntry { money.pay(200usd) } catch money.Broke as e { println(e.why) }\n")
+    assert printed("top", capsys) == ["6usd", "too much"]

@@ -2,6 +2,7 @@
 
 from compiler.backends.host.native_code import lowered
 from compiler.backends.host.native_functions import called_by_python
+from compiler.diagnostics import with_modules
 from compiler.source import Sources, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
@@ -30,7 +31,7 @@ def native_explained(checker: Checker, program: nodes.Program, sources: Sources)
             lines.append(f"{name:<{width}}  native where native functions call it; it has no loop, so Python runs it itself")
         else:
             lines.append(f"{name:<{width}}  could be native, but {_spared(own)}")
-    return "\n".join(lines) + "\n"
+    return with_modules("\n".join(lines) + "\n")
 
 
 def _spared(own: FunctionEffects) -> str:

@@ -122,9 +122,10 @@ def compile_program(
         declared = generator.native_names()
         host.native = native_functions(checker, program, source, namespace, declared, native == "all")
     written = functions_of(program)
+    elsewhere = {other.path for other in others}
     for function in generator.functions:
-        if MARK in function.name:
-            continue  # of a call, and of nobody else
+        if MARK in function.name or (meaning.settings.untyped_parameters and function.node.span.path in elsewhere):
+            continue  # of a call, or of another file, and of nobody else
         if function.name == "main":
             host.main = function.node
         parameters = generator.parameter_types(function.node)
