@@ -14,6 +14,7 @@ from compiler.typed_ast.meaning import CallRules
 from compiler.typed_ast.nodes import Argument, Call, Field, Function, Lambda, ListLiteral, Name, Path
 from compiler.typed_ast.overloads import into, natural, shown_arguments
 from compiler.typed_ast.requirements import AWAIT_HINT
+from compiler.typed_ast.rules.abstract_types import of_library
 from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.calls import method_of
 from compiler.typed_ast.rules.cases import infer_arguments
@@ -101,6 +102,9 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
         return _report_ragged(checker, *rows)
     if ERROR in found.values() or not _are_there(checker, function, receiver, node, found):
         return ERROR
+    abstract = None if receiver is not None else of_library(checker, node, function.name, [*found.values()])
+    if abstract is not None:
+        return abstract
     types: dict[str, object] = {} if receiver is None else {"self": receiver}
     constants: dict[str, object] = {}
     for parameter in parameters:

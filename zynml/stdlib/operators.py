@@ -43,6 +43,7 @@ from zynml.stdlib.dtypes import (
 )
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.shapes import broadcast_dims, broadcast_shapes, dims_of, require_memory, tensor_type
+from zynml.stdlib.wrapped import is_wrapped, operated
 
 family = FunctionFamily()
 
@@ -164,12 +165,19 @@ def arithmetic(
             if (kind is str or kind is list) and symbol == "+":
                 return left + right
         if not is_operand(left) or not is_operand(right):
-            raise undefined(symbol, left, right)
+            return _on_abstract_types(symbol, left, right, run)
         if dtype_of(left) is DType.BOOL and dtype_of(right) is DType.BOOL:
             raise undefined(symbol, left, right)
         return apply_arrays(symbol, left, right, on_arrays)
 
     return run
+
+
+def _on_abstract_types(symbol: str, left: Any, right: Any, run: Callable[[Any, Any], Any]) -> Any:
+    value = operated(symbol, left, right, run) if is_wrapped(left) or is_wrapped(right) else None
+    if value is None:
+        raise undefined(symbol, left, right)
+    return value
 
 
 def divide_floats(left: float, right: float) -> float:
@@ -335,7 +343,7 @@ def comparison(symbol: str, test: Callable[[Any, Any], Any], ufunc: Any) -> Call
             return equal(left, right) == (symbol == "==")
         if equality and (kind is type(right) or (callable(left) and callable(right))):
             return equal(left, right) == (symbol == "==")
-        raise undefined(symbol, left, right)
+        return _on_abstract_types(symbol, left, right, run)
 
     return run
 
@@ -437,6 +445,8 @@ def _negate_rule(calls: CallTypes) -> Type:
 def negate(operand: Any) -> Any:
     """`-x`."""
     kind = type(operand)
+    if is_wrapped(operand):
+        return kind((negate(operand[0]),))
     if kind is float:
         return -operand
     if kind is int:

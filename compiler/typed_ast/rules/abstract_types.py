@@ -1,6 +1,7 @@
 """Abstract types: a number under a name of its own, as `Duration` and what `abstract Money(i64)` declares. They are structs of one field;
 what programs write of them, numbers with their suffixes, operators and conversions, stands for expressions of that field."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from compiler.source import Span
@@ -12,7 +13,7 @@ from compiler.typed_ast.duration import DURATION
 from compiler.typed_ast.rules.parts import fields_of
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suffixes import suffix_hint
-from compiler.typed_ast.types import BOOL, DType, Scalar, StructType, Type
+from compiler.typed_ast.types import BOOL, DType, ListType, Scalar, StructType, Type
 
 _KEEPING = ("+", "-", "%")
 _SCALING = ("*", "/", "%")
@@ -41,13 +42,13 @@ def inside(checker: Checker, node: nodes.Expression, found: Type) -> nodes.Expre
     base = base_of(checker, found)
     if base is None or not isinstance(found, StructType):
         return node
-    name = checker.declarations.structs[found.name].fields[0].name
+    name = _field(checker, found)
     return _typed(checker, nodes.Field(value=node, name=name, span=node.span), base)
 
 
 def made(checker: Checker, found: StructType, value: nodes.Expression, span: Span) -> nodes.Expression:
     """The value of an abstract type that has this number."""
-    name = checker.declarations.structs[found.name].fields[0].name
+    name = _field(checker, found)
     field = nodes.FieldValue(name=name, value=value, span=span)
     return _typed(checker, nodes.RecordLiteral(struct=nodes.Name(name=found.name, span=span), fields=(field,), span=span), found)
 
@@ -184,3 +185,41 @@ def wanted_beside(checker: Checker, operator: str, other: Type) -> Scalar | None
     """The type that a number without a suffix takes beside a value of an abstract type."""
     return base_of(checker, other) if operator in _SCALING else None
 
+
+_OF_NUMBERS = ("abs", "clamp", "max", "min", "sum")
+
+
+def of_library(checker: Checker, node: nodes.Call, name: str, given: Sequence[Type]) -> Type | None:
+    """The type of `min`, `max`, `abs` and `clamp` of values of one abstract type, and of `sum`, `min` and `max` of a list of them, which
+    are those of their numbers; None of other calls. `given`: the types of the arguments."""
+    checker.findings.rewrites.pop(id(node), None)
+    if name not in _OF_NUMBERS or not given or any(argument.name is not None for argument in node.arguments):
+        return None
+    found = [strong(one) for one in given]
+    first = found[0]
+    if len(found) == 1 and isinstance(first, ListType) and name != "abs":
+        element = first.element
+        first, arguments = element, [_numbers(checker, node.arguments[0].value, element)]
+    elif all(other == first for other in found) and name != "sum":
+        arguments = [inside(checker, argument.value, first) for argument in node.arguments]
+    else:
+        return None
+    base = base_of(checker, first)
+    if base is None or not isinstance(first, StructType):
+        return None
+    values = tuple(nodes.Argument(value=one, span=one.span) for one in arguments)
+    within = nodes.Call(function=nodes.Name(name=name, span=node.function.span), arguments=values, span=node.span)
+    stands_for(checker, node, made(checker, first, _typed(checker, within, base), node.span))
+    return first
+
+
+def _numbers(checker: Checker, source: nodes.Expression, element: Type) -> nodes.Expression:
+    """The numbers in the values of a list."""
+    name = "value"
+    one = inside(checker, _typed(checker, nodes.Name(name=name, span=source.span), element), element)
+    numbers = nodes.Comprehension(element=one, names=(name,), source=source, span=source.span)
+    return _typed(checker, numbers, ListType(base_of(checker, element) or element))
+
+
+def _field(checker: Checker, found: StructType) -> str:
+    return checker.declarations.structs[found.name].fields[0].name
