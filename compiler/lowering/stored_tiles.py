@@ -41,6 +41,10 @@ class StoredTiles(TileWriting):
         match statement:
             case nodes.Let(pattern=nodes.BindingPattern(name=name), value=value, mutable=mutable) if value is not None:
                 own = self.shapes.of(value, names)
+                if isinstance(value, nodes.Call) and isinstance(value.function, nodes.Name) and value.function.name == "reduce":
+                    names[name] = Held(own)
+                    self.statements.append(statement)
+                    return
                 shape = self.shapes.common(shapes[name].shape, own, value) if mutable and name in shapes else own
                 if not shape:
                     self.statements.append(evolve(statement, value=self.element(value, (), names)))

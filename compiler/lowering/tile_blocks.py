@@ -87,6 +87,6 @@ def _is_of_tiles(node: nodes.Node) -> bool:
         case nodes.Index() | nodes.Binary(operator="@"):
             return is_tiled(node)
         case nodes.Call(function=nodes.Name(name=name)):
-            return name in ("dot", "row_max", "row_sum")
+            return name in FUNCTIONS
         case _:
             return False

@@ -132,15 +132,22 @@ class TileShapes:
                 return self.of(inner, names)
             case nodes.Conditional(condition=a, then=b, otherwise=c):
                 return self.common(self.common(self.of(a, names), self.of(b, names), node), self.of(c, names), node)
-            case nodes.Call(function=nodes.Name(name="dot" | "len" | "reduce")):
+            case nodes.Call(function=nodes.Name(name="dot" | "len")):
                 return ()
+            case nodes.Call(function=nodes.Name(name="reduce")):
+                return self.reduced(node, names)
+            case nodes.Call(function=nodes.Name(name="zeros"), arguments=()):
+                raise fault("0204", "`zeros` lacks the extents of a tile", node.span, hint="write `zeros(32, D)`")
             case nodes.Call(function=nodes.Name(name="zeros"), arguments=arguments):
                 return tuple(None if _is_one(dim.value) else self.axis(node, n, dim.value) for n, dim in enumerate(arguments))
             case nodes.Call(function=nodes.Name(name="transpose"), arguments=[argument]):
                 return self.of(argument.value, names)[::-1]
             case nodes.Call(function=nodes.Name(name="row_max" | "row_sum"), arguments=[argument]):
-                rows = self.of(argument.value, names)[:-1]
-                return (*rows, None) if rows else ()
+                own = self.of(argument.value, names)
+                if not own:
+                    message = f"`{words(argument.value)}` is a number, and this function needs a tile"
+                    raise fault("0203", message, argument.value.span, hint="give it a row, `x[i]`, or a slice")
+                return (*own[:-1], None) if len(own) > 1 else ()
             case nodes.Call(arguments=arguments):
                 shape: Shape = ()
                 for argument in arguments:
@@ -148,6 +155,19 @@ class TileShapes:
                 return shape
             case _:
                 return ()
+
+    def reduced(self, node: nodes.Call, names: dict[str, Held]) -> Shape:
+        """The axes that `reduce(op, x, axis=)` leaves."""
+        positional = [argument.value for argument in node.arguments if argument.name is None]
+        named = {argument.name: argument.value for argument in node.arguments}
+        shape = self.of(positional[1], names) if len(positional) == 2 else ()
+        axis = named.get("axis")
+        if axis is None:
+            return ()
+        parts = axis.elements if isinstance(axis, nodes.TupleLiteral) else (axis,)
+        axes = {part.value % len(shape) for part in parts if isinstance(part, nodes.IntLiteral) and shape}
+        keeps = isinstance(named.get("keepdims"), nodes.BoolLiteral)
+        return tuple(None if number in axes else each for number, each in enumerate(shape) if keeps or number not in axes)
 
     def whole(self, node: nodes.Name) -> Shape:
         """The axes of a whole input."""

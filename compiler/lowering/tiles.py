@@ -174,6 +174,8 @@ class TileWriting:
             case nodes.Name(name=name) if position and self.shapes.rank(name, 0):
                 return nodes.Index(value=node, indices=position, span=node.span)
             case nodes.Call(function=nodes.Name(name="len" | "reduce")):
+                if self.shapes.of(node, names):
+                    raise unsupported(f"`{words(node)}` beside tiles", node.span, "name it first: `let t = reduce(...)`")
                 return node
             case nodes.Index(value=nodes.Name(name=name)) if name in names and names[name].shape:
                 return self.part(node, position, names)
@@ -194,6 +196,7 @@ class TileWriting:
             case nodes.Call(function=nodes.Name(name="transpose"), arguments=[argument]):
                 return self.element(argument.value, position[::-1], names)
             case nodes.Call(function=nodes.Name(name="row_max" | "row_sum" as name), arguments=[argument]):
+                self.shapes.of(node, names)
                 axis = self.shapes.of(argument.value, names)[-1]
                 return self.summed(node, axis, lambda at: self.element(argument.value, (*position[:-1], at), names), name == "row_max")
             case _:

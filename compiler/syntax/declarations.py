@@ -37,7 +37,8 @@ class DeclarationActions(StatementActions):
         """`-> (y: T, k: U)`, which is a tuple of types, and of one the type alone; a kernel's body writes to these names."""
         written = results[0].type_syntax
         if len(results) > 1:
-            written = nodes.TupleTypeSyntax(elements=tuple(result.type_syntax for result in results), span=self.span(start, end))
+            opening = self.text.index("(", start, end)
+            written = nodes.TupleTypeSyntax(elements=tuple(result.type_syntax for result in results), span=self.span(opening, end))
         self.result_names[written.span] = results
         return written, ()
 

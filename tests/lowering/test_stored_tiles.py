@@ -92,6 +92,17 @@ CASES: dict[str, tuple[str, str, Callable[[Array, Array], Array]]] = {
         out[r + i, 1] = T[i, 0] + row_max(T[i, :]) } }""",
         lambda x, y: np.stack([(x @ y)[:, 0], (x @ y)[:, 0] + (x @ y).max(1)], 1),
     ),
+    "rows less the largest of each column": (
+        "M, N",
+        "let top = row_max(transpose(X))\n out[r:r+4] = X[r:r+4] - transpose(top)",
+        lambda x, y: x - x.max(0),
+    ),
+    "a vector times a matrix": ("M, M", "for i in r..r+4 { if i < M { out[i] = X[i] @ transpose(X) } }", lambda x, y: x @ x.T),
+    "a tile that starts at zero": (
+        "M, N",
+        "var z = zeros(4, N)\n z += X[r:r+4]\n z *= 2.0\n out[r:r+4] = transpose(transpose(z))",
+        lambda x, y: 2 * x,
+    ),
     "every second column": ("M, 3", "out[r:r+4] = X[r:r+4, 0:6:2]", lambda x, y: x[:, 0:6:2]),
     "columns backwards": ("M, N", "out[r:r+4] = X[r:r+4, ::-1]", lambda x, y: x[:, ::-1]),
     "columns backwards in steps": ("M, 2", "out[r:r+4] = X[r:r+4, 5:1:-2]", lambda x, y: x[:, 5:1:-2]),
@@ -120,3 +131,23 @@ def f(X: tensor, W: tensor, V: tensor, bias: tensor) {
     x, w, v, bias = normal(7, 5), normal(5, 9), normal(9, 3), normal(9)
     wanted = np.maximum(x.astype(np.float64) @ w + bias, 0) @ v
     assert np.allclose(zynml.compile(text, device=device).f(x, w, v, bias), wanted, rtol=1e-5, atol=1e-5)
+
+
+@on_each_device
+def test_a_reduction_of_a_whole_tensor_beside_slices(device: str) -> None:
+    text = """
+def f(X: tensor[M, N]) {
+  compute(X) -> tensor[M, N] @kernel(fused) {
+    let top = reduce(max, X, axis=0)
+    for i in 0..M step 2: out[i:i+2] = X[i:i+2] - top
+  }
+}"""
+    x = normal(5, 4)
+    assert np.array_equal(zynml.compile(text, device=device).f(x), x - x.max(0))
+
+
+@on_each_device
+def test_slices_of_an_input_that_is_updated(device: str) -> None:
+    text = "def f(X: tensor[M, N]) { compute(X) { for i in 0..M step 2: X[i:i+2] = X[i:i+2] * 2.0 } }"
+    x = normal(5, 4)
+    assert np.array_equal(zynml.compile(text, device=device).f(x), 2 * x)
