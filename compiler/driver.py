@@ -21,7 +21,7 @@ from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import ComputeOutcome
-from compiler.typed_ast.generics import without_generics
+from compiler.typed_ast.generics import without_generics, without_unused_open_copies
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.inline import inlined
 from compiler.typed_ast.kernel import FLOATS
@@ -254,7 +254,8 @@ class Session:
         from compiler.backends.host.native_explained import native_explained
 
         library, meaning = self.language.library, self.language.meaning
-        program = specialised(without_generics(self.check()), partial(checker_of, library=library, meaning=meaning))
+        program = without_generics(without_unused_open_copies(self.check()))
+        program = specialised(program, partial(checker_of, library=library, meaning=meaning))
         return native_explained(checker_of(program, library, meaning=meaning), program, self.sources)
 
     @property

@@ -59,21 +59,45 @@ def key_of_copy(checker: Checker, copy: UserFunction) -> str:
 
 
 def reached(checker: Checker, program: nodes.Program) -> frozenset[int]:
-    """The copies, by the identity of their functions, that the program calls or names, or may call by the value of a receiver alone."""
+    """The copies, by their identity, that the program calls or names, or may call by the value of a receiver alone; and those that
+    importers and Python call, in which type parameters stand for anything."""
     keys = {key_of_copy(checker, copy): copy for copies in checker.copies_of.values() for copy in copies}
     by_method: dict[str, list[UserFunction]] = {}
     for copy in keys.values():
         if is_method(copy.node):
             by_method.setdefault(copy.node.name, []).append(copy)
-    found: dict[int, UserFunction] = {}
-    waiting: list[tuple[nodes.Node, Findings]] = [(one, checker.findings) for one in _not_generic(program.statements)]
-    while waiting:
-        node, findings = waiting.pop()
-        for copy in _named_in(node, findings, keys, by_method):
-            if id(copy.node) not in found:
-                found[id(copy.node)] = copy
-                waiting.append((copy.node, copy.findings))
-    return frozenset(id(copy) for copy in found.values())
+
+    def closure(start: list[tuple[nodes.Node, Findings]]) -> dict[int, UserFunction]:
+        found: dict[int, UserFunction] = {}
+        waiting = start
+        while waiting:
+            node, findings = waiting.pop()
+            for copy in _named_in(node, findings, keys, by_method):
+                if id(copy) not in found:
+                    found[id(copy)] = copy
+                    waiting.append((copy.node, copy.findings))
+        return found
+
+    wanted = closure([(one, checker.findings) for one in _not_generic(program.statements)])
+    for statement in program.statements:
+        if isinstance(statement, nodes.Function) and statement.type_parameters:
+            for copy in checker.copies_of.get(id(statement), ()):
+                inside = {id(copy): copy, **closure([(copy.node, copy.findings)])}
+                if copy.node.name == statement.name and all(_runs_open(checker, one) for one in inside.values()):
+                    wanted |= inside
+    return frozenset(wanted)
+
+
+def _runs_open(checker: Checker, copy: UserFunction) -> bool:
+    """Whether a function can run where some of its types aren't known: what it does must show by its values."""
+    for node in walk(copy.node):
+        match node:
+            case nodes.Path(segments=("any", *_)):
+                return False
+            case nodes.Call(function=nodes.Field(name=name)) if id(node) not in copy.findings.callees:
+                if checker.declarations.may_change(name):
+                    return False
+    return True
 
 
 def _named_in(
@@ -119,3 +143,14 @@ def without_generics(program: nodes.Program) -> nodes.Program:
         return node
 
     return mapped(evolve(program, statements=tuple(filter(kept, program.statements))), inner)
+
+
+def without_unused_open_copies(program: nodes.Program) -> nodes.Program:
+    """The program without the copies that only importers and Python call. `program` has its generic functions."""
+    generic = {one.name for one in program.statements if isinstance(one, nodes.Function) and one.type_parameters}
+    copies = {one.name: one for one in program.statements if isinstance(one, nodes.Function) and not one.type_parameters}
+    others = [one for one in program.statements if getattr(one, "name", "") not in generic]
+    calls = [node for one in others for node in walk(one) if isinstance(node, nodes.Call | nodes.Name)]
+    used = {node.callee if isinstance(node, nodes.Call) else node.name for node in calls}
+    dropped = {id(copies[name]) for name in generic & set(copies) - used}
+    return evolve(program, statements=tuple(one for one in program.statements if id(one) not in dropped))

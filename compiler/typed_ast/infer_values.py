@@ -1,5 +1,7 @@
 """Types of values and of control flow that yields values: names, lists, branches, lambdas."""
 
+from attrs import evolve
+
 from compiler.source import Span
 from compiler.typed_ast.checker import ZYNML_RULES, Checker, Frame, infers
 from compiler.typed_ast.conversions import join, strong
@@ -28,6 +30,7 @@ from compiler.typed_ast.types import (
     ListType,
     Type,
 )
+from compiler.typed_ast.user_iterators import collected
 
 
 def undeclared(checker: Checker, word: str, span: Span) -> Type | None:
@@ -89,6 +92,14 @@ def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | 
 def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected: Type | None, used: bool) -> Type:
     inner = scope.inner()
     source = checker.infer(node.source, scope)
+    listed = collected(checker, node.source, source)
+    checker.findings.rewrites.pop(id(node), None)
+    if listed is not None:
+        again = evolve(node, source=listed)
+        checker.kept.append(node)
+        found = checker.infer(again, scope, expected)
+        checker.findings.rewrites[id(node)] = again
+        return found
     bind_loop_names(checker, inner, node.names, (), node.source, source)
     if node.condition is not None:
         condition(checker, node.condition, inner, "the condition")

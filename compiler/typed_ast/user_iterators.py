@@ -121,8 +121,19 @@ def chained(checker: Checker, node: nodes.Call, target: nodes.Field, scope: Scop
     return type_
 
 
+def collected(checker: Checker, source: nodes.Expression, found: Type) -> nodes.Expression | None:
+    """The values of an iterator as a list; None of what is none."""
+    if item_of(checker, found) is None:
+        return None
+    step = nodes.StreamStep(name="collect", span=source.span)
+    return nodes.Stream(source=_source(source), steps=(step,), span=source.span)
+
+
 def _lazily(checker: Checker, node: nodes.Expression, scope: Scope) -> nodes.Expression | None:
-    """A chain of lazy steps as what hands out its values one by one."""
+    """A chain of lazy steps as what hands out its values one by one; `enumerate(it)` is one, too."""
+    match node:
+        case nodes.Call(function=nodes.Name(name="enumerate", span=span), arguments=[nodes.Argument(name=None, value=inside)]):
+            node = evolve(node, function=nodes.Field(value=inside, name="enumerate", span=span), arguments=())
     steps, root = _steps(node)
     if not steps or not all(step.name in _LAZY for step in steps) or not _is_iterator(checker, root, scope):
         return None

@@ -43,7 +43,8 @@ class Functions(Statements):
         method = self.method_names.get(id(node))
         if method is not None:
             self.methods[method] = declared
-        if method is None or not (changes_receiver(node) or node.name in self.scope.names):
+        of_type = id(node) in self.declared.impl_of or changes_receiver(node) or node.name in self.scope.names
+        if method is None or not of_type:
             self.enter(node.name, declared)
         return declared
 
