@@ -34,6 +34,7 @@ from runtime.futures import Unawaited
 from runtime.records import define
 
 if TYPE_CHECKING:
+    from compiler.backends.host.continued import Continued
     from compiler.backends.host.program import HostProgram
     from compiler.devices.placement import PlacedBlock, Placement
     from compiler.launch.checked_blocks import CheckedBlocks
@@ -65,6 +66,8 @@ class Session:
     warn: Warn
     others: tuple[Source, ...] = ()
     """Files of which the program took declarations."""
+    continues: "Continued | None" = None
+    """The program that this one goes on from."""
     _placed: "dict[Span, PlacedBlock]" = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
@@ -240,8 +243,9 @@ class Session:
             self.language.runs_in(self)
         library, native, meaning = self.language.library, self.options.native, self.language.meaning
         program = compile_program(
-            typed, library, runtime, self.source, self.files, native, meaning, of_library=self._is_library, alone=not self._is_library
-        )
+            typed, library, runtime, self.source, self.files, native, meaning, of_library=self._is_library,
+            alone=not self._is_library and self.continues is None, continues=self.continues,
+        )  # fmt: skip
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
             from compiler.devices.placement import require_devices

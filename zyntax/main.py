@@ -21,6 +21,7 @@ COMMANDS = {
     "test": "Run programs against the output that they state, and their `test` blocks.",
     "fmt": "Lay programs out: indentation, spaces, empty lines.",
     "new": "Begin a project: a program, a test and a page about them.",
+    "repl": "Run what is typed in, input by input.",
     "explain": "Say what an error code means, with a wrong and a right program.",
     "language": "List the languages that are installed, begin one of your own, and test it.",
     "devices": "List the devices that programs can run on, with their limits.",

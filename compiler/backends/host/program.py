@@ -9,6 +9,7 @@ from typing import Any
 from attrs import field
 
 from compiler.backends.host.arguments import Taken, taken_as
+from compiler.backends.host.continued import Continued, leave_out
 from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
 from compiler.backends.host.generate import Generator
@@ -91,10 +92,12 @@ def compile_program(
     meaning: Meaning = ZYNML,
     of_library: bool = False,
     alone: bool = True,
+    continues: Continued | None = None,
 ) -> HostProgram:
     """Generates and loads the code of a program of a language that means `meaning`; `others` are files of which it took declarations;
     `native` says which static functions Python calls natively: those where that is "paying", "all", or "none"; `of_library`: the text is
-    the library's; `alone`: no other file reads the variables of its top. Raises ZyntaxError for what tier 0 does not run."""
+    the library's; `alone`: no other file reads the variables of its top; `continues`: its first lines have run
+    already. Raises ZyntaxError for what tier 0 does not run."""
     program = without_generics(program)
     positions = Positions(program.path, source, others, of_library)
     if native != "none" and nodes.Try not in meaning.refuses:
@@ -103,6 +106,8 @@ def compile_program(
     generator = Generator(inlined(program, checker), library, positions, runtime, alone)
     module = generator.module()
     place_all(module)
+    if continues is not None:
+        leave_out(module, continues.lines)
     code = _compiled(module, program, positions)
     namespace: dict[str, Any] = {"__builtins__": {}, "__name__": program.path, POSITIONS: positions}
     namespace |= helpers(library, generator.layouts) | generator.constants
@@ -116,6 +121,8 @@ def compile_program(
     namespace[f"{MARK}render"] = runtime.render
     namespace[f"{MARK}parameter"] = runtime.parameter
     namespace[f"{MARK}configure"] = runtime.configure
+    if continues is not None:
+        namespace = host.namespace = continues.namespace(namespace)
     exec(code, namespace)
     convert = namespace[f"{MARK}convert"]
     if native != "none":
