@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from attrs import evolve
+
 from compiler.hir.affine import Affine
 from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
@@ -14,6 +16,7 @@ from compiler.lowering.ranges import NumberRange, loop_range
 from compiler.lowering.walk import executes, number, run_block
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
+from compiler.typed_ast.annotations import same
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
 
@@ -23,7 +26,35 @@ Inside = Callable[[], None]
 @executes(nodes.For)
 def _for(body: Body, node: nodes.For, into: DType | None) -> None:
     if body.on_for is None or not body.on_for(body, node):
-        _clauses(body, node, 0, into)
+        _clauses(body, _bounded_by_one(body, node), 0, into)
+
+
+def _bounded_by_one(body: Body, node: nodes.For) -> nodes.For:
+    """`for q in i..min(i + 4, N)` as `for q in i..i + 4` with `if q < N` around its body: a range with one affine end."""
+    last = node.clauses[-1]
+    match last:
+        case nodes.ForClause(
+            names=(name,),
+            source=nodes.Range(
+                low=low,
+                high=nodes.Call(
+                    function=nodes.Name(name="min"), arguments=(nodes.Argument(name=None, value=a), nodes.Argument(name=None, value=b))
+                ) as high,
+                step=None,
+                inclusive=inclusive,
+            ) as source,
+        ) if body.kind is not KernelType.CUSTOM and "min" not in body.signature.functions and body.names.lookup("min") is None:
+            moved = [isinstance(end, nodes.Binary) and end.operator == "+" and same(end.left, low) for end in (a, b)]
+            if not any(moved):
+                return node
+            bound, limit = (a, b) if moved[0] else (b, a)
+            span = high.span
+            variable = nodes.Name(name=name, span=span)
+            condition = nodes.Binary(operator="<=" if inclusive else "<", left=variable, right=limit, span=span, operator_span=span)
+            guarded = nodes.ExpressionStatement(value=nodes.If(condition=condition, then=node.body, span=span), span=node.body.span)
+            clause = evolve(last, source=evolve(source, high=bound))
+            return evolve(node, clauses=(*node.clauses[:-1], clause), body=evolve(node.body, statements=(guarded,)))
+    return node
 
 
 def _clauses(body: Body, node: nodes.For, clause: int, into: DType | None) -> None:
