@@ -10,6 +10,7 @@ from grammars.faults import Token
 
 Signature = tuple[Token, tuple[nodes.TypeParameter, ...] | None, tuple[nodes.Parameter, ...] | None]
 Result = tuple[nodes.TypeSyntax, tuple[nodes.TypeParameter, ...]]
+BoundsAlone = tuple[None, tuple[nodes.TypeParameter, ...]]
 Where = tuple[nodes.TypeParameter, ...] | None
 
 
@@ -45,13 +46,21 @@ class DeclarationActions(StatementActions):
     def function(self, start: int, end: int, signature: Signature, body: nodes.Block) -> nodes.Function:
         return self.function_of(start, end, signature, None, body)
 
+    def function_where(
+        self, start: int, end: int, signature: Signature, where: tuple[nodes.TypeParameter, ...], body: nodes.Block | None = None
+    ) -> nodes.Function:
+        """A function with bounds of its type parameters, and no result."""
+        return self.function_of(start, end, signature, (None, where), body)
+
     def function_with_result(self, start: int, end: int, signature: Signature, result: Result, body: nodes.Block) -> nodes.Function:
         return self.function_of(start, end, signature, result, body)
 
     def function_declared(self, start: int, end: int, signature: Signature, result: Result | None = None) -> nodes.Function:
         return self.function_of(start, end, signature, result, None)
 
-    def function_of(self, start: int, end: int, signature: Signature, result: Result | None, body: nodes.Block | None) -> nodes.Function:
+    def function_of(
+        self, start: int, end: int, signature: Signature, result: Result | BoundsAlone | None, body: nodes.Block | None
+    ) -> nodes.Function:
         name, generics, parameters = signature
         return nodes.Function(
             name=name.text,
