@@ -168,7 +168,7 @@ def map_(self: Any, function: Any) -> list[Any]:
 @_iterator("filter", result=listed_type)
 def filter_(self: Any, function: Any) -> list[Any]:
     """The elements of which the function says true."""
-    values = list(items(self))
+    values = self if type(self) is list else list(items(self))
     answers = call_each(function, values)
     return list(compress(values, answers if set(map(type, answers)) <= {bool} else map(as_answer, answers)))
 

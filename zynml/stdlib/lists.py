@@ -108,7 +108,8 @@ def sort_list(values: list[Any], function: Any, descending: Any) -> list[Any]:
     if _are_plain(keys):
         if function is None:
             return sorted(values, reverse=downward)
-        return [values[place] for place in sorted(range(len(values)), key=keys.__getitem__, reverse=downward)]
+        following = iter(keys)
+        return sorted(values, key=lambda value: next(following), reverse=downward)
 
     def order(a: int, b: int) -> int:
         order_ = compare(keys[a], keys[b])

@@ -44,6 +44,8 @@ _COMPARE: dict[str, Callable[[], ast.cmpop]] = {
     ">=": ast.GtE,
 }
 _DIRECT = (DType.I64, DType.F64)
+SMALL = (1 << 30) - 1
+"""The largest int that Python keeps in one digit."""
 
 
 class Operators(Emitter):
@@ -312,15 +314,18 @@ class Operators(Emitter):
         return self.made(ast.NamedExpr(ast.Name(name, ast.Store()), operand), span, operand), load(name)
 
     def _checked(self, make: Callable[..., ast.expr], symbol: str, operands: list[ast.expr], span: Span) -> ast.expr:
-        """An i64 operation whose result must be in range: `t if low <= (t := a + b) <= high else overflow(...)`."""
+        """An i64 operation whose result must be in range: `t if low <= (t := a + b) <= high else overflow(...)`. What is
+        surely in range isn't tested."""
         bounds = intervals.result(symbol, [intervals.interval(operand) for operand in operands])
         if bounds[0] >= I64_MIN and bounds[1] <= I64_MAX:
             return intervals.marked(self.made(make(*operands), span, *operands), bounds)
         simple = all(is_stable(o) or isinstance(o, ast.Name) or hasattr(o, "again") for o in operands)
         named: list[ast.expr] = []
         again: list[ast.expr] = []
-        for operand in operands:
-            if simple:
+        for place, operand in enumerate(operands):
+            # Nothing comes between the evaluation of a last operand and its use.
+            stays = isinstance(operand, ast.Constant) or (place == len(operands) - 1 and isinstance(operand, ast.Name))
+            if simple or stays:
                 named.append(operand)
                 again.append(getattr(operand, "again", operand))
             else:
@@ -335,9 +340,14 @@ class Operators(Emitter):
         elif bounds[1] <= I64_MAX:
             test = ast.Compare(bound, [ast.GtE()], [_minimum()])
         else:
-            test = ast.Compare(_minimum(), [ast.LtE(), ast.LtE()], [bound, ast.Constant(I64_MAX)])
+            # Python compares small ints much sooner than large ones, and most are small.
+            test = ast.Compare(ast.Constant(-SMALL), [ast.LtE(), ast.LtE()], [bound, ast.Constant(SMALL)])
         fault = self.at(ast.Call(load(f"{MARK}overflow"), [ast.Constant(symbol), *again], []), span)
-        made = self.made(ast.IfExp(test, load(result), fault), span, value)
+        otherwise: ast.expr = fault
+        if bounds[0] < I64_MIN and bounds[1] > I64_MAX:
+            whole = ast.Compare(_minimum(), [ast.LtE(), ast.LtE()], [load(result), ast.Constant(I64_MAX)])
+            otherwise = ast.IfExp(whole, load(result), fault)
+        made = self.made(ast.IfExp(test, load(result), otherwise), span, value)
         made.again = load(result)  # type: ignore[attr-defined]
         return intervals.marked(made, intervals.clipped(bounds))
 
