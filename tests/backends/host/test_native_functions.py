@@ -93,7 +93,7 @@ def test_of_the_common_programs_only_those_with_lists_or_such_shifts_stay_on_pyt
 
 
 @pytest.mark.parametrize(
-    "program", [one for one in (*SCALAR_PROGRAMS, *RECORD_PROGRAMS) if one.name not in OF_LISTS], ids=lambda program: program.name
+    "program", [one for one in (*SCALAR_PROGRAMS, *RECORD_PROGRAMS) if one.name not in OF_LISTS | OF_SHIFTS], ids=lambda program: program.name
 )
 def test_common_programs_give_what_is_expected_natively(program: Program) -> None:
     natively = Natively(zynml_words(program.text) + "\n")
