@@ -90,7 +90,8 @@ def _section(text: str, wanted: str) -> Iterator[tuple[str, str]]:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            return file.read()
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - there are dozens, and most have no entry point of ours
+            data = file.read()
+        return data.decode() if b"zyntax" in data else ""
     except (OSError, UnicodeDecodeError):
         return ""
