@@ -3,8 +3,9 @@ difference of two, and the time of a step.
 
     python -m bench.gpu.training --json training.json
 
-trains the large size (6 layers, width 768, 12 heads, context 1024, 16 sequences a step) for 30 steps on `cuda:0`, in less than 4 minutes of
-which most goes into compiling. `--layers 2 --width 64 --heads 4 --context 32 --batch 4 --steps 5 --device cpu` tries it out without a GPU.
+trains the large size (6 layers, width 768, 12 heads, context 1024, 16 sequences a step) for 30 steps on `cuda:0`. The first step compiles
+some 40 kernels, which takes most of the time; `--steps 10` is enough to compare losses.
+`--layers 2 --width 64 --heads 4 --context 32 --batch 4 --steps 5 --device cpu` tries it out without a GPU.
 It exits with 1 where losses differ by more than `--within` (0.01) of PyTorch's.
 
 PyTorch's side is a module of `torch.nn.functional` under bf16 autocast, with its fused attention and its fused Adam. Both take each step

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compiler.backends.host.layouts import NO_LAYOUTS, RecordLayouts
-from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
+from compiler.backends.host.numbers import I64_MAX, I64_MIN, cast_scalar, dtype_of, loses_nothing, plain
 from compiler.backends.host.record_values import RECORD_TYPES, as_declared, enum_of
 from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.types import (
@@ -126,9 +126,19 @@ def invoke(library: Library, name: str, *arguments: Any) -> Any:
 # ---- conversion ------------------------------------------------------------------------------------------------------
 
 
+def _is_plainly(value: Any, want: DType) -> bool:
+    """Whether the value's class says that it is of the dtype: most are, and are asked often."""
+    kind = value.__class__
+    if want is DType.I64:
+        return kind is int and I64_MIN <= value <= I64_MAX
+    return kind is float if want is DType.F64 else want is DType.BOOL and kind is bool
+
+
 def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts: RecordLayouts = NO_LAYOUTS) -> Any:
     """The value as the declared type has it, where nothing is lost; a fault where it doesn't fit. `weak`: its numbers come from
     unsuffixed literals and take the type that is asked for."""
+    if to.__class__ is Scalar and _is_plainly(value, to.dtype):
+        return value
     match to:
         case Scalar(dtype=want):
             value = item(library, value)
