@@ -2,15 +2,17 @@
 together by `zyntax.language` alone."""
 
 
+import re
+from pathlib import Path
 from typing import Any
 
 from imagepipe.library import library
 from zyntax.language import Actions, Language, Token
 from zyntax.language import build as b
 
-OPERATIONS = (
-    "load", "save", "print", "resize", "crop", "rotate", "flip", "blur", "brighten", "contrast", "grayscale", "invert",
-)  # fmt: skip
+GRAMMAR = Path(__file__).with_name("imagepipe.lark")
+OPERATIONS = tuple(re.findall(r'[:|] "(\w+)"', GRAMMAR.read_text(encoding="utf-8")))
+"""The words with which the grammar's lines begin."""
 FORMATS = (".png", ".jpg", ".jpeg")
 
 
@@ -44,7 +46,7 @@ class Lines(Actions):
         width, height = map(int, str(size).split("x"))
         if width < 1 or height < 1:
             return self.fault("IMG0203", f"a picture can't be {width} by {height}", at=size, hint="both sides are 1 or more")
-        return self._changed("resize", image, b.number(width), b.number(height))
+        return self.changed("resize", image, b.number(width), b.number(height))
 
     def crop(self, image: Token, left: Token, top: Token, right: Token, bottom: Token) -> Any:
         corners = [self._whole(corner) for corner in (left, top, right, bottom)]
@@ -57,42 +59,42 @@ class Lines(Actions):
                 message = f"nothing lies from {first} to {second}: the second corner is the first pixel that is left out"
                 return self.fault("IMG0204", message, at=second, hint=f"it is {int(first) + 1} or more")
         numbers = [b.number(corner) for corner in (left, top, right, bottom)]
-        return [b.do(b.call("imagepipe::inside", image, *numbers)), self._changed("crop", image, *numbers)]
+        return [b.do(b.call("imagepipe::inside", image, *numbers)), self.changed("crop", image, *numbers)]
 
     def rotate(self, image: Token, angle: Token) -> Any:
         if str(angle) not in ("90", "180", "270"):
             return self.fault("IMG0205", f"a picture can't be turned by {angle} degrees", at=angle, hint="by 90, 180 or 270, clockwise")
-        return self._changed(f"rotate_{angle}", image)
+        return self.changed(f"rotate_{angle}", image)
 
     def flip(self, image: Token, way: Token) -> Any:
         if way not in ("horizontal", "vertical"):
             message = f"a picture can't be flipped `{way}`"
             return self.fault("IMG0206", message, at=way, hint="`horizontal` makes the left side the right, `vertical` the top the bottom")
-        return self._changed(f"flip_{way}", image)
+        return self.changed(f"flip_{way}", image)
 
     def blur(self, image: Token, sigma: Token) -> Any:
         if float(sigma) < 0:
             return self.fault("IMG0207", f"a blur by {sigma} is none: it is a distance in pixels", at=sigma, hint="0 leaves the picture")
-        return self._changed("blur", image, b.number(sigma, "f32"))
+        return self.changed("blur", image, b.number(sigma, "f32"))
 
     def brighten(self, image: Token, amount: Token) -> Any:
-        return self._changed("brighten", image, b.number(amount, "f32"))
+        return self.changed("brighten", image, b.number(amount, "f32"))
 
     def contrast(self, image: Token, percent: Token) -> Any:
-        return self._changed("contrast", image, b.number(percent, "f32"))
+        return self.changed("contrast", image, b.number(percent, "f32"))
 
     def grayscale(self, image: Token) -> Any:
-        return self._changed("grayscale", image)
+        return self.changed("grayscale", image)
 
     def invert(self, image: Token) -> Any:
-        return self._changed("invert", image)
+        return self.changed("invert", image)
 
     def unknown(self, what: Token, *rest: Any) -> Any:
         return self.fault("IMG0201", f"there is no operation `{what}`", at=what, near=OPERATIONS)
 
     # ---- parts -------------------------------------------------------------------------------------------------------------
 
-    def _changed(self, kernel: str, image: Token, *arguments: Any) -> Any:
+    def changed(self, kernel: str, image: Token, *arguments: Any) -> Any:
         """The picture is from here on what the kernel makes of it."""
         return b.let(image, b.call(self.kernels[kernel], image, *arguments)) if self._is_known(image) else None
 
@@ -122,7 +124,7 @@ language = Language(
     "imagepipe",
     (".imgpipe", ".ip"),
     title="ImagePipe",
-    grammar="imagepipe.lark",
+    grammar=GRAMMAR.name,
     actions=Lines,
     kernels="kernels.zynml",
     library=("zynml", library),
