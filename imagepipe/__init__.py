@@ -11,7 +11,7 @@ from zyntax.language import Actions, Language, Token
 from zyntax.language import build as b
 
 GRAMMAR = Path(__file__).with_name("imagepipe.lark")
-OPERATIONS = tuple(re.findall(r'[:|] "(\w+)"', GRAMMAR.read_text(encoding="utf-8")))
+OPERATIONS = tuple(re.findall(r'^(?:\?line:| +\|) "(\w+)"', GRAMMAR.read_text(encoding="utf-8"), re.MULTILINE))
 """The words with which the grammar's lines begin."""
 FORMATS = (".png", ".jpg", ".jpeg")
 
