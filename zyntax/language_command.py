@@ -43,21 +43,17 @@ def listing(error_format: str) -> int:
 
 @command.command("new")
 @click.argument("name")
-@click.option("--ending", metavar="ENDING", help="Of the language's files.  [default: the first three letters of its name]")
+@click.option("--ending", metavar="ENDING", help="Of its files.  [default: tip for tinypipe, else the name's first three letters]")
 @click.option("--folder", type=click.Path(file_okay=False), help="Where the package is written.  [default: a folder of that name]")
 @error_format
 def new(name: str, ending: str | None, folder: str | None, error_format: str) -> None:
     """Write the package of a new language: a grammar, actions, kernels, a program, a test."""
     reporter(error_format)
-    from zyntax.language.new import write_package
+    from zyntax.language.new import ending_of, write_package
 
     written = write_package(name, ending, Path(folder or name))
     print(f"{written} is the package of the language `{name}`. To use it:\n")
-    print(f"  pip install --editable {written}\n  zyntax run {written / 'programs'}/first{ending_of(name, ending)}")
-
-
-def ending_of(name: str, ending: str | None) -> str:
-    return f".{(ending or name[:3]).removeprefix('.')}"
+    print(f"  pip install --editable {written}\n  zyntax run {written / 'programs'}/first.{ending_of(name, ending)}")
 
 
 @command.command("textmate")

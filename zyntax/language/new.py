@@ -11,9 +11,15 @@ _NAME, _ENDING, _CODES = "tinypipe", "tip", "TIP"
 _PIXELS = [[[10, 20, 30], [40, 50, 60]]]
 
 
+def ending_of(name: str, ending: str | None) -> str:
+    """What is asked for; else that of the template, for the template's own name, and the first three letters of any other."""
+    usual = "tip" if name == "tinypipe" else name[:3]
+    return (usual if ending is None else ending).removeprefix(".")
+
+
 def write_package(name: str, ending: str | None, folder: Path) -> Path:
     """Writes it into a folder that isn't there yet, and gives that. Raises ZyntaxError."""
-    chosen = (ending if ending is not None else name[:3]).removeprefix(".")
+    chosen = ending_of(name, ending)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise _refused(f"`{name}` can't be a language's name", "it is the name of a Python package, too: a word in small letters")
     if not re.fullmatch(r"[A-Za-z0-9_]+", chosen):
