@@ -7,8 +7,8 @@ from grammars.words import kinds
 
 # ---- what the hints are made of -------------------------------------------------------------------------------------------
 
-_NAME = r"[A-Za-z_]\w*"
-_OPERAND = rf"(?:{_NAME}(?:\.{_NAME})*|[\d.]+\w*)(?:\[[^\[\]\n]*\]|\([^()\n]*\))?"
+NAME = r"[A-Za-z_]\w*"
+OPERAND = rf"(?:{NAME}(?:\.{NAME})*|[\d.]+\w*)(?:\[[^\[\]\n]*\]|\([^()\n]*\))?"
 _C_TYPE = (
     r"(?:(?:const|static|unsigned|signed|constexpr|inline)\s+)*"
     r"(?:int|float|double|char|bool|long long|long|short|size_t|u?int(?:8|16|32|64)_t|auto|string|void)\b"
@@ -35,15 +35,7 @@ def _type_of_c(written: str) -> str:
     return "u32" if unsigned and word == "int" else _TYPES.get(word, word)
 
 
-def _lambda(groups: Groups) -> Groups | None:
-    body = _to_closer(groups["body"])
-    parameters = groups["parameters"]
-    if not body or "*" in parameters:
-        return None
-    return {"function": f"{parameters} => {body}" if re.fullmatch(_NAME, parameters) else f"def({parameters}): {body}"}
-
-
-def _to_closer(text: str) -> str:
+def to_closer(text: str) -> str:
     """A text up to the bracket that closes nothing in it, or to a comma outside of brackets."""
     depth = 0
     for position, character in enumerate(text):
@@ -65,7 +57,7 @@ def _c_loop(groups: Groups) -> Groups | None:
         return None
     if compared.startswith(">") != amount.startswith("-") and compared != "!=":
         return None
-    wide = rf"[\w.]+|{_OPERAND}|[^<>=]+"
+    wide = rf"[\w.]+|{OPERAND}|[^<>=]+"
     if not re.fullmatch(wide, low) or not re.fullmatch(wide, high):
         return None
     return {"range": f"{low}..{'=' if '=' in compared and compared != '!=' else ''}{high}{'' if amount == '1' else f' step {amount}'}"}
@@ -78,7 +70,7 @@ def _c_variable(groups: Groups) -> Groups | None:
 def _c_function(groups: Groups) -> Groups | None:
     parameters = []
     for written in filter(None, (p.strip() for p in groups["parameters"].split(","))):
-        parameter = re.fullmatch(rf"({_C_TYPE})\s+({_NAME})", written)
+        parameter = re.fullmatch(rf"({_C_TYPE})\s+({NAME})", written)
         if parameter is None and written != "void":
             return None
         parameters += [f"{parameter[2]}: {_type_of_c(parameter[1])}"] if parameter else []
@@ -90,23 +82,13 @@ def _c_cast(groups: Groups) -> Groups | None:
     return {"type": _type_of_c(groups["type"])}
 
 
-def _or(groups: Groups) -> Groups | None:
-    bools = {"true", "false"} & {groups["left"], groups["right"]}
-    return {"instead": f"{groups['left']} or {groups['right']}" if bools else f"bit_or({groups['left']}, {groups['right']})"}
-
-
-def _assigned(groups: Groups) -> Groups | None:
-    name, operator, value = groups["name"], groups["operator"], groups["value"]
-    return {"instead": f"bit_or({name}, {value})" if operator == "|" else f"{name} {operator} {value}"}
-
-
 def _assertion(groups: Groups) -> Groups | None:
-    condition = _to_closer(groups["condition"])
+    condition = to_closer(groups["condition"])
     text = groups["condition"][len(condition) :].strip().removeprefix(",").strip()
     return {"call": f"assert({condition}, {text})" if text else f"assert({condition})"} if condition else None
 
 
-_BEGINS = re.compile(rf"(?:return|break|continue)\b|{_NAME}(?:\.{_NAME}|\[[^\[\]]*\])*[ \t]*(?:\(|[-+*/%]?=(?!=))")
+_BEGINS = re.compile(rf"(?:return|break|continue)\b|{NAME}(?:\.{NAME}|\[[^\[\]]*\])*[ \t]*(?:\(|[-+*/%]?=(?!=))")
 
 
 def _comparison(groups: Groups) -> Groups | None:
@@ -115,28 +97,28 @@ def _comparison(groups: Groups) -> Groups | None:
 
 # ---- the table ------------------------------------------------------------------------------------------------------------
 
-_OPERAND_ENDS = kinds("NAME NUMBER INT STRING FSTRING RPAR RSQB RBRACE TRUE FALSE QPOST GEN_GT")
+OPERAND_ENDS = kinds("NAME NUMBER INT STRING FSTRING RPAR RSQB RBRACE TRUE FALSE QPOST GEN_GT")
 
 SLIPS: tuple[Slip, ...] = (
     # Functions.
     Slip(
         "starred parameter",
         "take a list: write `{name}`",
-        line=rf"(?<=[(,])\s*\*\*?(?P<name>{_NAME})",
+        line=rf"(?<=[(,])\s*\*\*?(?P<name>{NAME})",
         found=kinds("STAR STARSTAR"),
         message="a function has no parameters beyond those that it names",
     ),
     Slip(
         "body behind =",
         "write `{head} {{ {body} }}`",
-        line=rf"(?P<head>\b(?:def|fn)\s+{_NAME}\([^()\n]*\)[^=\n]*?)\s*=(?P<body>[^=\n].*)",
+        line=rf"(?P<head>\b(?:def|fn)\s+{NAME}\([^()\n]*\)[^=\n]*?)\s*=(?P<body>[^=\n].*)",
         found=frozenset(["="]),
         message="the body of a function stands in a block",
     ),
     Slip(
         "function of C",
         "write `def {signature} {{`",
-        line=rf"^\s*(?P<type>{_C_TYPE})\s+(?P<name>{_NAME})\s*\((?P<parameters>[^()\n]*)\)\s*\{{?",
+        line=rf"^\s*(?P<type>{_C_TYPE})\s+(?P<name>{NAME})\s*\((?P<parameters>[^()\n]*)\)\s*\{{?",
         words=_c_function,
         message="a function begins with `def`",
         rest=1,
@@ -145,7 +127,7 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "for of C",
         "write `for {name} in {range}`",
-        line=rf"\bfor\b\s*\(?\s*(?:(?:{_C_TYPE}|let|var|mut)\s+)?(?P<name>{_NAME})\s*:?=(?P<low>[^;\n]+);"
+        line=rf"\bfor\b\s*\(?\s*(?:(?:{_C_TYPE}|let|var|mut)\s+)?(?P<name>{NAME})\s*:?=(?P<low>[^;\n]+);"
         rf"\s*(?P=name)\s*(?P<compared><=|>=|<|>|!=)(?P<high>[^;\n]+);(?P<step>[^(){{\n]*?)(?=\)|\{{|$|:)\)?",
         words=_c_loop,
         message="a loop runs over a range",
@@ -182,7 +164,7 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "for of C++",
         "write `for {name} in {values}`",
-        line=rf"\bfor\s*\(\s*(?:(?:{_C_TYPE})\s*[&*]*\s*|let\s+|var\s+|const\s+)?(?P<name>{_NAME})\s*(?::|\bof\b|\bin\b)\s*(?P<values>[^(){{}}\n]+)\)",
+        line=rf"\bfor\s*\(\s*(?:(?:{_C_TYPE})\s*[&*]*\s*|let\s+|var\s+|const\s+)?(?P<name>{NAME})\s*(?::|\bof\b|\bin\b)\s*(?P<values>[^(){{}}\n]+)\)",
         message="a loop runs over a range, a list or a tensor",
         rest=1,
     ),
@@ -192,7 +174,7 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "is",
         "write `{left} {same} {right}`",
-        line=rf"(?P<left>{_OPERAND})\s+is\s+(?P<negated>not\s+)?(?P<right>{_OPERAND})",
+        line=rf"(?P<left>{OPERAND})\s+is\s+(?P<negated>not\s+)?(?P<right>{OPERAND})",
         found=frozenset(["is"]),
         words=_comparison,
     ),
@@ -226,7 +208,7 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "array of C",
         "write `mut {name} = zeros({size}, dtype={type})`",
-        line=rf"^\s*(?P<type>{_C_TYPE})\s+(?P<name>{_NAME})\s*\[(?P<size>\w+)\]",
+        line=rf"^\s*(?P<type>{_C_TYPE})\s+(?P<name>{NAME})\s*\[(?P<size>\w+)\]",
         words=_c_variable,
         message="a variable begins with `let` or `mut`",
         rest=1,
@@ -234,14 +216,14 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "parameter of C",
         "write `{name}: {type}`",
-        line=rf"(?<=[(,])\s*(?P<type>{_C_TYPE})\s+(?P<name>{_NAME})",
+        line=rf"(?<=[(,])\s*(?P<type>{_C_TYPE})\s+(?P<name>{NAME})",
         header=frozenset(["def"]),
         words=_c_variable,
     ),
     Slip(
         "parameter of C, in brackets",
         "write `{name}: {type}`",
-        line=rf"(?P<type>{_C_TYPE})\s+(?P<name>{_NAME})",
+        line=rf"(?P<type>{_C_TYPE})\s+(?P<name>{NAME})",
         allows=kinds("COLON RPAR EQUAL"),
         forbids=frozenset(["PLUS"]),
         words=_c_variable,
@@ -249,13 +231,13 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "variable of C with a value",
         "write `let {name} = {value}`, or `mut` if it changes",
-        line=rf"(?:^|(?<=[{{;:]))\s*(?P<type>{_C_TYPE})\s+(?P<name>{_NAME})\s*=(?!=)(?P<value>[^;\n]+)",
+        line=rf"(?:^|(?<=[{{;:]))\s*(?P<type>{_C_TYPE})\s+(?P<name>{NAME})\s*=(?!=)(?P<value>[^;\n]+)",
         message="a variable begins with `let` or `mut`",
     ),
     Slip(
         "field of C",
         "write `{name}: {type}`",
-        line=rf"(?P<type>{_C_TYPE})\s+(?P<name>{_NAME})\s*(?=;)",
+        line=rf"(?P<type>{_C_TYPE})\s+(?P<name>{NAME})\s*(?=;)",
         allows=frozenset(["COLON"]),
         forbids=frozenset(["PLUS"]),
         words=_c_variable,
@@ -263,34 +245,34 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "variable of C",
         "write `mut {name}: {type} = 0`",
-        line=rf"(?:^|(?<=[{{;:]))\s*(?P<type>{_C_TYPE})\s+(?P<name>{_NAME})\s*(?=;|$)",
+        line=rf"(?:^|(?<=[{{;:]))\s*(?P<type>{_C_TYPE})\s+(?P<name>{NAME})\s*(?=;|$)",
         words=_c_variable,
         message="a variable begins with `let` or `mut`",
     ),
     Slip(
         "walrus",
         "write `let {name} = {value}` on a line before",
-        line=rf"\((?P<name>{_NAME})\s*:=(?P<value>[^()\n]+)\)",
+        line=rf"\((?P<name>{NAME})\s*:=(?P<value>[^()\n]+)\)",
         message="an expression assigns nothing",
     ),
-    Slip("let :=", "write `let {name} = {value}`", line=rf"(?:\blet\s+)?(?P<name>{_NAME})\s*:=(?P<value>[^;\n]+)", found=frozenset(["="])),
+    Slip("let :=", "write `let {name} = {value}`", line=rf"(?:\blet\s+)?(?P<name>{NAME})\s*:=(?P<value>[^;\n]+)", found=frozenset(["="])),
     Slip(
         "tuple without parentheses",
         "write `let ({names}) = ({values})`",
-        line=rf"^\s*(?:let\s+)?(?P<names>{_NAME}(?:\s*,\s*{_NAME})+)\s*=(?!=)(?P<values>[^;\n]*,[^;\n]*?)\s*(?=;|$)",
+        line=rf"^\s*(?:let\s+)?(?P<names>{NAME}(?:\s*,\s*{NAME})+)\s*=(?!=)(?P<values>[^;\n]*,[^;\n]*?)\s*(?=;|$)",
         found=frozenset([","]),
         words=lambda groups: {"values": groups["values"].removeprefix("(").removesuffix(")")},
     ),
     Slip(
         "tuple without parentheses, of a value",
         "write `let ({names}) = {value}`",
-        line=rf"^\s*(?:let\s+)?(?P<names>{_NAME}(?:\s*,\s*{_NAME})+)\s*=(?!=)(?P<value>[^;\n]+)",
+        line=rf"^\s*(?:let\s+)?(?P<names>{NAME}(?:\s*,\s*{NAME})+)\s*=(?!=)(?P<value>[^;\n]+)",
         found=frozenset([","]),
     ),
     Slip(
         "chained assignment",
         "write `{second} = {value}` on a line before",
-        line=rf"\b{_NAME}\s*=\s*(?P<second>{_NAME})\s*=(?!=)(?P<value>[^=;\n]+)",
+        line=rf"\b{NAME}\s*=\s*(?P<second>{NAME})\s*=(?!=)(?P<value>[^=;\n]+)",
         found=frozenset(["="]),
         previous=frozenset(["NAME"]),
         forbids=frozenset(["EQUAL"]),
@@ -307,27 +289,27 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "increment",
         "write `{name} += 1`",
-        line=rf"(?P<name>{_NAME})(?:\[[^\[\]\n]*\])?\s*\+\+|\+\+\s*(?P<other>{_NAME})",
+        line=rf"(?P<name>{NAME})(?:\[[^\[\]\n]*\])?\s*\+\+|\+\+\s*(?P<other>{NAME})",
         words=lambda groups: {"name": groups["name"] or groups["other"]},
         message="`++` isn't an operator",
     ),
     Slip(
         "decrement",
         "write `{name} -= 1`",
-        line=rf"(?P<name>{_NAME})\s*--(?=\s*(?:[;)}}]|$))",
+        line=rf"(?P<name>{NAME})\s*--(?=\s*(?:[;)}}]|$))",
         message="`--` isn't an operator",
     ),
     Slip(
         "address",
         "write `{name}`: tensors and lists are shared",
-        line=rf"&\s*(?P<name>{_NAME})",
+        line=rf"&\s*(?P<name>{NAME})",
         found=frozenset(["&"]),
         allows=frozenset(["NUMBER"]),
     ),
     Slip(
         "arrow of C",
         "write `{left}.{right}`",
-        line=rf"(?P<left>{_NAME})->(?P<right>{_NAME})",
+        line=rf"(?P<left>{NAME})->(?P<right>{NAME})",
         found=frozenset(["->"]),
         allows=frozenset(["FATARROW"]),
     ),
@@ -335,11 +317,11 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "cast of C",
         "write `{value} as {type}`",
-        line=rf"\((?P<type>{_C_TYPE})\)\s*(?P<value>{_OPERAND})",
+        line=rf"\((?P<type>{_C_TYPE})\)\s*(?P<value>{OPERAND})",
         words=_c_cast,
         message="a type in parentheses converts nothing",
     ),
-    Slip("new", "write `{call}`", line=rf"\bnew\s+(?P<call>{_NAME}\([^()\n]*\))", message="`new` isn't a word of this language"),
+    Slip("new", "write `{call}`", line=rf"\bnew\s+(?P<call>{NAME}\([^()\n]*\))", message="`new` isn't a word of this language"),
     Slip("point first", "write `0{number}`", line=r"(?P<number>\.\d\w*)", found=frozenset(["."]), allows=frozenset(["NUMBER"])),
     Slip(
         "point last", "write `{number}.0`", line=r"(?<![\w.])(?P<number>\d+)\.(?!\w)", previous=frozenset(["."]), allows=frozenset(["NAME"])
@@ -387,70 +369,9 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "if without else",
         "write `{condition} ? {value} : other`, or `if {condition}: ...` as a statement",
-        line=rf"(?P<value>{_OPERAND})\s+if\s+(?P<condition>[^,)\]\n]+)",
+        line=rf"(?P<value>{OPERAND})\s+if\s+(?P<condition>[^,)\]\n]+)",
         allows=frozenset(["ELSE"]),
         forbids=frozenset(["LBRACE", "NL"]),
-    ),
-)
-
-# What ZynML alone says.
-ZYNML_SLIPS: tuple[Slip, ...] = (
-    Slip(
-        "lambda",
-        "write `{function}`",
-        line=r"\blambda\b(?P<parameters>[^:\n]*):(?P<body>[^\n]*)",
-        words=_lambda,
-        message="`lambda` isn't a word of this language",
-        rest=1,
-    ),
-    Slip(
-        "bitwise or, assigned",
-        "write `{name} = {instead}`",
-        line=rf"(?P<name>{_OPERAND})\s*(?P<operator>\||&|<<|>>|\*\*)=(?!=)(?P<value>[^;\n]+)",
-        found=frozenset(["=", "|"]),
-        words=_assigned,
-        message="`{operator}=` isn't an operator",
-    ),
-    Slip(
-        "bitwise or",
-        "write `{instead}`",
-        line=rf"(?P<left>{_OPERAND})\s*\|\s*(?P<right>{_OPERAND})",
-        found=frozenset(["|"]),
-        words=_or,
-        message="`|` isn't an operator",
-    ),
-    Slip("bitwise or of expressions", "write `bit_or(a, b)` for ints, `or` for bools", found=frozenset(["|"]), forbids=frozenset(["BAR"])),
-    Slip("with", "leave it out: `load(path)` reads a file whole", previous=frozenset(["with"]), found=_OPERAND_ENDS),
-    Slip("is None", "write `x.is_none()` or `x.is_some()`", line=r"\bis\s+(?:not\s+)?None\b", found=frozenset(["is"])),
-    Slip(
-        "except",
-        "write `catch`, as in `catch ValueError as e:`",
-        found=LINE_ENDS,
-        allows=frozenset(["CATCH"]),
-        forbids=frozenset(["NUMBER"]),
-        message="a `try` is followed by its `catch`",
-        rest=2,
-    ),
-    Slip(
-        "except alone",
-        "write `catch`, as in `catch ValueError as e:`",
-        line=r"^\s*except\b[^\n]*",
-        message="`except` isn't a word of this language",
-        rest=1,
-    ),
-    Slip("raise", 'write `throw ValueError {{ message: "text" }}`', previous=frozenset(["raise"]), found=_OPERAND_ENDS),
-    Slip(
-        "struct in a header",
-        "put the struct in parentheses: `({name} {{ ... }})`",
-        line=r"\b(?:if|elif|while|in|match)\b[^{\n]*?(?P<name>\b[A-Z]\w*(?:<[^<>\n]*>)?)\s*\{\s*\w+\s*:\s*[^\s}]+",
-        message="a `{{` in this header begins its block",
-        rest=1,
-    ),
-    Slip(
-        "class",
-        "write `struct` for its fields, and `impl` for its methods",
-        previous=frozenset(["class", "interface"]),
-        found=frozenset(["NAME"]),
     ),
 )
 
@@ -497,16 +418,16 @@ GENERAL: tuple[Slip, ...] = (
         "write `;` between the two, or begin a new line",
         previous=kinds("RBRACE"),
         allows=kinds("SEMICOLON"),
-        found=_OPERAND_ENDS - kinds("RPAR RSQB")
+        found=OPERAND_ENDS - kinds("RPAR RSQB")
         | kinds("LET MUT VAR IF WHILE FOR RETURN BREAK CONTINUE DEF FN AT ELSE ELIF LBRACE COLON DOT"),
     ),
     Slip("no block", "end the line with `:`, or open a block with `{{`", found=kinds("NL INDENT"), allows=kinds("COLON LBRACE")),
-    Slip("no comma", "separate the two with `,`", found=_OPERAND_ENDS, previous=_OPERAND_ENDS, allows=kinds("COMMA RPAR")),
+    Slip("no comma", "separate the two with `,`", found=OPERAND_ENDS, previous=OPERAND_ENDS, allows=kinds("COMMA RPAR")),
     Slip(
         "no operator",
         "put the second on a line of its own, or an operator between them",
-        found=_OPERAND_ENDS,
-        previous=_OPERAND_ENDS,
+        found=OPERAND_ENDS,
+        previous=OPERAND_ENDS,
         allows=kinds("NL PLUS"),
     ),
 )

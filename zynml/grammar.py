@@ -1,8 +1,9 @@
 """ZynML's grammar, and the words that are only words where they can stand."""
 
 from grammars.grammar import COMMON, Grammar
-from grammars.slip_tables import GENERAL, ZYNML_SLIPS
+from grammars.slip_tables import GENERAL
 from grammars.words import COMMON_SOFT, DECLARATIONS, FOREIGN, HEADERS, NAME_FOLLOWS, NOT_OPERATOR, Soft, Words, kinds
+from zynml.slips import SLIPS
 
 _SOFT = {
     "render": Soft("RENDER", "start", rf"[ \t]+{NOT_OPERATOR}[A-Za-z_\"'\[]"),
@@ -20,6 +21,6 @@ WORDS = Words(
     HEADERS | {"RENDER"},
     DECLARATIONS | kinds("TRAIT EFFECT HANDLER ABSTRACT PIPELINE CONFIG"),
     foreign=FOREIGN,
-    slips=(*ZYNML_SLIPS, *GENERAL),
+    slips=(*SLIPS, *GENERAL),
 )
 GRAMMAR = Grammar("zynml", (COMMON, COMMON.with_name("zynml.lark")), WORDS)
