@@ -25,6 +25,8 @@ slow:
 	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels tests/backends/nvptx/test_program_matrix.py
 	$(PYTHON) -m tests.random_cases 300 --seed 1000 --device emulator
 	$(PYTHON) -m tests.mutations 10000
+	$(PYTHON) -m tests.mutations 3000 --language quantdsl
+	$(PYTHON) -m tests.mutations 1200 --language imagepipe
 	$(PYTHON) -m tests.data_mutations 2000
 
 # Which lines of the packages the commit tier runs: of each room, then of the files that it runs least. `TESTS=tests/hir` runs some tests only.

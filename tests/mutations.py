@@ -1,7 +1,9 @@
-"""Broken programs, by the thousand: `python -m tests.mutations 10000 [SEED] [run]` changes bytes and tokens of real programs and checks
-each one. Every outcome must be a tree or coded messages: no other exception, no internal fault, nothing that takes over a second of the
-processor. With `run`, what checks is also run, in a process of its own with a few seconds and little memory: it must not crash either."""
+"""Broken programs, by the thousand: `python -m tests.mutations 10000 [SEED] [--language NAME] [--run]` changes bytes and tokens of real
+programs and checks each one in its language: ZynML, or another that is registered. Every outcome must be a tree or coded messages: no other
+exception, no internal fault, nothing that takes over five seconds of the processor. With `--run`, a program that checks is also run, in a
+process of its own with a few seconds and little memory: it must not crash either."""
 
+import argparse
 import os
 import random
 import re
@@ -10,22 +12,30 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import Factory, define, evolve
 
 from compiler.codes import CODES
-from compiler.diagnostics import ZyntaxError, render
+from compiler.diagnostics import Diagnostic, ZyntaxError, render
 from compiler.driver import CompileOptions
+from compiler.language import Language
+from compiler.languages import language_named, languages
 from compiler.source import Source, Sources
-from zynml.api import open_program, open_source
+from compiler.syntax.read import read_source
 
 ROOT = Path(__file__).parents[1]
-LIMIT_S = 1.0
+FOLDERS = ("programs", "tests/language/programs", "tests/language/small", "tests/grammars/programs")
+LIMIT_S = 5.0
+WAIT_LIMIT_S = 120.0
+"""Of the clock: only a program that waits for something reaches it before LIMIT_S."""
 RUN_LIMIT_S = 3
 RUN_LIMIT_BYTES = 4 << 30
+LIMIT_BYTES = 12 << 30
 _LISTS = (
     "def fn let mut if elif else while for in return break continue match case struct enum import from true false and or not",
     "var shared step as type compute yield render config param test out zeros tensor f32 i64 int String list custom fused",
@@ -37,16 +47,18 @@ WORDS = [word for words in _LISTS for word in words.split(" ")] + ["\n    ", "\n
 OPERATORS = ["+", "-", "*", "/", "%", "<", ">", "==", "!=", "@", "&"]
 NUMBERS = ["0", "1", "2", "3", "7", "1000000", "9223372036854775807", "9223372036854775808", "1.5", "1e308", "0.0f32", "3u8", "255i8"]
 _TOKEN = re.compile(r"\w+|[^\S\n]+|\n|.", re.DOTALL)
-_BLOCK = re.compile(r"^```zynml(?: run)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def programs() -> list[str]:
-    """The texts that are broken: the programs of this tree and those of its error pages and error codes."""
-    files = sorted((ROOT / "programs" / "zynml").glob("*.zynml"))
-    pages = sorted((ROOT / "tests" / "errors").glob("*.md"))
-    texts = [file.read_text(encoding="utf-8") for file in files]
-    texts += [text for page in pages for text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
-    return texts + [text for code in CODES.values() for text in (code.wrong, code.right) if text]
+def programs(language: Language) -> list[str]:
+    """The texts that are broken: the programs of this tree and those of its error pages, of its docs and, of ZynML, of its error codes."""
+    files = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in language.endings)
+    texts = [file.read_text(encoding="utf-8") for file in dict.fromkeys(files)]
+    block = re.compile(rf"^```{language.name}\b[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    for page in sorted([*(ROOT / "tests" / "errors").glob("*.md"), *(ROOT / "docs").rglob("*.md")]):
+        texts += block.findall(page.read_text(encoding="utf-8"))
+    if language.name == "zynml":
+        texts += [text for code in CODES.values() for text in (code.wrong, code.right) if text]
+    return [text for text in texts if text.strip()]
 
 
 def mutations(seed: int, texts: list[str]) -> Iterator[bytes]:
@@ -150,74 +162,102 @@ def _kind(token: str) -> str:
     return "name" if token.isidentifier() else token
 
 
+class TooLongError(BaseException):
+    """A program takes too much time. No handler of the compiler catches it."""
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Raises TooLongError inside, where it takes over LIMIT_S of the processor or waits."""
+
+    def stop(signal_number: int, frame: object) -> None:
+        raise TooLongError
+
+    kinds = ((signal.SIGPROF, signal.ITIMER_PROF, LIMIT_S), (signal.SIGALRM, signal.ITIMER_REAL, WAIT_LIMIT_S))
+    before = [signal.signal(kind, stop) for kind, _, _ in kinds]
+    try:
+        for _, timer, limit in kinds:
+            signal.setitimer(timer, limit)
+        yield
+    finally:
+        for _, timer, _ in kinds:
+            signal.setitimer(timer, 0)
+        for (kind, _, _), handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
+
+
 @define
 class Tally:
-    """What became of the programs: codes and how often, faults of our own, the slowest."""
+    """What became of the programs of a language: codes and how often, faults of our own, the time of the slowest."""
 
+    language: Language
     count: int = 0
     clean: int = 0
     codes: Counter[str] = Factory(Counter)
     faults: list[tuple[str, bytes]] = Factory(list)
-    slow: list[tuple[float, bytes]] = Factory(list)
     slowest: float = 0.0
 
     def add(self, program: bytes, folder: Path, run: bool = False) -> None:
         started = time.process_time()
         try:
-            found = check(program, folder)
-        except Exception as error:
-            import traceback
-
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            self.faults.append((f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})", program))
+            with limited():
+                found = check(self.language, program, folder)
+        except (Exception, TooLongError) as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            place = next((one for one in reversed(frames) if one.filename != __file__), frames[-1])
+            what = f"over {LIMIT_S:g} s" if isinstance(error, TooLongError) else f"{type(error).__name__}: {error}"
+            self.faults.append((f"{what} ({Path(place.filename).name}:{place.lineno})", program))
             found = []
-        took = time.process_time() - started
-        self.slowest = max(self.slowest, took)
-        if took > LIMIT_S:
-            self.slow.append((took, program))
+        else:
+            self.clean += not found
+        self.slowest = max(self.slowest, time.process_time() - started)
         self.count += 1
-        self.clean += not found
         self.codes.update(found)
         if "0901" in found:
             self.faults.append(("an internal fault", program))
         elif run and not any(code < "06" or code > "07" for code in found):
-            fault = run_apart(program, folder)
+            fault = run_apart(self.language, program, folder)
             if fault is not None:
                 self.faults.append((fault, program))
 
     @property
     def summary(self) -> str:
         return (
-            f"{self.count} programs: {self.clean} check without an error, {len(self.codes)} different codes, "
-            f"{len(self.faults)} faults of our own, {len(self.slow)} over {LIMIT_S} s, the slowest took {self.slowest:.2f} s"
+            f"{self.count} programs in {self.language.title}: {self.clean} check without an error, {len(self.codes)} different codes, "
+            f"{len(self.faults)} faults of our own, the slowest took {self.slowest:.2f} s"
         )
 
 
-def check(program: bytes, folder: Path) -> list[str]:
+def check(language: Language, program: bytes, folder: Path) -> list[str]:
     """The codes that a program's file gives; every message is also rendered. What checks is compiled, but not run. Raises only when something is wrong with us."""
-    path = folder / "program.zynml"
+    path = folder / f"program{language.endings[0]}"
     sources = Sources()
+    found: list[Diagnostic] = []
     try:
-        try:
-            text = program.decode("utf-8")
-        except UnicodeDecodeError:
-            path.write_bytes(program)
-            session = open_program(str(path), CompileOptions(), sources, lambda warning: None)
-        else:
-            session = open_source(sources.add(Source("program.zynml", text)), CompileOptions(), sources, lambda warning: None)
-        found = session.checked.diagnostics.sorted
-        if not session.checked.diagnostics.errors:
+        source = _source(program, path)
+        sources.add(source)
+        language.check(source, CompileOptions(), sources, found.extend)
+        if language.name == "zynml":
+            session = language.open(source, CompileOptions(), sources, lambda warning: None)
             session.emit("hir")
             session.options = evolve(session.options, device="cpu")
             session.host  # noqa: B018  (generates the host code; nothing runs)
     except ZyntaxError as error:
-        found = error.diagnostics
+        found += error.diagnostics
     for diagnostic in found:
         assert render(diagnostic, sources)
     return [diagnostic.code for diagnostic in found]
 
 
-def run_apart(program: bytes, folder: Path) -> str | None:
+def _source(program: bytes, path: Path) -> Source:
+    try:
+        return Source(path.name, program.decode("utf-8"))
+    except UnicodeDecodeError:
+        path.write_bytes(program)
+        return read_source(path)
+
+
+def run_apart(language: Language, program: bytes, folder: Path) -> str | None:
     """What goes wrong with us when the program runs, in a child with a budget; None for any end that a program may have."""
     child = os.fork()
     if child == 0:
@@ -232,7 +272,8 @@ def run_apart(program: bytes, folder: Path) -> str | None:
             os.chdir(folder)
             options = CompileOptions(device="cpu", threads=2, render_folder=str(folder / "out"))
             sources = Sources()
-            open_source(sources.add(Source("program.zynml", program.decode())), options, sources, lambda warning: None).run()
+            source = sources.add(_source(program, folder / f"program{language.endings[0]}"))
+            language.open(source, options, sources, lambda warning: None).run()
         except ZyntaxError as error:
             code = 3 * any(diagnostic.code == "0901" for diagnostic in error.diagnostics)
         except BaseException:
@@ -245,28 +286,33 @@ def run_apart(program: bytes, folder: Path) -> str | None:
     return {3: "an internal fault as it ran", 4: "an exception as it ran"}.get(os.WEXITSTATUS(status))
 
 
-def tally(count: int, seed: int, run: bool = False) -> Tally:
+def tally(language: Language, count: int, seed: int, run: bool = False) -> Tally:
     """The outcome of so many mutations."""
-    made = Tally()
+    made = Tally(language)
     with tempfile.TemporaryDirectory() as folder:
-        for number, program in enumerate(mutations(seed, programs())):
+        for number, program in enumerate(mutations(seed, programs(language))):
             if number == count:
                 return made
+            before = len(made.faults)
             made.add(program, Path(folder), run)
+            for what, text in made.faults[before:]:
+                print(f"--- {number}: {what}\n{text.decode('utf-8', 'backslashreplace')}", flush=True)
     return made
 
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    found = tally(count, seed, run="run" in sys.argv[3:])
-    for what, program in found.faults:
-        print(f"--- {what}\n{program.decode('utf-8', 'backslashreplace')}")
-    for took, program in found.slow:
-        print(f"--- {took:.2f} s\n{program.decode('utf-8', 'backslashreplace')}")
+    names = [language.name for language in languages()]
+    parser = argparse.ArgumentParser(prog="python -m tests.mutations", description="Checks broken programs.")
+    parser.add_argument("count", type=int, nargs="?", default=10_000)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("--language", choices=names, default="zynml")
+    parser.add_argument("--run", action="store_true", help="also run what checks, in a process of its own")
+    given = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
+    found = tally(language_named(given.language), given.count, given.seed, given.run)
     print(", ".join(f"{code} {times}" for code, times in sorted(found.codes.items())))
     print(found.summary)
-    return 1 if found.faults or found.slow else 0
+    return 1 if found.faults else 0
 
 
 if __name__ == "__main__":
