@@ -20,7 +20,7 @@ from compiler.source import Source, Sources, Span
 from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check, checker_of
-from compiler.typed_ast.checker import ComputeOutcome
+from compiler.typed_ast.checker import Checker, ComputeOutcome
 from compiler.typed_ast.generics import without_generics, without_unused_open_copies
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.inline import inlined
@@ -35,6 +35,7 @@ from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.backends.host.continued import Continued
+    from compiler.backends.host.export import ExportedProgram
     from compiler.backends.host.program import HostProgram
     from compiler.devices.placement import PlacedBlock, Placement
     from compiler.launch.checked_blocks import CheckedBlocks
@@ -257,10 +258,21 @@ class Session:
         """Which functions of the program are native, and why the others aren't: lines of text. Raises ZyntaxError."""
         from compiler.backends.host.native_explained import native_explained
 
+        return native_explained(*self._with_native_forms(), self.sources)
+
+    def exported(self, names: Sequence[str]) -> "ExportedProgram":
+        """Functions of the program by name, for C. Raises ZyntaxError."""
+        from compiler.backends.host.export import exported
+
+        with before_it_runs():
+            return exported(*self._with_native_forms(), self.sources, names)
+
+    def _with_native_forms(self) -> tuple[Checker, nodes.Program]:
+        """The typed tree as native functions are made of it, and what knows its declarations."""
         library, meaning = self.language.library, self.language.meaning
         program = without_generics(without_unused_open_copies(self.check()))
         program = specialised(program, partial(checker_of, library=library, meaning=meaning))
-        return native_explained(checker_of(program, library, meaning=meaning), program, self.sources)
+        return checker_of(program, library, meaning=meaning), program
 
     @property
     def devices(self) -> list[str]:

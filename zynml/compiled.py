@@ -135,6 +135,18 @@ class CompiledProgram:
         with _errors(self._opened.sources):
             return self._session.emit(stage, target)
 
+    def export(self, output: str | Path, *functions: str, header: str | Path | None = None) -> Path:
+        """Write functions of the program as a shared library for C, or as an object where the output's name ends with `.o`, and their
+        header: beside it, unless it is named. Where that is."""
+        from compiler.backends.host.export import write_exported
+
+        if not functions:
+            raise TypeError("export() needs the name of a function")
+        heading = Path(header) if header is not None else Path(output).with_suffix(".h")
+        with _errors(self._opened.sources):
+            write_exported(self._session.exported(functions), Path(output), heading)
+        return heading
+
     @property
     def hir(self) -> str:
         return str(self.emit("hir"))

@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "Run a program.",
     "check": "Report all errors of programs without running them.",
     "compile": "Compile, and show a stage: ast, typed-ast, hir, fusion, schedule, llvm, asm, obj; for GPUs ptx, cubin, sass.",
+    "export": "Make a shared library with a C header of functions.",
     "test": "Run programs against the output that they state, and their `test` blocks.",
     "fmt": "Lay programs out: indentation, spaces, empty lines.",
     "new": "Begin a project: a program, a test and a page about them.",

@@ -134,7 +134,7 @@ def compile_module(
     target = load.target(None, None, None, 0 if level is OptimizationLevel.O0 else 3)
     inline = level not in (OptimizationLevel.O0, OptimizationLevel.OS)
     callers: list[Span | None] | None = [] if tells_callers else None
-    writer, points = emit_module(module, _attributes(target, level), inline, callers, stack)
+    writer, points = emit_module(module, attributes(target, level), inline, callers, stack)
     compiled = load.CompiledModule(writer.text(), target, level.value, {"emit": time.perf_counter() - started})
     host_module = HostModule(module, compiled, points, callers or ())
     if allowed is not None and (strange := host_module.calls - allowed):
@@ -142,7 +142,7 @@ def compile_module(
     return host_module
 
 
-def _attributes(target: load.CodeTarget, level: OptimizationLevel) -> tuple[str, ...]:
+def attributes(target: load.CodeTarget, level: OptimizationLevel) -> tuple[str, ...]:
     texts = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
     width = detect.vector_bits(target.features)
     if width:

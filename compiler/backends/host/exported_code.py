@@ -1,0 +1,234 @@
+"""Functions of a program as C calls them: an object with a wrapper around each native function, and one that tells what went wrong.
+
+The message lies in a buffer that each thread has for itself. It is written with C's `snprintf`, the only function of the C library that
+is called besides those of <math.h> and of memory."""
+
+from collections.abc import Iterator, Sequence
+from string import Formatter
+
+from compiler.backends.host.exported_header import ExportedFunction
+from compiler.backends.host.native_faults import NO_ELEMENT
+from compiler.backends.host.stopped_natively import TOO_DEEP
+from compiler.backends.llvm.types import I8, I32, I64, PTR, LlvmType, memory_type, register_type
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
+from compiler.backends.native.compile import attributes
+from compiler.backends.native.emit import emit_module, entry_name, results_struct
+from compiler.backends.native.record import RECORD_BYTES, FaultPoint
+from compiler.hir.layout import offset_of, size_of
+from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.native_expressions import OUTSIDE
+from compiler.hir.types import HirType, Struct, Tile, is_float, is_wide
+from compiler.lowering.native.layouts import Layouts
+from compiler.source import Source, Sources, Span
+from compiler.typed_ast.types import UNIT, Type
+from runtime.cpu import load
+
+BUFFER = 512
+"""Bytes of a message, with the 0 at its end."""
+_BUFFER = "zyn.message.buffer"
+_TELL = "zyn.message"
+
+
+def exported_object(module: HirModule, functions: Sequence[ExportedFunction], layouts: Layouts, sources: Sources) -> bytes:
+    """The object file, for this machine."""
+    level = OptimizationLevel.OLATENCY
+    target = load.target(None, None, None, 3)
+    writer, points = emit_module(module, attributes(target, level))
+    _hide_entries(writer, module)
+    writer.globals.append(f"@{_BUFFER} = internal thread_local global [{BUFFER} x i8] zeroinitializer")
+    writer.declare("llvm.threadlocal.address.p0", "ptr (ptr)")
+    writer.declare("snprintf", "i32 (ptr, i64, ptr, ...)")
+    _telling(writer, module, points, sources)
+    for one in functions:
+        _Wrapper(writer, module, one, layouts).write()
+        told = writer.function(f"{one.name}_error", PTR, [], "", "")
+        told.ret(_buffer(told))
+    return load.CompiledModule(writer.text(), target, level.value, {}).object
+
+
+def _hidden(name: str) -> str:
+    return f"zyn.entry.{name}"
+
+
+def _hide_entries(writer: ModuleWriter, module: HirModule) -> None:
+    """Nobody calls the entries but the wrappers."""
+    names = {entry_name(function) for function in module.functions.values()}
+    for function in writer.functions:
+        if function.name in names:
+            function.name, function.linkage = _hidden(function.name), "internal"
+
+
+def _buffer(w: FunctionWriter) -> LlvmValue:
+    return w.value(PTR, f"call ptr @llvm.threadlocal.address.p0(ptr @{_BUFFER})")
+
+
+class _Wrapper:
+    """One function with C's calling convention."""
+
+    def __init__(self, writer: ModuleWriter, module: HirModule, one: ExportedFunction, layouts: Layouts) -> None:
+        self.one, self.layouts = one, layouts
+        self.function = module.functions[one.symbol]
+        parameters = [(self._type(found), f"p{number}") for number, found in enumerate(one.own.parameters)]
+        if one.own.result != UNIT:
+            parameters.append((PTR, "result"))
+        self.w = writer.function(one.name, I32, parameters, "", "")
+
+    def _type(self, found: Type) -> LlvmType:
+        number = self.layouts.number(found)
+        if number is None:
+            return PTR
+        return memory_type(number.dtype)  # C's bool is a byte
+
+    def write(self) -> None:
+        w, own = self.w, self.one.own
+        record = w.alloca(I8, RECORD_BYTES, 16)
+        results = w.alloca(I8, max(8, size_of(results_struct(self.function))), 16)
+        w.store(constant(I64, 0), record, 8)
+        w.store(constant(I64, 0), w.offset(record, constant(I64, 8), I8), 8)
+        passed = [record]
+        for found, value in zip(own.parameters, w.parameters, strict=False):
+            passed += self._taken(found, value)
+        place = w.parameters[-1] if own.result != UNIT else None
+        if place is not None and self.layouts.in_memory(own.result):
+            passed.append(place)
+        passed.append(results)
+        answer = w.value(I64, f"call i64 @{_hidden(entry_name(self.function))}({', '.join(map(str, passed))})")
+        bad, good = w.label("bad"), w.label("good")
+        w.branch_if(w.compare("ne", answer, constant(I64, 0)), bad, good)
+        w.start(bad)
+        w.ret(w.call(_TELL, I32, record))
+        w.start(good)
+        if place is not None and not self.layouts.in_memory(own.result):
+            self._given(own.result, results, place)
+        w.ret(constant(I32, 0))
+
+    def _taken(self, found: Type, value: LlvmValue) -> list[LlvmValue]:
+        """An argument as the entry takes it."""
+        number = self.layouts.number(found)
+        if number is not None:
+            return [_as_entry(self.w, number.dtype, value)]
+        memory = self.layouts.memory(found)
+        if self.layouts.in_memory(found):
+            return [value]
+        loaded: list[LlvmValue] = []
+        for tile, offset in _numbers(memory):
+            at = self.w.offset(value, constant(I64, offset), I8)
+            type = memory_type(tile.dtype)
+            loaded.append(_as_entry(self.w, tile.dtype, self.w.load(type, at, type.bytes)))
+        return loaded
+
+    def _given(self, found: Type, results: LlvmValue, place: LlvmValue) -> None:
+        """The numbers of a result go where C wants them, which nested structs put elsewhere."""
+        struct = results_struct(self.function)
+        for (name, _), (tile, offset) in zip(struct.fields, _numbers(self.layouts.memory(found)), strict=True):
+            type = memory_type(tile.dtype)
+            number = self.w.load(type, self.w.offset(results, constant(I64, offset_of(struct, name)), I8), 1)
+            self.w.store(number, self.w.offset(place, constant(I64, offset), I8), type.bytes)
+
+
+def _as_entry(w: FunctionWriter, dtype: str, value: LlvmValue) -> LlvmValue:
+    """Ints are i64 there. Any byte but 0 is true."""
+    if is_float(dtype):
+        return value
+    if dtype == "i1":
+        return w.convert("zext", w.compare("ne", value, constant(value.type, 0)), "i64")
+    return w.convert("zext" if dtype.startswith("u") else "sext", value, "i64")
+
+
+def _numbers(memory: HirType, start: int = 0) -> Iterator[tuple[Tile, int]]:
+    """The numbers of a value, and where they lie."""
+    if isinstance(memory, Struct):
+        for name, field in memory.fields:
+            yield from _numbers(field, start + offset_of(memory, name))
+        return
+    assert isinstance(memory, Tile)
+    yield memory, start
+
+
+# ---- messages ----------------------------------------------------------------------------------------------------
+
+
+def _telling(writer: ModuleWriter, module: HirModule, points: Sequence[FaultPoint], sources: Sources) -> None:
+    """The function that writes the message of a record, and gives the number of its code."""
+    w = writer.function(_TELL, I32, [(PTR, "record")], "internal", "cold noinline")
+    record, buffer = w.parameters[0], _buffer(w)
+    point = w.convert("trunc", w.load(I64, record, 8), "i32")
+    labels = [w.label("point") for _ in points]
+    strange = w.label("strange")
+    cases = " ".join(f"i32 {number}, label %{label}" for number, label in enumerate(labels))
+    w.line(f"switch {point}, label %{strange} [ {cases} ]")
+    w.terminated = True
+    for found, label in zip(points, labels, strict=True):
+        w.start(label)
+        code, text, arguments = _message(w, module, found, sources, record)
+        inside = ", ".join(map(str, [buffer, constant(I64, BUFFER), _text(writer, text), *arguments]))
+        w.line(f"call i32 (ptr, i64, ptr, ...) @snprintf({inside})")
+        w.ret(constant(I32, int(code)))
+    w.start(strange)
+    w.ret(constant(I32, 901))
+
+
+def _message(
+    w: FunctionWriter, module: HirModule, point: FaultPoint, sources: Sources, record: LlvmValue
+) -> tuple[str, str, list[LlvmValue]]:
+    """The code, the format for `printf`, and its arguments."""
+    sites = module.functions[point.function].sites
+    site = sites[point.site] if 0 <= point.site < len(sites) else None
+    code, span = (site.code, site.span) if site is not None else (point.code, point.span)
+    template = TOO_DEEP if site is None else NO_ELEMENT if site.message == OUTSIDE else site.message
+    values = [_value(w, dtype, record, number) for number, dtype in enumerate(point.dtypes)]
+    if point.undo:
+        operation = "sub" if point.undo == "add" else "add"
+        values[0] = _wrapped(w, w.binary(operation, values[0], values[1]), point.dtypes[0])
+    dtypes = [*point.dtypes]
+    if template is NO_ELEMENT:
+        values.append(w.binary("sub", values[1], constant(I64, 1)))
+        dtypes.append("i64")
+    text = ""
+    arguments: list[LlvmValue] = []
+    for literal, field, _, _ in Formatter().parse(template):
+        text += literal.replace("%", "%%")
+        if field is not None:
+            form, argument = _shown(w, dtypes[int(field)], values[int(field)])
+            text += form
+            arguments.append(argument)
+    return code, f"ZYN{code}: {text}{_place(span, sources)}", arguments
+
+
+def _value(w: FunctionWriter, dtype: str, record: LlvmValue, number: int) -> LlvmValue:
+    at = w.offset(record, constant(I64, 16 * (number + 1)), I8)
+    return w.load(register_type("f64") if is_float(dtype) else I64, at, 8)
+
+
+def _wrapped(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
+    narrow = w.convert("trunc", value, f"i{dtype[1:]}") if dtype[1:] != "64" else value
+    return w.convert("zext" if dtype[0] == "u" else "sext", narrow, "i64")
+
+
+def _shown(w: FunctionWriter, dtype: str, value: LlvmValue) -> tuple[str, LlvmValue]:
+    """How `printf` writes a number. Floats have as many digits as tell them apart."""
+    if is_float(dtype):
+        return "%.17g" if dtype == "f64" else "%.9g", value
+    if dtype == "i1":
+        yes, no = (_text(w.module, word) for word in ("true", "false"))
+        return "%s", w.select(w.compare("ne", value, constant(I64, 0)), yes, no)
+    if is_wide(dtype):
+        return "%s", _text(w.module, "a number of 128 bits")
+    return "%llu" if dtype.startswith("u") else "%lld", value
+
+
+def _place(span: Span | None, sources: Sources) -> str:
+    if span is None:
+        return ""
+    source: Source | None = sources.get(span.path)
+    position = "" if source is None else ":{}:{}".format(*source.line_and_column(span.start))
+    return f" ({span.path}{position})".replace("%", "%%")
+
+
+def _text(writer: ModuleWriter, text: str) -> LlvmValue:
+    """The address of a text that ends with 0."""
+    data = text.encode() + b"\0"
+    name = writer.unique("zyn.text")
+    inside = "".join(chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}" for byte in data)
+    writer.globals.append(f'@{name} = private unnamed_addr constant [{len(data)} x i8] c"{inside}"')
+    return LlvmValue(PTR, f"@{name}")

@@ -1,0 +1,166 @@
+"""How C sees exported functions: the types of their parameters and results, and the header that declares them.
+
+Numbers go by value, structs and arrays by their address. The result is written where the last parameter points, and what the function
+returns is 0, or the number of the error's code."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.lowering.native.layouts import Layouts
+from compiler.source import Span
+from compiler.typed_ast.function_effects import FunctionEffects
+from compiler.typed_ast.types import UNIT, ArrayType, Scalar, StructType, Type
+from runtime.records import frozen
+
+C_NAMES: Mapping[str, str] = {"f32": "float", "f64": "double", "bool": "bool"} | {
+    f"{sign}{bits}": f"{'u' if sign == 'u' else ''}int{bits}_t" for sign in "iu" for bits in (8, 16, 32, 64)
+}
+# fmt: off
+TAKEN = frozenset((
+    "alignas", "alignof", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr", "continue", "default",
+    "delete", "do", "double", "else", "enum", "explicit", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
+    "long", "mutable", "namespace", "new", "nullptr", "operator", "private", "protected", "public", "register", "restrict", "return",
+    "short", "signed", "sizeof", "static", "static_assert", "struct", "switch", "template", "this", "thread_local", "throw", "true",
+    "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "and", "or",
+    "not", "xor", "bitand", "bitor", "compl", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+))
+# fmt: on
+"""Words of C and of C++ that can't be names."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+WORKS = "numbers of up to 64 bits, bool, structs, and arrays of known size can be parameters and results"
+
+
+@frozen
+class ExportedFunction:
+    """`name`: what it is called in C; `symbol`: in HIR."""
+
+    name: str
+    symbol: str
+    own: FunctionEffects
+
+
+def refused(message: str, span: Span | None, hint: str) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0109", message, span, hint=hint))
+
+
+def require_types(own: FunctionEffects, layouts: Layouts) -> None:
+    """Refuses a function whose parameters or result C has no form for. Raises ZyntaxError."""
+    for parameter, found in zip(own.function.parameters, own.parameters, strict=True):
+        _require(own, found, layouts, parameter.span)
+        _require_name(own, parameter.name, parameter.span)
+    if own.result != UNIT:
+        _require(own, own.result, layouts, own.function.span)
+
+
+def _require(own: FunctionEffects, found: Type, layouts: Layouts, span: Span) -> None:
+    match found:
+        case Scalar(dtype=dtype) if dtype.value in C_NAMES:
+            return
+        case ArrayType(element=element) if layouts.size(found) > 0:
+            _require(own, element, layouts, span)
+        case StructType(arguments=()) if layouts.parts(found) and _is_name(found.name):
+            for name, part in layouts.parts(found):
+                _require_name(own, name, span)
+                _require(own, part, layouts, span)
+        case _:
+            raise refused(f"`{own.name}` can't be exported: C has no form for `{found}`", span, WORKS)
+
+
+def _require_name(own: FunctionEffects, name: str, span: Span) -> None:
+    if not _NAME.fullmatch(name):
+        raise refused(f"`{own.name}` can't be exported: `{name}` is no name in C", span, "names in C begin with a letter, and are of ASCII")
+
+
+def _is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None and text not in TAKEN
+
+
+def c_names(written: Sequence[str]) -> list[str]:
+    """Names as C may have them beside each other: words of C get `_` behind them, as does `result`, which the place of the result is
+    called."""
+    names: list[str] = []
+    for name in written:
+        own = name
+        while own in TAKEN or own == "result" or (own != name and own in written):
+            own += "_"
+        names.append(own)
+    return names
+
+
+def is_name(text: str) -> bool:
+    """Whether C may have a function of this name."""
+    return _is_name(text)
+
+
+def header(title: str, functions: Sequence[ExportedFunction], layouts: Layouts) -> str:
+    """The text of the header."""
+    guard = "ZYNTAX_" + "_".join(one.name for one in functions).upper() + "_H"
+    structs: dict[str, str] = {}
+    declared = [line for one in functions for line in _declared(one, structs, layouts)]
+    for one in functions:
+        if one.name in structs:
+            raise refused(f"the function `{one.name}` and a struct have one name, which C can't have", one.own.function.span, "rename it")
+    return "\n".join(
+        [
+            f"/* {title}, made by `zyntax export`. Functions return 0, or the number of an error's code (`zyntax explain 806`); then",
+            "   `*result` isn't to be read, and NAME_error() is the message, until the next failure in the same thread. `result` must not",
+            "   overlap an argument. */",
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            "#include <stdbool.h>",
+            "#include <stdint.h>",
+            "",
+            "#ifdef __cplusplus",
+            'extern "C" {',
+            "#endif",
+            "",
+            *structs.values(),
+            *declared,
+            "",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "",
+            "#endif",
+            "",
+        ]
+    )
+
+
+def _declared(one: ExportedFunction, structs: dict[str, str], layouts: Layouts) -> list[str]:
+    own = one.own
+    names = c_names([parameter.name for parameter in own.function.parameters])
+    written = [_parameter(found, name, structs, layouts) for name, found in zip(names, own.parameters, strict=True)]
+    if isinstance(own.result, ArrayType):
+        written.append(_variable(own.result, "result", structs, layouts))
+    elif own.result != UNIT:
+        written.append(_variable(own.result, "*result", structs, layouts))
+    return [f"int32_t {one.name}({', '.join(written) or 'void'});", f"const char *{one.name}_error(void);"]
+
+
+def _parameter(found: Type, name: str, structs: dict[str, str], layouts: Layouts) -> str:
+    match found:
+        case Scalar():
+            return _variable(found, name, structs, layouts)
+        case ArrayType(element=ArrayType()):  # which C doesn't convert to one of constants
+            return _variable(found, name, structs, layouts)
+        case ArrayType():
+            return f"const {_variable(found, name, structs, layouts)}"
+    return f"const {_variable(found, f'*{name}', structs, layouts)}"
+
+
+def _variable(found: Type, name: str, structs: dict[str, str], layouts: Layouts) -> str:
+    match found:
+        case Scalar(dtype=dtype):
+            return f"{C_NAMES[dtype.value]} {name}"
+        case ArrayType(element=element):
+            return _variable(element, f"{name}[{layouts.size(found)}]", structs, layouts)
+    assert isinstance(found, StructType)
+    if found.name not in structs:
+        parts = layouts.parts(found)
+        names = c_names([field for field, _ in parts])
+        fields = [f"    {_variable(part, field, structs, layouts)};" for field, (_, part) in zip(names, parts, strict=True)]
+        structs[found.name] = "\n".join([f"typedef struct {found.name} {{", *fields, f"}} {found.name};", ""])
+    return f"struct {found.name} {name}"
