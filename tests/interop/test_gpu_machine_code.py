@@ -36,6 +36,12 @@ def any_type(x) { compute(x) { for i in 0..N: out[i] = x[i] + x[i] } }
 
 
 @pytest.fixture(autouse=True)
+def several_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls stay calls: inlined, the chains of these programs would be one launch."""
+    monkeypatch.setattr("compiler.backends.host.program.inlined", lambda program, checker: program)
+
+
+@pytest.fixture(autouse=True)
 def soon(monkeypatch):
     monkeypatch.setattr(repeats, "COMES_AGAIN", 1)
 

@@ -42,6 +42,12 @@ def change(value: f32) { outside = value }
 """
 
 
+@pytest.fixture(autouse=True)
+def several_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls stay calls: inlined, the chains of these programs would be one launch."""
+    monkeypatch.setattr("compiler.backends.host.program.inlined", lambda program, checker: program)
+
+
 @pytest.fixture
 def program(fake):
     return zynml.compile(PROGRAM, device="cuda")

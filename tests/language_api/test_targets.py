@@ -29,6 +29,12 @@ PROGRAM = "def f(x: tensor[N, f32]): tensor { compute(x) { for i in 0..N: out[i]
 POINTS = "tiny = tinychip:target"
 
 
+@pytest.fixture(autouse=True)
+def own_reporter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command's main function, which is left out here, would end with its invocation's reporter."""
+    monkeypatch.setattr("zyntax.report._current", [])
+
+
 def run(*arguments: str) -> str:
     done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert done.exit_code == 0

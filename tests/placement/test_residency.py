@@ -7,6 +7,7 @@ let x = arange(0, 100)
 let a = compute(x) @device("cuda") { for i in 0..N: out[i] = x[i] + 1.0 }
 let b = compute(a) @device("cuda") { for i in 0..N: out[i] = a[i] * 2.0 }
 let c = compute(b, x) @device("cuda") { for i in 0..N: out[i] = b[i] - x[i] }
+def between() { (a, b) }  // what a function names is computed by a kernel of its own
 """
 
 
