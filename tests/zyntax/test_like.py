@@ -68,6 +68,12 @@ CASES = {
 TEXTS = ("hir", "schedule", "llvm", "ptx", "hir-after=lift", "hir-after=specialise", "hir-after=place")
 
 
+@pytest.fixture(autouse=True)
+def call_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--like` describes a call of the function, and the program's statement is that call: not a copy of its blocks with sizes of its own."""
+    monkeypatch.setattr("compiler.backends.host.program.inlined", lambda program, checker: program)
+
+
 @pytest.fixture
 def command(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> "Iterator[Command]":
     yield Command(tmp_path, capsysbinary)
