@@ -1,6 +1,7 @@
 """Options of commands that replay market data into QuantDSL strategies, declared once, and which options go with which programs."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -128,12 +129,13 @@ def require_kind(context: click.Context, path: str, *, replayed: bool) -> None:
         given = parameter.name is not None and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
         if given and parameter.name in foreign:
             from compiler.diagnostics import Diagnostic, ZyntaxError
+            from compiler.languages import endings
             from zyntax.languages import language_of
 
             option = parameter.opts[0]
             if replayed:
                 message, hint = f"`{option}` goes with programs that run by themselves, and `{path}` is replayed on `--data`", None
-            elif language_of(path).replays:
+            elif Path(path).suffix in endings() and language_of(path).replays:
                 message, hint = f"`{option}` goes with a replay, and there is no `--data`", "--data trades.csv names market data"
             else:
                 message, hint = f"`{option}` goes with strategies of QuantDSL, and `{path}` is none", None
