@@ -148,6 +148,11 @@ class MemoryEvents:
             stack.pop()
         return self._placeholders[value]
 
+    def reads_in(self, value: Value) -> list[PendingRead]:
+        """Reads of written memory that the value is computed from, as they were recorded: sets of values have no order of their own."""
+        reads = [self.read_of[placeholder] for placeholder in self.placeholders_in(value) if placeholder in self.read_of]
+        return sorted(reads, key=lambda read: self._order[id(read)])
+
     def _below(self, value: Value) -> list[Value]:
         if value.source is None:
             return []

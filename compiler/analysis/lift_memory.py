@@ -46,11 +46,7 @@ class LiftedMemory(MemoryEvents):
         """The value with every read of written memory replaced by what was written."""
         if value in self._resolved:
             return self._resolved[value]
-        known = {}
-        for placeholder in self.placeholders_in(value):
-            read = self.read_of.get(placeholder)
-            if read is not None:
-                known[placeholder] = self.content_of(read)
+        known = {read.placeholder: self.content_of(read) for read in self.reads_in(value)}
         self._resolved[value] = self.made.replace(value, known, {}) if known else value
         return self._resolved[value]
 

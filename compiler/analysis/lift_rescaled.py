@@ -123,8 +123,7 @@ def rescaled_sum(field: FieldValues, memory: LiftedMemory, growing: Growing, val
 
 def rescaled_event(field: FieldValues, memory: LiftedMemory, growing: Growing, event: MemoryEvent) -> tuple[PendingRead, Value] | None:
     """A store that rescales its own element and adds to it: the read of the old one, and what is added."""
-    reads = [read for placeholder in memory.placeholders_in(event.value) if (read := memory.read_of.get(placeholder)) is not None]
-    old = next((read for read in reads if memory.own_element(read, event)), None)
+    old = next((read for read in memory.reads_in(event.value) if memory.own_element(read, event)), None)
     inside = [guard for guard in event.conditions if growing.axis in dict(union_axes(guard))]
     if old is None or not growing.keeps_to(inside):
         return None

@@ -60,12 +60,13 @@ def against(base: str, scratch: Path, only: str) -> int:
     return min(len(different), 1)
 
 
-def collect(tree: Path, folder: Path, quick: bool, only: str = "", cpu: str = "x86-64-v3") -> Path:
-    """Runs the collector of this tree over the packages of another one, in a process of its own with caches of its own."""
+def collect(tree: Path, folder: Path, quick: bool, only: str = "", cpu: str = "x86-64-v3", seed: str = "random") -> Path:
+    """Runs the collector of this tree over the packages of another one, in a process of its own with caches of its own. `seed` is that of
+    Python's hashes of strings, which the order of sets depends on."""
     program = f"import sys; sys.path[:0] = [{str(tree)!r}, {str(ROOT)!r}]; from tests.frozen.collect import main; main()"
     command = [sys.executable, "-c", program, str(folder), "--cpu", cpu, "--only", only, *(["--quick"] if quick else [])]
     with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "ZYNTAX_CACHE_DIR": cache, "PYTHONPATH": str(tree)}
+        environment = {**os.environ, "ZYNTAX_CACHE_DIR": cache, "PYTHONPATH": str(tree), "PYTHONHASHSEED": seed}
         subprocess.run(command, check=True, cwd=tree, env=environment, stderr=subprocess.DEVNULL)
     return folder
 
