@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from compiler.launch.kernels import BuiltKernel
     from compiler.launch.recorded import LaunchedKernel
     from compiler.targets.gpu_program import GpuProgram
-    from compiler.targets.registry import Target
     from compiler.targets.shown import ShownProgram
+    from compiler.targets.target import Target
     from compiler.typed_ast import nodes
 
 BINARY = ("obj", "cubin")

@@ -73,14 +73,14 @@ def test_names_that_it_does_not_need_are_the_users(tmp_path: Path) -> None:
     for name in ("zyntax.py", "quantdsl.py"):
         (tmp_path / name).write_text("", encoding="utf-8")
     (tmp_path / "script.py").write_text("import zynml\nprint(zynml.compile.__module__)\n", encoding="utf-8")
-    assert python(tmp_path, "script.py").stdout == "zynml.compiled\n"
+    assert python(tmp_path, "script.py").stdout == "zynml.embedding\n"
 
 
 def test_our_own_folder_by_another_way_is_ours(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(ROOT, target_is_directory=True)
     done = python(tmp_path, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import compiler, zynml; print(zynml.compile.__module__)", str(link))
-    assert (done.stdout, done.stderr) == ("zynml.compiled\n", "")
+    assert (done.stdout, done.stderr) == ("zynml.embedding\n", "")
 
 
 @pytest.mark.parametrize("started", [("-m", "zyntax"), ("-c", "from zyntax_lang import main; main()")])

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from runtime.values import make_err as Err
     from runtime.values import make_ok as Ok
     from runtime.values import make_some as Some
-    from zynml.compiled import CompiledProgram, ZynMLError, compile
+    from zynml.compiled import CompiledProgram, ZynMLError
+    from zynml.embedding import compile
     from zynml.pending import Future
 
 __all__ = ["CompiledProgram", "Err", "Future", "Ok", "Some", "Tensor", "ZynMLError", "compile"]
@@ -23,10 +24,10 @@ def __getattr__(name: str) -> Any:
     # The command imports parts of this package; NumPy and the compiler are only needed by those who call these.
     if name in __all__:
         from runtime import tensor, values
-        from zynml import compiled, pending
+        from zynml import compiled, embedding, pending
 
         made = {"Some": values.make_some, "Ok": values.make_ok, "Err": values.make_err}
-        return made.get(name) or getattr({"Tensor": tensor, "Future": pending}.get(name, compiled), name)
+        return made.get(name) or getattr({"Tensor": tensor, "Future": pending, "compile": embedding}.get(name, compiled), name)
     raise AttributeError(f"module `zynml` has no `{name}`", name=name, obj=sys.modules[__name__])
 
 

@@ -14,7 +14,7 @@ from compiler.typed_ast.check import ZYNML
 from compiler.typed_ast.language import LibraryPrograms
 from compiler.typed_ast.library import Library, LibraryFunction
 from compiler.typed_ast.meaning import Meaning
-from zynml.language import ENDINGS
+from zynml.name import ENDINGS
 from zynml.parse import parse_source
 from zynml.stdlib import StdlibSettings, library
 from zynml.stdlib.family import FunctionFamily

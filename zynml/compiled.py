@@ -1,11 +1,4 @@
-"""`zynml.compile`: a program's functions as Python callables on NumPy arrays, and the program at its stages.
-
-    p = zynml.compile('''
-        def scale(x: tensor[N], by: f32): tensor {
-            compute(x, by) { for i in 0..N: out[i] = x[i] * by }
-        }
-    ''')
-    p.scale(np.ones(3, np.float32), 2.0)     # array([2., 2., 2.], dtype=float32)
+"""Compiled programs: a program's functions as Python callables on NumPy arrays, and the program at its stages.
 
 Arrays go in and come out without a copy; what a kernel updates (`compute(mut x)`) is updated in the caller's array. Arrays of other
 libraries do too, on the host and on CUDA devices (see `crossing`)."""
@@ -29,7 +22,7 @@ from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
 from zynml.crossing import Crossing
 from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
-from zynml.language import language as ZYNML
+from zynml.name import NAME
 from zynml.opened import Opened
 from zynml.pickled import MadeOf, options_of, require_version
 from zynml.shown import Row, as_html, as_text, documentation, rows, signature_of
@@ -86,12 +79,12 @@ class CompiledProgram:
         opened.keeps = opened.keeps and not clashes
 
     @classmethod
-    def of(cls, session: "Session", keeps: bool = False, language: Language = ZYNML) -> "CompiledProgram":
+    def of(cls, session: "Session", keeps: bool = False, language: str = NAME) -> "CompiledProgram":
         """The program of a session; `keeps`: for other processes too, once it is called on a GPU. Raises ZynMLError with every fault
         of the program."""
         with _errors(session.sources):
             warnings = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
-            return cls(Opened.of(session, keeps), MadeOf(session.source, session.options, language.name), warnings)
+            return cls(Opened.of(session, keeps), MadeOf(session.source, session.options, language), warnings)
 
     def __repr__(self) -> str:
         return as_text(self._title, self._rows)
@@ -164,36 +157,6 @@ class CompiledProgram:
         return str(self.emit("asm"))
 
 
-def compile(
-    source: str | Path,
-    *,
-    opt: str | int = "3",
-    threads: int = 0,
-    device: str | None = None,
-    strict: bool = False,
-    sanitize: bool = False,
-    tune: bool = True,
-    floats: str | None = None,
-    **parameters: Any,
-) -> CompiledProgram:
-    """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
-    `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Without `tune`
-    estimates alone decide on schedules for a GPU. `floats`, "strict" or "contract", is for blocks that don't say it. Raises ZynMLError
-    with every fault of the program."""
-    return compile_in(
-        ZYNML,
-        source,
-        opt=opt,
-        threads=threads,
-        device=device,
-        strict=strict,
-        sanitize=sanitize,
-        tune=tune,
-        floats=floats,
-        **parameters,
-    )
-
-
 def compile_in(
     language: Language,
     source: str | Path,
@@ -240,11 +203,11 @@ def _compiled(language: Language, held: Source, options: CompileOptions, sources
         _require_parameters(session, options.parameters)
         return session
 
-    known = found(held, options) if language is ZYNML else None
+    known = found(held, options) if language.name == NAME else None
     if known is not None:
         return CompiledProgram(Opened(sources, known.functions, origin(held, options), open, known.heads), MadeOf(held, options))
     with uncollected():
-        return CompiledProgram.of(open(), keeps=language is ZYNML, language=language)
+        return CompiledProgram.of(open(), keeps=language.name == NAME, language=language.name)
 
 
 def _require_parameters(session: "Session", given: Iterable[str]) -> None:
@@ -262,7 +225,7 @@ def _require_parameters(session: "Session", given: Iterable[str]) -> None:
             raise TypeError(f"compile() has no keyword `{name}`{hint}: it takes {', '.join(keywords)}, and this program {own}")
 
 
-def opened_again(version: str, path: str, text: str, options: dict[str, Any], language: str = ZYNML.name) -> CompiledProgram:
+def opened_again(version: str, path: str, text: str, options: dict[str, Any], language: str = NAME) -> CompiledProgram:
     """A program that was pickled. Raises UnpicklingError for one of another version, ZynMLError where it doesn't compile here."""
     require_version(version, f"the program {path}")
     source = Source(path, text)

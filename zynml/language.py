@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compiler.language import Language, Show
+from zynml.name import ENDINGS, NAME
 
 if TYPE_CHECKING:
     from compiler.driver import Session, Warn
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from compiler.typed_ast.language import SessionLanguage
     from compiler.typed_ast.nodes import Program
     from grammars.grammar import Grammar
-
-ENDINGS = (".zynml", ".ml")
 
 
 class ZynmlFront:
@@ -82,4 +81,4 @@ test "the first is zero" {
 }
 """
 
-language = Language("zynml", ENDINGS, title="ZynML", front=ZynmlFront(), syntax=_grammar, example=_EXAMPLE)
+language = Language(NAME, ENDINGS, title="ZynML", front=ZynmlFront(), syntax=_grammar, example=_EXAMPLE)

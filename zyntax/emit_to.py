@@ -35,7 +35,8 @@ class KernelFiles:
     def write(self, launched: "LaunchedKernel") -> None:
         """The stages of a kernel that is about to run."""
         from compiler.emit import launched_program
-        from compiler.targets.registry import AFTER, target_named
+        from compiler.targets.registry import target_named
+        from compiler.targets.target import AFTER
 
         assert self.session is not None
         self.count += 1

@@ -6,7 +6,7 @@ and, where its machine is a `GpuMachine`, `--device emulator:NAME` then work."""
 from compiler.machines.cpu import CpuMachine as CpuMachine
 from compiler.machines.gpu import GpuMachine as GpuMachine
 from compiler.targets.nvidia import PASSES as GPU_PASSES
-from compiler.targets.registry import Target as Target
 from compiler.targets.shown import ShownProgram as ShownProgram
+from compiler.targets.target import Target as Target
 
 __all__ = ["GPU_PASSES", "CpuMachine", "GpuMachine", "ShownProgram", "Target"]

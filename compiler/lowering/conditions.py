@@ -16,6 +16,7 @@ from compiler.lowering.composites import alike, kind_of, numbers_of, of_numbers
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.enclosing import Truth
 from compiler.lowering.numbers import Number, Operand, index_value, literal, meet, typed, value_of
+from compiler.lowering.operator_methods import by_method
 from compiler.lowering.walk import as_number, as_value, block_value, lowers, number, value
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
@@ -61,8 +62,6 @@ def _by_method(body: Body, node: nodes.Binary, left: Operand, right: Operand) ->
     """What the method of a comparison says; None where the program's types have none."""
     if isinstance(left, Number) and isinstance(right, Number):
         return None
-    from compiler.lowering.operator_methods import by_method  # it calls functions, whose bodies have conditions
-
     own = by_method(body, node, left, right, DType.BOOL)
     return None if own is None else as_number(body, own, node)
 

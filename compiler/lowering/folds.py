@@ -9,11 +9,10 @@ from compiler.lowering.arithmetic import kept_in
 from compiler.lowering.body import Body, fault
 from compiler.lowering.composites import kind_of, numbers_of, of_numbers
 from compiler.lowering.flows import Flow
-from compiler.lowering.functions import call_function
 from compiler.lowering.loops import has_jump, loop_bounds, ranged
 from compiler.lowering.numbers import Number, Operand, literal, typed, value_of
 from compiler.lowering.ranges import NumberRange, loop_range
-from compiler.lowering.walk import run_block, value
+from compiler.lowering.walk import call, run_block, value
 from compiler.lowering.words import words
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -71,8 +70,8 @@ def applied(body: Body, fold: Fold, shape: Operand, old: Sequence[Number], new: 
     if isinstance(function, nodes.Lambda):
         result = _inline(body, fold, function, first, second)
     else:
-        call = nodes.Call(function=nodes.Name(name=function.name, span=fold.span), span=fold.span)
-        result = call_function(body, function, [(None, first), (None, second)], call, None)
+        written = nodes.Call(function=nodes.Name(name=function.name, span=fold.span), span=fold.span)
+        result = call(body, function, [(None, first), (None, second)], written, None)
     numbers = numbers_of(result, fold.span, f"what {fold.name} gives")
     if len(numbers) != len(old):
         message = f"{fold.name} gives {kind_of(result)}, and what is yielded is {kind_of(shape)}"

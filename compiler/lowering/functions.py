@@ -1,7 +1,7 @@
 """Calls of the program's own functions from a kernel: pure functions of numbers are written out in place. The function's
 body sees its parameters only; what it may not contain is refused where it stands, with the chain of calls."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attrs import evolve
@@ -14,7 +14,7 @@ from compiler.lowering.declared_types import fitted
 from compiler.lowering.dtypes import scalar_named
 from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, Tuple, typed, value_of
 from compiler.lowering.patterns import match_of
-from compiler.lowering.walk import evaluate, run
+from compiler.lowering.walk import Arguments, calls, evaluate, run
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.types import DType
@@ -24,9 +24,8 @@ _MOST_CALLS = 1000
 _MOST_BRANCHES = 1000
 
 
-def call_function(
-    body: Body, function: nodes.Function, arguments: Sequence[tuple[str | None, Operand]], node: nodes.Call, into: DType | None
-) -> Operand:
+@calls(nodes.Function)
+def call_function(body: Body, function: nodes.Function, arguments: Arguments, node: nodes.Call, into: DType | None) -> Operand:
     """The value of the call. The result has the type the function declares."""
     name = function.name
     if any(inlined == name for inlined, _ in body.inlining):
@@ -82,7 +81,7 @@ def _isolated(body: Body) -> Iterator[None]:
 
 
 def _bound(
-    function: nodes.Function, arguments: Sequence[tuple[str | None, Operand]], node: nodes.Call
+    function: nodes.Function, arguments: Arguments, node: nodes.Call
 ) -> list[tuple[nodes.Parameter, Operand | nodes.Expression]]:
     """Parameters with their arguments, or with what is computed where none is given."""
     slots = [ArgumentSlot(parameter.name, parameter.default is None) for parameter in function.parameters]

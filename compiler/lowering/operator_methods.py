@@ -2,8 +2,8 @@
 
 from compiler.lowering.body import Body
 from compiler.lowering.dtypes import scalar_named
-from compiler.lowering.functions import call_function
 from compiler.lowering.numbers import Choice, Number, Operand, Record
+from compiler.lowering.walk import call
 from compiler.typed_ast import nodes
 from compiler.typed_ast.operator_traits import BINARY
 from compiler.typed_ast.types import DType
@@ -20,8 +20,8 @@ def by_method(body: Body, node: nodes.Binary, left: Operand, right: Operand, int
         of_trait = impl is not None and isinstance(impl.trait, nodes.NamedTypeSyntax) and impl.trait.name == trait
         pairs = zip(function.parameters, (left, right), strict=False)
         if of_trait and len(function.parameters) == 2 and all(_takes(p.annotation, side) for p, side in pairs):
-            call = nodes.Call(function=nodes.Name(name=name, span=node.span), span=node.span)
-            return call_function(body, function, [(None, left), (None, right)], call, into)
+            written = nodes.Call(function=nodes.Name(name=name, span=node.span), span=node.span)
+            return call(body, function, [(None, left), (None, right)], written, into)
     return None
 
 

@@ -1,7 +1,7 @@
 """The walk over a body: the tables that say which rule lowers which expression and which statement, and how rules reach each other
 through them. The rules stand in the files that are named after what they lower."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.hir.affine import Affine
@@ -15,8 +15,13 @@ from compiler.typed_ast.types import DType
 ExpressionRule = Callable[[Body, Any, DType | None], Operand]
 StatementRule = Callable[[Body, Any, DType | None], None]
 
+Arguments = Sequence[tuple[str | None, Operand]]
+"""Values of arguments, each with the name it is given by."""
+CallRule = Callable[[Body, Any, Arguments, nodes.Call, DType | None], Operand]
+
 EXPRESSIONS: dict[type[nodes.Node], ExpressionRule] = {}
 STATEMENTS: dict[type[nodes.Node], StatementRule] = {}
+CALLS: dict[type[nodes.Node], CallRule] = {}
 
 JUMPS = (nodes.Break, nodes.Continue)
 
@@ -41,6 +46,16 @@ def executes(*classes: type[nodes.Node]) -> Callable[[StatementRule], StatementR
     return register
 
 
+def calls(declared: type[nodes.Node]) -> Callable[[CallRule], CallRule]:
+    """Makes the function the rule for calls of what is declared so: `(body, declaration, arguments, call, into) -> operand`."""
+
+    def register(rule: CallRule) -> CallRule:
+        CALLS[declared] = rule
+        return rule
+
+    return register
+
+
 # ---- expressions -------------------------------------------------------------------------------------------------------
 
 
@@ -51,6 +66,11 @@ def evaluate(body: Body, node: nodes.Expression, into: DType | None = None) -> O
         raise not_in_kernel(body, node)
     with body.spanned(node.span):
         return rule(body, node, into)
+
+
+def call(body: Body, function: nodes.Function, arguments: Arguments, node: nodes.Call, into: DType | None = None) -> Operand:
+    """What a function of the program gives for these values."""
+    return CALLS[type(function)](body, function, arguments, node, into)
 
 
 def number(body: Body, node: nodes.Expression, into: DType | None = None) -> Number:

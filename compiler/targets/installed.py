@@ -1,16 +1,14 @@
 """Targets that other packages bring: entry points of the group `zyntax.targets`, each named as its target. The object is a `Target`, or a
 function without parameters that gives one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.targets.target import Target
 from runtime.entry_points import TARGETS, entry_points
 
-if TYPE_CHECKING:
-    from compiler.targets.registry import Target
 
-
-def installed_target(name: str) -> "Target | None":
+def installed_target(name: str) -> Target | None:
     """The target of that name; None where no package has one. Raises ZyntaxError for one that can't be used."""
     found = [entry for entry in entry_points(TARGETS) if entry.name == name]
     if not found:
@@ -19,8 +17,6 @@ def installed_target(name: str) -> "Target | None":
         first, second = found[0].distribution, found[1].distribution
         hint = f"`pip uninstall {second}`, or `pip uninstall {first}`"
         raise ZyntaxError(Diagnostic("0110", f"two packages have the target `{name}`: `{first}` and `{second}`", hint=hint))
-    from compiler.targets.registry import Target
-
     subject = f"`{found[0].value}` of the package `{found[0].distribution}`"
     hint = f"this is a fault of the package `{found[0].distribution}`, not of your program"
     try:

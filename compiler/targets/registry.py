@@ -1,34 +1,13 @@
-"""What programs can be compiled for. A target is a machine with the passes of its kernels, what shows a program at each of them and behind
-the last, and what runs a block."""
+"""What programs can be compiled for: the targets by name, and those that other packages bring."""
 
 from collections.abc import Callable
 from functools import partial
 
 from compiler.backends.nvptx.target import PTX_VERSIONS, gpu_target
-from compiler.machines.cpu import CpuMachine, host_machine
-from compiler.machines.gpu import GpuMachine
+from compiler.machines.cpu import host_machine
 from compiler.targets import cpu, nvidia
 from compiler.targets.installed import installed_target
-from compiler.targets.shown import ShownProgram
-from runtime.records import frozen
-
-AFTER = "hir-after="
-"""In front of a pass: the kernels after that."""
-
-
-@frozen(eq=False)
-class Target:
-    """`passes` by name, in order; `stages`: what is shown besides; `executor`: the device that runs its kernels on any machine."""
-
-    name: str
-    machine: CpuMachine | GpuMachine
-    passes: tuple[str, ...]
-    stages: tuple[str, ...]
-    emitter: Callable[[ShownProgram, str], str | bytes]
-    executor: str
-
-    def shows(self, stage: str) -> bool:
-        return stage in self.stages or (stage.startswith(AFTER) and stage.removeprefix(AFTER) in self.passes)
+from compiler.targets.target import Target
 
 
 def cpu_target() -> Target:

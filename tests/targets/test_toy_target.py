@@ -15,7 +15,8 @@ from compiler.launch.emulator import EmulatedBlock
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import MACHINES
 from compiler.targets import nvidia
-from compiler.targets.registry import TARGETS, Target
+from compiler.targets.registry import TARGETS
+from compiler.targets.target import Target
 from tests.programs.on_devices import PROGRAMS, ROOT, beside_the_cpu, emulator_command
 from zyntax.main import cli
 

@@ -12,7 +12,7 @@ from compiler.hir.text import print_function, print_module
 from compiler.hir.verify import verify
 from compiler.launch import emulator
 from compiler.targets import cpu, nvidia
-from compiler.targets.registry import AFTER
+from compiler.targets.target import AFTER
 from zyntax import compile_command
 from zyntax.main import cli
 from zyntax.report import guarded

@@ -13,20 +13,12 @@ from typing import Any
 from compiler.backends.host.emit import Emitter, load
 from compiler.backends.host.intervals import LENGTH, marked
 from compiler.backends.host.naming import MARK
+from compiler.backends.host.positions import DirectLookup
 from compiler.source import Span
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import BOOL, I64, CharType, DictType, ListType, RangeType, Scalar, SetType, StringType, Type
-from runtime.records import frozen
 
 DirectMaker = Callable[[list[ast.expr]], ast.expr]
-
-
-@frozen(eq=False)
-class DirectLookup:
-    """Expressions of Python that give a container and an index again, without effects, after the instruction failed."""
-
-    container: ast.expr
-    index: ast.expr
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------

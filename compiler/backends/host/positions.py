@@ -1,19 +1,24 @@
 """Places in generated code objects and places in the program: a Python position is the line and the UTF-8 columns that the
 span covers, so debuggers and tracebacks show the program's own text, and the way back needs no table."""
 
+import ast
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
 from attrs import field
 
 from compiler.source import Source, Span
-from runtime.records import define
-
-if TYPE_CHECKING:
-    from compiler.backends.host.direct import DirectLookup
+from runtime.records import define, frozen
 
 Position = tuple[int, int, int, int]
 """Line, column, end line, end column as Python's `ast` has them: lines from 1, columns in bytes from 0."""
+
+
+@frozen(eq=False)
+class DirectLookup:
+    """Expressions of Python that give a container and an index again, without effects, after the instruction failed."""
+
+    container: ast.expr
+    index: ast.expr
 
 
 @define(eq=False)
@@ -53,7 +58,7 @@ class Positions:
     others: tuple[Source, ...] = ()
     of_library: bool = False
     """Whether the text is the library's, not the user's."""
-    lookups: dict[Span, "DirectLookup"] = field(factory=dict, init=False)
+    lookups: dict[Span, DirectLookup] = field(factory=dict, init=False)
     """What instructions look up directly, by the place in the program."""
     _files: list[_File] = field(init=False, factory=list)
     _known: dict[Span, Position] = field(factory=dict, init=False)

@@ -1,0 +1,4 @@
+"""What the language is called, and how its files end."""
+
+NAME = "zynml"
+ENDINGS = (".zynml", ".ml")
