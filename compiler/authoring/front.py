@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @frozen(eq=False)
-class Declared:
+class LanguageDescription:
     """What an author says of a language, as `zyntax.language.Language` takes it."""
 
     grammar: str | Path
@@ -41,7 +41,7 @@ class Declared:
 
 
 class AuthoredFront:
-    def __init__(self, language: Language, declared: Declared) -> None:
+    def __init__(self, language: Language, declared: LanguageDescription) -> None:
         self.language, self.declared = language, declared
 
     @cached_property

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.authoring.front import AuthoredFront, Declared
+from compiler.authoring.front import AuthoredFront, LanguageDescription
 from compiler.language import API, Language, NewerApi
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class AuthoredLanguage(Language):
             raise TypeError(f"the language `{name}` needs a `grammar` and `actions`")
         if layout not in LAYOUTS:
             raise TypeError(f"layout={layout!r}: it is None or {LAYOUTS[1]!r}")
-        self.declared = Declared(grammar, actions, start, layout, kernels, tuple(library), inline, dict(words or {}))
+        self.declared = LanguageDescription(grammar, actions, start, layout, kernels, tuple(library), inline, dict(words or {}))
         front = AuthoredFront(self, self.declared)
         known = front.folder / codes if codes is not None else None
         super().__init__(

@@ -27,7 +27,7 @@ class Link:
 
 
 @frozen
-class Kept:
+class KeptInMemory:
     """Why the value of block `maker` goes through memory to block `reader`, in words."""
 
     maker: int
@@ -56,7 +56,7 @@ class ChainPlan:
     """The groups in the order in which they run, and what stayed apart."""
 
     groups: list[Joined]
-    kept: list[Kept] = Factory(list)
+    kept: list[KeptInMemory] = Factory(list)
 
 
 def plan_chain(chain: Sequence[Link], options: KernelOptions, span: Span | None = None) -> ChainPlan:
@@ -70,7 +70,7 @@ class _Planning:
     options: KernelOptions
     groups: dict[int, Joined] = field(factory=dict)
     """By the number of their last block."""
-    kept: list[Kept] = field(factory=list)
+    kept: list[KeptInMemory] = field(factory=list)
 
     def run(self) -> ChainPlan:
         for number, link in enumerate(self.chain):
@@ -82,12 +82,12 @@ class _Planning:
 
     def _take(self, reader: int, makers: list[int]) -> None:
         """Joins a block with its makers, as many as can be: one may have to wait for another."""
-        refused: list[Kept] = []
+        refused: list[KeptInMemory] = []
         for maker in makers:
             try:
                 self._join(maker, reader)
             except NotMergeable as refusal:
-                refused.append(Kept(maker, reader, str(refusal)))
+                refused.append(KeptInMemory(maker, reader, str(refusal)))
         if 0 < len(refused) < len(makers):
             self._take(reader, [edge.maker for edge in refused])
         else:

@@ -43,7 +43,7 @@ class Collection:
     reverse: bool
     descending: bool
     span: Span
-    fold: folds.Fold | None = None
+    fold: folds.Combination | None = None
     shape: Operand = literal(0)
     """A value of the kind that is yielded."""
     loops: tuple[NumberRange, ...] = ()

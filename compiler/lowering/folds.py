@@ -25,7 +25,7 @@ FUNCTION = "function"
 
 
 @frozen(eq=False)
-class Fold:
+class Combination:
     """A function of two values: what was combined before, and what comes next."""
 
     function: nodes.Lambda | nodes.Function
@@ -36,13 +36,13 @@ class Fold:
         return self.function.name if isinstance(self.function, nodes.Function) else "the operator"
 
 
-def fold_of(body: Body) -> Fold | None:
+def fold_of(body: Body) -> Combination | None:
     """The function that the block gives as the operator of its kernel."""
     match body.kernel.option("op"):
         case nodes.Lambda() as function:
-            return Fold(function, function.span)
+            return Combination(function, function.span)
         case nodes.Name(name=name, span=span) if name in body.signature.functions:
-            return Fold(body.signature.functions[name], span)
+            return Combination(body.signature.functions[name], span)
         case _:
             return None
 
@@ -63,7 +63,7 @@ def initial(body: Body, shape: Operand) -> list[Number] | None:
 # ---- the function ----------------------------------------------------------------------------------------------------------
 
 
-def applied(body: Body, fold: Fold, shape: Operand, old: Sequence[Number], new: Sequence[Number]) -> list[Number]:
+def applied(body: Body, fold: Combination, shape: Operand, old: Sequence[Number], new: Sequence[Number]) -> list[Number]:
     """The numbers that the function makes of two values of one shape."""
     first, second = of_numbers(shape, old), of_numbers(shape, new)
     function = fold.function
@@ -79,14 +79,14 @@ def applied(body: Body, fold: Fold, shape: Operand, old: Sequence[Number], new: 
     return numbers
 
 
-def _inline(body: Body, fold: Fold, function: nodes.Lambda, first: Operand, second: Operand) -> Operand:
+def _inline(body: Body, fold: Combination, function: nodes.Lambda, first: Operand, second: Operand) -> Operand:
     with body.names.scope():
         for parameter, given in zip(function.parameters, (first, second), strict=True):
             body.names.bind(parameter.name, given, parameter.span, "a parameter")
         return value(body, function.body)
 
 
-def survey(body: Body, fold: Fold | None, shape: Operand) -> list[DType]:
+def survey(body: Body, fold: Combination | None, shape: Operand) -> list[DType]:
     """Joins what `init` and the function add to the types of what is yielded, and gives the types that are combined in."""
     numbers = numbers_of(shape, NOWHERE)
     flows = [body.flows.join(("yield", n), number) for n, number in enumerate(numbers)]
@@ -112,7 +112,9 @@ def _zero(body: Body, dtype: DType) -> Value:
     return value_of(body.build, literal(False) if dtype is DType.BOOL else literal(0, dtype), dtype)
 
 
-def combined(body: Body, fold: Fold, shape: Operand, old: Sequence[Value], new: Sequence[Number], kept: Sequence[DType]) -> list[Value]:
+def combined(
+    body: Body, fold: Combination, shape: Operand, old: Sequence[Value], new: Sequence[Number], kept: Sequence[DType]
+) -> list[Value]:
     """What is kept after one more value."""
     before = [typed(have, dtype, None) for have, dtype in zip(old, kept, strict=True)]
     after = [typed(value_of(body.build, number, dtype), dtype, None) for number, dtype in zip(new, kept, strict=True)]
@@ -122,7 +124,7 @@ def combined(body: Body, fold: Fold, shape: Operand, old: Sequence[Value], new: 
 # ---- the loops around the result's axes --------------------------------------------------------------------------------
 
 
-class Kept(Protocol):
+class OpenReduction(Protocol):
     """A reduction with axes left: slots for what is combined are open while its reduced loops run, once for each of its elements."""
 
     entered: dict[int, NumberRange]
@@ -153,7 +155,7 @@ def chain(node: nodes.For) -> tuple[list[nodes.ForClause], nodes.Block]:
     return clauses, block
 
 
-def nest(body: Body, kept: Kept, node: nodes.For) -> bool:
+def nest(body: Body, kept: OpenReduction, node: nodes.For) -> bool:
     """The hook on loops: those of the axes that are left stand outermost."""
     if not yields(node):
         return False
@@ -182,7 +184,13 @@ def _require_free(clauses: Sequence[nodes.ForClause], order: Sequence[int], node
 
 
 def _enter(
-    body: Body, kept: Kept, clauses: Sequence[nodes.ForClause], order: Sequence[int], first: int, inside: Callable[[], None], jumps: bool
+    body: Body,
+    kept: OpenReduction,
+    clauses: Sequence[nodes.ForClause],
+    order: Sequence[int],
+    first: int,
+    inside: Callable[[], None],
+    jumps: bool,
 ) -> None:
     if not kept.opened and all(axis in kept.entered for axis in kept.left):
         kept.open(body)

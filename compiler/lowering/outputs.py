@@ -18,7 +18,7 @@ from runtime.records import frozen
 
 
 @frozen(eq=False)
-class Declared:
+class DeclaredResult:
     """A result as the block declares it: dims None where they follow from the writes, one dim None for `?`."""
 
     name: str
@@ -28,30 +28,30 @@ class Declared:
     span: Span | None
 
 
-def declared_results(compute: nodes.Compute) -> list[Declared]:
+def declared_results(compute: nodes.Compute) -> list[DeclaredResult]:
     """The results in order; one inferred `out` when nothing is declared."""
     if not compute.results:
-        return [Declared("out", None, None, False, None)]
+        return [DeclaredResult("out", None, None, False, None)]
     return [_declared(result, result.name or "out") for result in compute.results]
 
 
-def _declared(result: nodes.ComputeResult, name: str) -> Declared:
+def _declared(result: nodes.ComputeResult, name: str) -> DeclaredResult:
     match result.type_syntax:
         case nodes.TensorTypeSyntax(dims=dims, dtype=dtype):
             if dims is None:
-                return Declared(name, scalar_named(dtype), None, False, result.span)
+                return DeclaredResult(name, scalar_named(dtype), None, False, result.span)
             element = DType.F32 if dtype is None else scalar_named(dtype)
             if element is None:
                 raise fault("0203", f"`{name}` must hold numbers", dtype.span if dtype is not None else result.span)
-            return Declared(name, element, tuple(dim.value for dim in dims), False, result.span)
+            return DeclaredResult(name, element, tuple(dim.value for dim in dims), False, result.span)
         case syntax:
             element = scalar_named(syntax)
             if element is None:
                 raise fault("0203", f"a kernel's result is a number or a tensor of numbers, which `{name}` isn't", syntax.span)
-            return Declared(name, element, None, True, result.span)
+            return DeclaredResult(name, element, None, True, result.span)
 
 
-def declared_dims(body: Body, declared: Declared) -> tuple[Affine | None, ...] | None:
+def declared_dims(body: Body, declared: DeclaredResult) -> tuple[Affine | None, ...] | None:
     """The declared extents as forms."""
     if declared.dims is None:
         return None

@@ -75,7 +75,7 @@ class Reduction:
     results: list[Value] = Factory(list)
     seen: Span | None = None
     is_tuple: bool = False
-    fold: folds.Fold | None = None
+    fold: folds.Combination | None = None
     shape: Operand = literal(0)
     """A value of the kind that is yielded."""
     entered: dict[int, NumberRange] = Factory(dict)

@@ -19,7 +19,7 @@ from compiler.lowering.kernel import (
 )
 from compiler.lowering.numbers import TensorOperand
 from compiler.lowering.outputs import (
-    Declared,
+    DeclaredResult,
     covering,
     declared_dims,
     extents,
@@ -51,7 +51,7 @@ class ResultPlanning(LoweredBlock):
             return []
         return [self._plan_result(body, declared, seen, warnings) for declared in self.declared]
 
-    def _plan_result(self, body: Body, declared: Declared, seen: Body, warnings: list[Diagnostic]) -> tuple[Value, KernelArgument]:
+    def _plan_result(self, body: Body, declared: DeclaredResult, seen: Body, warnings: list[Diagnostic]) -> tuple[Value, KernelArgument]:
         name = declared.name
         rank = len(seen.memories[name].dims)
         in_function = [access_in_function(access, self.sizes) for access in seen.accesses]

@@ -157,7 +157,7 @@ class _Inliner:
                 return None
         if isinstance(value, nodes.Compute) and not stands_alone(value):
             return None
-        copies = _Copies(self)
+        copies = _InlinedCopies(self)
         try:
             new = copies.value(value)
         except _Apart:
@@ -197,7 +197,7 @@ def _with(node: S, **changes: Any) -> S:
 
 
 @define(eq=False)
-class _Copies:
+class _InlinedCopies:
     """The copies that one statement becomes. `hoisted`: arguments that do more than to look at things, by their identity, each as the
     statement that stands before all others, and as its name."""
 

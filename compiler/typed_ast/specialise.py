@@ -35,7 +35,7 @@ class _Closure:
 
 def specialised(program: nodes.Program, checker_of: Callable[[nodes.Program], Checker]) -> nodes.Program:
     """The program with copies of its functions that are native, and with calls of these. `program` has its types, and no errors."""
-    copies = _Copies(program)
+    copies = _SpecialCopies(program)
     if not copies.takers:
         return program
     wanted = copies.of(None)
@@ -43,10 +43,10 @@ def specialised(program: nodes.Program, checker_of: Callable[[nodes.Program], Ch
         return program
     found = effects(checker_of(wanted), wanted, has_native_code).functions
     native = frozenset(name for name in copies.made if name in found and found[name].is_static)
-    return _Copies(program).of(native) if native else program
+    return _SpecialCopies(program).of(native) if native else program
 
 
-class _Copies:
+class _SpecialCopies:
     """The copies of one program. `takers`: its functions that may have some; `made`: their copies by name."""
 
     def __init__(self, program: nodes.Program) -> None:

@@ -17,7 +17,7 @@ from compiler.typed_ast.types import DType, ListType, Scalar, TensorType, TupleT
 from runtime.lazy_numpy import np
 from runtime.tensor import Tensor, is_foreign, numpy_dtype
 
-Taken = Callable[[Any], Any]
+Taker = Callable[[Any], Any]
 
 EXACT = {DType.F64: 1 << 53, DType.F32: 1 << 24, DType.F16: 1 << 11, DType.BF16: 1 << 8, DType.F8E4M3: 1 << 4, DType.F8E5M2: 1 << 3}
 """The largest number up to which a float type holds every int."""
@@ -26,7 +26,7 @@ ORDINARY = 1 << 8
 """Python's ints up to here fit every type that programs commonly use, and aren't looked at."""
 
 
-def taken_as(parameter: nodes.Parameter, to: Type, function: str, layouts: RecordLayouts, convert: Callable[[Any, Type], Any]) -> Taken:
+def taken_as(parameter: nodes.Parameter, to: Type, function: str, layouts: RecordLayouts, convert: Callable[[Any, Type], Any]) -> Taker:
     """What makes a call's value the parameter's. It raises ZyntaxError (0807). `convert` checks the parts of records, by LibraryFault."""
     refuse = _Refusal(parameter, to, function)
 
@@ -83,7 +83,7 @@ class _Refusal:
         return ZyntaxError(Diagnostic("0807", message, self.parameter.span, "declared here", hint=f"`{rounding}` rounds it"))
 
 
-def _number(to: DType, refuse: _Refusal) -> Taken:
+def _number(to: DType, refuse: _Refusal) -> Taker:
     make, takes_floats = scalar_class(to), to.is_float
     name = refuse.parameter.name
 
@@ -110,7 +110,7 @@ def _number(to: DType, refuse: _Refusal) -> Taken:
     return take
 
 
-def _tensor(to: DType, refuse: _Refusal) -> Taken:
+def _tensor(to: DType, refuse: _Refusal) -> Taker:
     wanted = numpy_dtype(to.value)
     name = refuse.parameter.name
     converted = f"{name}.astype({'ml_dtypes' if is_foreign(wanted) else 'np'}.{wanted})"

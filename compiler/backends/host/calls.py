@@ -9,7 +9,7 @@ from attrs import evolve
 from compiler.backends.host import direct
 from compiler.backends.host.emit import is_stable, load, not_supported
 from compiler.backends.host.expressions import Expressions
-from compiler.backends.host.fitted import Fitting, Target
+from compiler.backends.host.fitted import ConversionTarget, Fitting
 from compiler.backends.host.naming import MARK, DeclaredFunction, ImportedModule, LibraryName
 from compiler.backends.host.operators import has_weak
 from compiler.backends.host.record_values import RECORD_TYPES
@@ -156,7 +156,7 @@ class Calls(Expressions):
             named = {a.name: v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is not None}
             arguments = [self._library_argument(b) for b in self._bound(entry, tuple(positional), named, node.span)]
         if entry.takes_target and target is not None and target[0] is node:
-            known = self.constant(Target(target[1], Fitting(self.library, self.layouts)))
+            known = self.constant(ConversionTarget(target[1], Fitting(self.library, self.layouts)))
             arguments = [known if p.types == TARGET else a for p, a in zip(entry.parameters, arguments, strict=True)]
         name = f"{MARK}library·{entry.name}·{id(entry)}"
         self.constants[name] = entry.implementation

@@ -240,7 +240,7 @@ def _same(value: Any, made: list[Any]) -> Any:
 
 
 @frozen(eq=False)
-class Target:
+class ConversionTarget:
     """What a library function that makes values of the type behind its `as` is given: the type, and what fits a value to it."""
 
     type: Type

@@ -29,7 +29,7 @@ from runtime.values import CaseValue
 
 
 @frozen
-class Taken:
+class PatternMatch:
     """What a pattern does: `tests` that all hold of what it takes, and the values and types of the names that it binds."""
 
     tests: list[ast.expr]
@@ -114,7 +114,7 @@ class Patterns(Calls):
             self.write(ast.If(ast.UnaryOp(ast.Not(), _all_of(taken.tests)), [self.at(misfit, pattern.span)], []), pattern.span)
         self._bind(taken, pattern.span, mutable)
 
-    def _bind(self, taken: Taken, span: Span, mutable: bool = False) -> None:
+    def _bind(self, taken: PatternMatch, span: Span, mutable: bool = False) -> None:
         for name, (value, type_) in taken.names.items():
             type_ = UNKNOWN if isinstance(type_, ErrorType) else strong(type_)
             own = self.help("copied", span, value) if self.layouts.holds_arrays(type_) else value
@@ -122,37 +122,37 @@ class Patterns(Calls):
 
     # ---- patterns --------------------------------------------------------------------------------------------------
 
-    def pattern(self, pattern: nodes.Pattern, value: ast.expr, type_: Type) -> Taken:
+    def pattern(self, pattern: nodes.Pattern, value: ast.expr, type_: Type) -> PatternMatch:
         """`value` can be read any number of times."""
         match pattern:
             case nodes.WildcardPattern():
-                return Taken([], {})
+                return PatternMatch([], {})
             case nodes.BindingPattern(name=name):
-                return Taken([], {name: (value, type_)})
+                return PatternMatch([], {name: (value, type_)})
             case nodes.AlternativePattern(alternatives=alternatives):
                 return _any_of([self.pattern(one, value, type_) for one in alternatives])
             case nodes.LiteralPattern(value=literal):
-                return Taken(self._literal(literal, value, type_), {})
+                return PatternMatch(self._literal(literal, value, type_), {})
             case nodes.TuplePattern(elements=elements):
                 return self._tuple(pattern, elements, value, type_)
             case nodes.VariantPattern(path=path, arguments=arguments):
                 constant = self.scope.find(path[0]) if len(path) == 1 and not arguments else None
                 if isinstance(constant, PythonVariable):
-                    return Taken([self._equal(nodes.Name(name=path[0], type=constant.type, span=pattern.span), value, type_)], {})
+                    return PatternMatch([self._equal(nodes.Name(name=path[0], type=constant.type, span=pattern.span), value, type_)], {})
                 return self._case_pattern(pattern, path, [(str(n), p) for n, p in enumerate(arguments)], value, type_)
             case nodes.StructPattern(path=path, fields=fields):
                 return self._case_pattern(pattern, path, [(f.name, f.pattern) for f in fields], value, type_)
         raise not_supported("this pattern", pattern.span, "take the parts by name")
 
-    def _parts(self, parts: list[tuple[nodes.Pattern, int, Type]], tests: list[ast.expr], value: ast.expr) -> Taken:
+    def _parts(self, parts: list[tuple[nodes.Pattern, int, Type]], tests: list[ast.expr], value: ast.expr) -> PatternMatch:
         names: dict[str, tuple[ast.expr, Type]] = {}
         for inner, place, type_ in parts:
             taken = self.pattern(inner, _part(value, place), type_)
             tests += taken.tests
             names |= taken.names
-        return Taken(tests, names)
+        return PatternMatch(tests, names)
 
-    def _tuple(self, pattern: nodes.Pattern, elements: tuple[nodes.Pattern, ...], value: ast.expr, type_: Type) -> Taken:
+    def _tuple(self, pattern: nodes.Pattern, elements: tuple[nodes.Pattern, ...], value: ast.expr, type_: Type) -> PatternMatch:
         known = isinstance(type_, TupleType) and len(type_.elements) == len(elements)
         types = type_.elements if isinstance(type_, TupleType) and known else (UNKNOWN,) * len(elements)
         tests = [] if known else [self.help("is tuple", pattern.span, value, ast.Constant(len(elements)))]
@@ -160,7 +160,7 @@ class Patterns(Calls):
 
     def _case_pattern(
         self, pattern: nodes.Pattern, path: tuple[str, ...], parts: list[tuple[str, nodes.Pattern]], value: ast.expr, type_: Type
-    ) -> Taken:
+    ) -> PatternMatch:
         """A case or a struct; one of all that have the name where the type isn't known."""
         found = (self.layouts.cases(type_) or {}).get(path[-1])
         candidates = (found,) if found is not None else self.layouts.named(path[-1], path[-2] if len(path) > 1 else None)
@@ -204,7 +204,7 @@ def _all_of(tests: list[ast.expr]) -> ast.expr:
     return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
 
 
-def _any_of(alternatives: list[Taken]) -> Taken:
+def _any_of(alternatives: list[PatternMatch]) -> PatternMatch:
     """The first alternative whose tests hold binds the names."""
     names = dict(alternatives[-1].names)
     for one in reversed(alternatives[:-1]):
@@ -213,5 +213,5 @@ def _any_of(alternatives: list[Taken]) -> Taken:
             joined = type_ if type_ == known or isinstance(known, UnknownType) else UNKNOWN
             names[name] = (ast.IfExp(_all_of(one.tests), value, instead) if one.tests else value, joined)
     if any(not one.tests for one in alternatives):
-        return Taken([], names)
-    return Taken([ast.BoolOp(ast.Or(), [_all_of(one.tests) for one in alternatives])], names)
+        return PatternMatch([], names)
+    return PatternMatch([ast.BoolOp(ast.Or(), [_all_of(one.tests) for one in alternatives])], names)

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import field
 
-from compiler.backends.host.arguments import Taken, taken_as
+from compiler.backends.host.arguments import Taker, taken_as
 from compiler.backends.host.continued import Continued, leave_out
 from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
@@ -175,7 +175,7 @@ def _require_no_parameters(main: nodes.Function) -> None:
 
 
 def _entry(
-    host: HostProgram, python: str, types: Mapping[str, Type], by_name: Mapping[str, Taken], function: nodes.Function | None = None
+    host: HostProgram, python: str, types: Mapping[str, Type], by_name: Mapping[str, Taker], function: nodes.Function | None = None
 ) -> Callable[..., Any]:
     """A function of the program for callers in Python, whose numbers count as unsuffixed literals. `by_name`: what makes values those of
     its parameters."""

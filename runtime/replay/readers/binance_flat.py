@@ -20,7 +20,7 @@ Marks = npt.NDArray[np.bool_]
 
 
 @frozen
-class Taken:
+class ReadLines:
     """`lines`: those that are done with; `left_out`: how many of them nobody asked for."""
 
     events: Events
@@ -28,7 +28,7 @@ class Taken:
     left_out: int
 
 
-def take(exchange: Binance, data: bytes, first: int, source: DataSource, decoders: Decoders) -> Taken:
+def take(exchange: Binance, data: bytes, first: int, source: DataSource, decoders: Decoders) -> ReadLines:
     """The lines of `data` that are such messages. `first`: the number of the first line. Raises BadSource."""
     count = data.count(b"\n") + (not data.endswith(b"\n"))
     text = np.frombuffer(data, np.uint8)
@@ -61,7 +61,7 @@ def take(exchange: Binance, data: bytes, first: int, source: DataSource, decoder
     some = found[found["kind"] == EventKind.QUOTE]
     flag_crossed(some)
     found[found["kind"] == EventKind.QUOTE] = some
-    return Taken(found, lines, int((foreign & lines).sum() + told_twice.sum()))
+    return ReadLines(found, lines, int((foreign & lines).sum() + told_twice.sum()))
 
 
 @frozen
