@@ -1,9 +1,10 @@
 """The tensor that programs, kernels and Python share: a NumPy array and the device it lies on. It owns no arithmetic; that is
 the standard library's."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from runtime.device import CPU, Device
 from runtime.lazy_numpy import Array as Array
@@ -74,6 +75,9 @@ class Remote(Protocol):
     def reshaped(self, shape: tuple[int, ...]) -> "Remote":
         """The same elements, which lie in C order without gaps, in another shape."""
 
+    def viewed(self, view: Callable[[Array], Array]) -> "Remote":
+        """The elements that `view` leaves of an array of these, in its order. It makes NumPy's views alone: no element may be read."""
+
     def to_host(self) -> Array: ...
 
     @property
@@ -89,40 +93,60 @@ class Tensor:
     equal when they are the same object.
 
     A tensor that a device computed, or that was sent there, has its elements there (`remote`). `contents` fetches them to be read
-    and both copies stay; `array` fetches them too, and, since whoever asked may write to them, the remote ones no longer count."""
+    and both copies stay; `array` fetches them too, and, since whoever asked may write to them, the remote ones no longer count.
+    Views of one another share NumPy's memory on the host, and on a device a `SharedElements`."""
 
-    __slots__ = ("__weakref__", "_array", "remote")
+    __slots__ = ("__weakref__", "_array", "_shared", "remote")
 
     def __init__(self, array: Array | None, remote: Remote | None = None) -> None:
         assert array is not None or remote is not None
         self._array, self.remote = array, remote
+        self._shared: SharedElements | None = None
 
     @property
     def array(self) -> Array:
-        if self._array is None:
-            self._array = self._there.to_host()
+        array = self._fetched()
+        if self._shared is not None:
+            self._shared.leave()
         self.remote = None
-        return self._array
-
-    @array.setter
-    def array(self, array: Array) -> None:
-        self._array, self.remote = array, None
+        return array
 
     @property
     def contents(self) -> Array:
         """The elements on the host, to be read only; what lies on a device stays there."""
-        if self._array is None:
-            self._array = self._there.to_host()
+        array = self._fetched()
         if self.remote is None:
-            return self._array
-        view = self._array.view()
+            return array
+        view = array.view()
         view.flags.writeable = False
         return view
+
+    def _fetched(self) -> Array:
+        if self._array is None:
+            if self._shared is not None:
+                self._shared.fetch()
+            else:
+                self._array = self._there.to_host()
+        assert self._array is not None
+        return self._array
 
     def changed_there(self) -> None:
         """Says that the device wrote to `remote`: what the host knows of the elements is old."""
         assert self.remote is not None
         self._array = None
+        if self._shared is not None:
+            self._shared.forget_host()
+
+    def viewed(self, view: Callable[[Array], Array]) -> "Tensor":
+        """What `view` makes of the elements, over the same memory, wherever that is: a change of one is a change of the other. It makes
+        NumPy's views alone; what it raises for others comes through."""
+        remote = self.remote
+        if remote is None or not (self._shared is not None or remote.is_contiguous):
+            return Tensor(view(self.array))
+        part = remote.viewed(view)
+        if self._shared is None:
+            self._shared = SharedElements(self)
+        return self._shared.tensor(part)
 
     @property
     def host(self) -> Array | None:
@@ -245,3 +269,51 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({np.array2string(self.contents, threshold=20, separator=', ')}, dtype={self.dtype_name}, device={self.device})"
+
+
+class SharedElements:
+    """Elements on a device that several tensors view. `whole` are all of them, in C order without gaps, and `host` what the host knows of
+    them: NumPy's memory, of which the tensors' own arrays are views. So the tensors are fetched together, become old together, and
+    come to the host together, where they are views of one another as any are."""
+
+    __slots__ = ("_tensors", "host", "whole")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.whole, self.host = tensor._there, tensor.host
+        self._tensors: WeakSet[Tensor] = WeakSet((tensor,))
+
+    def tensor(self, part: Remote) -> Tensor:
+        """Another tensor of these elements."""
+        tensor = Tensor(None if self.host is None else self._on_host(self.host, part), part)
+        tensor._shared = self
+        self._tensors.add(tensor)
+        return tensor
+
+    def fetch(self) -> None:
+        """Both copies stay."""
+        self.host = host = self.whole.to_host()
+        for tensor in self._tensors:
+            tensor._array = self._on_host(host, tensor._there)
+
+    def leave(self) -> None:
+        """The host's elements, which were fetched, are those of all tensors from now on."""
+        for tensor in self._tensors:
+            tensor.remote = tensor._shared = None
+
+    def forget_host(self) -> None:
+        """The host's elements are old."""
+        self.host = None
+        tensors = list(self._tensors)
+        for tensor in tensors:
+            tensor._array = None
+        if len(tensors) == 1:
+            tensors[0]._shared = None
+
+    def _on_host(self, host: Array, part: Remote) -> Array:
+        """The array over a part of the host's memory."""
+        if 0 in part.shape:
+            return np.empty(part.shape, host.dtype)
+        size, offset = host.itemsize, part.address - self.whole.address
+        array: Array = np.ndarray(part.shape, host.dtype, host, offset, [stride * size for stride in part.strides])
+        array.flags.writeable = host.flags.writeable and not part.is_read_only
+        return array

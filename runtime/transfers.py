@@ -1,6 +1,6 @@
 """Tensors from one device of this machine to another."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,9 @@ class Emulated:
 
     def reshaped(self, shape: tuple[int, ...]) -> "Emulated":
         return Emulated(self.elements.reshape(shape), self.named, self.device)
+
+    def viewed(self, view: Callable[[Array], Array]) -> "Emulated":
+        return Emulated(view(self.elements), self.named, self.device)
 
     def to_host(self) -> Array:
         return self.elements.copy()

@@ -1,6 +1,6 @@
 """A dense array on a device: a view of memory that something else owns. It computes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -70,6 +70,15 @@ class DeviceArray:
     def reshaped(self, shape: Sequence[int]) -> "DeviceArray":
         """The same elements, which lie in C order without gaps, in another shape."""
         return DeviceArray(self.owner, self.pointer, shape, self.dtype, self.stream, None, self.read_only)
+
+    def viewed(self, view: Callable[[Any], Any]) -> "DeviceArray":
+        """What `view`, which reads no elements, leaves of an array of these. It can't be written to where several of its elements may
+        share memory."""
+        given = self._addresses()
+        array, size = view(given), self.itemsize
+        strides = [stride // size for stride in array.strides]
+        read_only = self.read_only or overlaps_itself(array.shape, strides)
+        return DeviceArray(self.owner, int(array.__array_interface__["data"][0]), array.shape, self.dtype, self.stream, strides, read_only)
 
     def __index__(self) -> int:
         return self.pointer

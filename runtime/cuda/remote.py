@@ -1,5 +1,6 @@
 """A tensor's elements on a GPU, as its `remote`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from runtime.cuda.array import DeviceArray, Layout
@@ -67,6 +68,9 @@ class OnGpu:
 
     def reshaped(self, shape: tuple[int, ...]) -> "OnGpu":
         return OnGpu(self.elements.reshaped(shape), self.gpu, self.named)
+
+    def viewed(self, view: Callable[[Array], Array]) -> "OnGpu":
+        return OnGpu(self.elements.viewed(view), self.gpu, self.named)
 
     def to_host(self) -> Any:
         fetched = to_host(self.elements)

@@ -242,6 +242,24 @@ def test_an_updated_tensor_is_read_from_the_device_again(program, fake, gpu):
     assert answered.count == 0
 
 
+def test_views_of_an_updated_tensor_are_read_again_too(program, fake, gpu):
+    w, x = resident(gpu, np.zeros(6, np.float32)), resident(gpu, numbers(6))
+    known(program.raised, w, x)
+    view = w.viewed(lambda array: array[1:3])
+    for times in range(3, 7):
+        same(view.contents, numbers(6)[1:3] * times)
+        same(w.contents, numbers(6) * times)
+        with Answered(fake) as answered:
+            program.raised(w, x)
+        assert answered.count == 0
+    del view
+    program.raised(w, x)
+    with Answered(fake) as answered:
+        program.raised(w, x)
+    assert answered.count == 1
+    same(w.contents, numbers(6) * 9)
+
+
 def test_launches_that_are_refused_are_told_as_ever(program, fake, gpu, lay):
     x = lay(numbers(3, 4))
     known(program.add, x, x)

@@ -90,22 +90,23 @@ def slice_message(low: Any, high: Any, axis: int, extent: int) -> str:
 @family.method("tensor", "slice", result=_slice_rule, dim="int or list of int", low="int or list of int", high="int")
 def slice_(self: Any, dim: Any, low: Any, high: Any = None) -> Tensor:
     """`slice(dim, low, high)`: a part of one axis. `slice(lows, highs)`: of each axis. Views."""
-    array = self.array
+    extents = self.shape
     if high is None:
         lows, highs = require_shape((dim,), "a list of bounds"), require_shape((low,), "a list of bounds")
-        if len(lows) != len(highs) or len(lows) > array.ndim:
-            raise LibraryFault("0304", f"bounds for {len(lows)} and {len(highs)} axes of a tensor with {array.ndim}")
+        if len(lows) != len(highs) or len(lows) > len(extents):
+            raise LibraryFault("0304", f"bounds for {len(lows)} and {len(highs)} axes of a tensor with {len(extents)}")
         pairs = list(zip(range(len(lows)), lows, highs, strict=True))
     else:
         if not is_int(low) or not is_int(high):
             raise LibraryFault("0407", "the bounds of a slice are ints")
-        pairs = [(require_axis(dim, array.ndim), int(low), int(high))]
-    index = [slice(None)] * array.ndim
+        pairs = [(require_axis(dim, len(extents)), int(low), int(high))]
+    index = [slice(None)] * len(extents)
     for axis, first, last in pairs:
-        if not 0 <= first <= last <= array.shape[axis]:
-            raise LibraryFault("0801", slice_message(first, last, axis, array.shape[axis]))
+        if not 0 <= first <= last <= extents[axis]:
+            raise LibraryFault("0801", slice_message(first, last, axis, extents[axis]))
         index[axis] = slice(first, last)
-    return Tensor(array[tuple(index)])
+    part: Tensor = self.viewed(lambda array: array[tuple(index)])
+    return part
 
 
 @family.tensor_method("item", result=_element_rule)

@@ -176,11 +176,12 @@ def get_tensor(tensor: Tensor, indices: tuple[Any, ...]) -> Any:
     if len(indices) == len(tensor.shape) and all(type(index) is int for index in indices):
         with suppress(IndexError):  # The slow way says which index is out of range.
             return host_scalar(tensor.contents[indices])
-    array = tensor.array
-    index, single = numpy_index(array.shape, indices)
+    index, single = numpy_index(tensor.shape, indices)
     if single:
-        return host_scalar(array[index])
-    return Tensor(np.asarray(array[index]))
+        return host_scalar(tensor.contents[index])
+    if any(isinstance(part, np.ndarray) for part in index):
+        return Tensor(np.asarray(tensor.contents[index]))
+    return tensor.viewed(lambda array: np.asarray(array[index]))
 
 
 def put_tensor(tensor: Tensor, indices: tuple[Any, ...], new: Any) -> None:

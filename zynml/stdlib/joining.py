@@ -1,5 +1,7 @@
 """Joining tensors along an axis, and splitting them."""
 
+from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from runtime.tensor import Array, Tensor
+from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.shapes import (
@@ -30,7 +33,7 @@ from zynml.stdlib.shapes import (
     tensor_type,
 )
 from zynml.stdlib.strings import require_text
-from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, contents_of, rearranged, with_dims
+from zynml.stdlib.structure import as_tensor_type, constant_axis, contents_of, rearranged, with_dims
 
 family = FunctionFamily()
 
@@ -187,12 +190,12 @@ def _split_rule(calls: CallTypes) -> Type:
 @family.tensor_method("split", result=_split_rule, parts="int or list of int")
 def split(self: Any, parts: Any, axis: Any = 0) -> list[Tensor]:
     """Views along an axis: so many equal parts, or parts of the listed extents."""
-    array = array_of(self)
-    along = require_axis(axis, array.ndim)
-    extent = array.shape[along]
+    tensor = to_tensor(self)
+    along = require_axis(axis, len(tensor.shape))
+    extent = tensor.shape[along]
     if is_int(parts):
         if parts <= 0 or extent % parts:
-            raise LibraryFault("0301", f"axis {along} of {shape_text(array.shape)} has extent {extent}, which {parts} parts don't divide")
+            raise LibraryFault("0301", f"axis {along} of {shape_text(tensor.shape)} has extent {extent}, which {parts} parts don't divide")
         if parts > max(extent, MAX_EMPTY_PARTS):
             raise LibraryFault("0804", f"{parts} parts of an empty axis are more than a list holds here: {MAX_EMPTY_PARTS}")
         sizes: tuple[int, ...] = (extent // int(parts),) * int(parts)
@@ -200,8 +203,6 @@ def split(self: Any, parts: Any, axis: Any = 0) -> list[Tensor]:
         sizes = require_extents(require_shape(parts, "a list of extents"))
         if sum(sizes) != extent:
             raise LibraryFault("0301", f"parts of {shape_text(sizes)} make {sum(sizes)}, and axis {along} has extent {extent}")
-    out, low = [], 0
-    for size in sizes:
-        out.append(Tensor(array[(slice(None),) * along + (slice(low, low + size),)]))
-        low += size
-    return out
+    ends = list(accumulate(sizes))
+    parts_of_axis = [(slice(None),) * along + (slice(end - size, end),) for size, end in zip(sizes, ends, strict=True)]
+    return [tensor.viewed(itemgetter(part)) for part in parts_of_axis]

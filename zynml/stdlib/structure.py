@@ -37,14 +37,17 @@ from zynml.stdlib.shapes import (
 family = FunctionFamily()
 
 
-def array_of(value: Any) -> Array:
-    """The array of a tensor, or of a list that stands for one: for what may write to it, or makes a view of it."""
-    return to_tensor(value).array
-
-
 def contents_of(value: Any) -> Array:
-    """The same to be read only."""
+    """The array of a tensor, or of a list that stands for one, to be read only."""
     return to_tensor(value).contents
+
+
+def in_shape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The elements in another shape of as many: a view, or a copy where they lie so that there is none."""
+    try:
+        return tensor.viewed(lambda array: np.reshape(array, shape, copy=False))
+    except ValueError:
+        return Tensor(tensor.contents.reshape(shape))
 
 
 def as_tensor_type(kind: Type) -> TensorType | None:
@@ -166,20 +169,21 @@ def _reshape_rule(calls: CallTypes) -> Type:
 @family.tensor_method("reshape", "view", "tensor_reshape", result=_reshape_rule, variadic="shape")
 def reshape(self: Any, shape: Any) -> Tensor:
     """The elements in another shape, a view where possible; one extent may be -1."""
-    array = array_of(self)
+    tensor = to_tensor(self)
+    size = prod(tensor.shape)
     target = require_shape(shape)
     if target.count(-1) > 1:
         raise LibraryFault("0306", f"{shape_text(target)} leaves two extents open (-1)")
     if -1 in target:
         rest = int(np.prod([extent for extent in target if extent != -1], dtype=object))
-        if rest <= 0 or array.size % rest:
-            raise LibraryFault("0306", fill_message(array.shape, target, array.size, rest))
-        target = tuple(array.size // rest if extent == -1 else extent for extent in target)
+        if rest <= 0 or size % rest:
+            raise LibraryFault("0306", fill_message(tensor.shape, target, size, rest))
+        target = tuple(size // rest if extent == -1 else extent for extent in target)
     require_extents(target)
     count = int(np.prod(target, dtype=object)) if target else 1
-    if count != array.size:
-        raise LibraryFault("0306", reshape_message(array.shape, target, array.size, count))
-    return Tensor(array.reshape(target))
+    if count != size:
+        raise LibraryFault("0306", reshape_message(tensor.shape, target, size, count))
+    return in_shape(tensor, target)
 
 
 def _flatten_rule(calls: CallTypes) -> Type:
@@ -191,7 +195,8 @@ def _flatten_rule(calls: CallTypes) -> Type:
 @family.tensor_method("flatten", "ravel", result=_flatten_rule)
 def flatten(self: Any) -> Tensor:
     """The elements on one axis."""
-    return Tensor(array_of(self).reshape(-1))
+    tensor = to_tensor(self)
+    return in_shape(tensor, (prod(tensor.shape),))
 
 
 def _squeeze_rule(calls: CallTypes) -> Type:
@@ -211,13 +216,14 @@ def _squeeze_rule(calls: CallTypes) -> Type:
 @family.tensor_method("squeeze", result=_squeeze_rule)
 def squeeze(self: Any, axis: Any = None) -> Tensor:
     """Without axes of extent 1, or without that one."""
-    array = array_of(self)
+    tensor = to_tensor(self)
+    extents = tensor.shape
     if axis is None:
-        return Tensor(array.squeeze())
-    along = require_axis(axis, array.ndim)
-    if array.shape[along] != 1:
-        raise LibraryFault("0301", f"axis {along} of {shape_text(array.shape)} has extent {array.shape[along]}; only 1 can be squeezed")
-    return Tensor(array.squeeze(along))
+        return tensor.viewed(lambda array: array.squeeze())
+    along = require_axis(axis, len(extents))
+    if extents[along] != 1:
+        raise LibraryFault("0301", f"axis {along} of {shape_text(extents)} has extent {extents[along]}; only 1 can be squeezed")
+    return tensor.viewed(lambda array: array.squeeze(along))
 
 
 def _unsqueeze_rule(calls: CallTypes) -> Type:
@@ -234,9 +240,10 @@ def _unsqueeze_rule(calls: CallTypes) -> Type:
 @family.tensor_method("unsqueeze", "expand_dims", result=_unsqueeze_rule)
 def unsqueeze(self: Any, axis: Any) -> Tensor:
     """With a new axis of extent 1."""
-    array = array_of(self)
-    require_extents((*array.shape, 1))
-    return Tensor(np.expand_dims(array, require_axis(axis, array.ndim + 1)))
+    tensor = to_tensor(self)
+    extents = require_extents((*tensor.shape, 1))
+    along = require_axis(axis, len(extents))
+    return tensor.viewed(lambda array: np.expand_dims(array, along))
 
 
 def _transpose_rule(calls: CallTypes) -> Type:
@@ -257,12 +264,14 @@ def _transpose_rule(calls: CallTypes) -> Type:
 @family.tensor_method("transpose", "tensor_transpose", result=_transpose_rule, a="int", b="int")
 def transpose(self: Any, a: Any = None, b: Any = None) -> Tensor:
     """All axes in reverse order, or two of them swapped; a view."""
-    array = array_of(self)
+    tensor = to_tensor(self)
+    rank = len(tensor.shape)
     if a is None and b is None:
-        return Tensor(array.T)
+        return tensor.viewed(lambda array: array.T)
     if a is None or b is None:
         raise LibraryFault("0204", "`transpose` takes no axes or two")
-    return Tensor(array.swapaxes(require_axis(a, array.ndim), require_axis(b, array.ndim)))
+    first, second = require_axis(a, rank), require_axis(b, rank)
+    return tensor.viewed(lambda array: array.swapaxes(first, second))
 
 
 def _permute_rule(calls: CallTypes) -> Type:
@@ -288,12 +297,13 @@ def permute_message(order: Any, rank: int) -> str:
 @family.tensor_method("permute", result=_permute_rule, variadic="dims")
 def permute(self: Any, dims: Any) -> Tensor:
     """The axes in that order; a view."""
-    array = array_of(self)
+    tensor = to_tensor(self)
+    rank = len(tensor.shape)
     given = require_shape(dims, "an order of axes")
-    order = [require_axis(axis, array.ndim) for axis in given]
-    if sorted(order) != list(range(array.ndim)):
-        raise LibraryFault("0307", permute_message(given, array.ndim))
-    return Tensor(array.transpose(order))
+    order = [require_axis(axis, rank) for axis in given]
+    if sorted(order) != list(range(rank)):
+        raise LibraryFault("0307", permute_message(given, rank))
+    return tensor.viewed(lambda array: array.transpose(order))
 
 
 def _expand_rule(calls: CallTypes) -> Type:
@@ -321,20 +331,20 @@ def _expand_rule(calls: CallTypes) -> Type:
 @family.tensor_method("expand", "broadcast_to", result=_expand_rule, variadic="shape")
 def expand(self: Any, shape: Any) -> Tensor:
     """Axes of extent 1 stretched to the shape; -1 keeps an extent. A view that can't be written to."""
-    array = array_of(self)
+    tensor = to_tensor(self)
     target = require_shape(shape)
-    if len(target) < array.ndim:
-        raise LibraryFault("0301", f"{shape_text(array.shape)} can't expand to {shape_text(target)}, which has fewer axes")
-    padded = (1,) * (len(target) - array.ndim) + array.shape
+    if len(target) < len(tensor.shape):
+        raise LibraryFault("0301", f"{shape_text(tensor.shape)} can't expand to {shape_text(target)}, which has fewer axes")
+    padded = (1,) * (len(target) - len(tensor.shape)) + tensor.shape
     extents = require_extents(tuple(have if want == -1 else want for have, want in zip(padded, target, strict=True)))
     for axis, (have, want) in enumerate(zip(padded, extents, strict=True)):
         if have not in (1, want):
             raise LibraryFault(
-                "0301", f"{shape_text(array.shape)} can't expand to {shape_text(target)}: axis {axis} has extent {have}, not 1"
+                "0301", f"{shape_text(tensor.shape)} can't expand to {shape_text(target)}: axis {axis} has extent {have}, not 1"
             )
     if int(np.prod(extents, dtype=object)) >= 1 << 62:
         raise too_large(extents)
-    return Tensor(np.broadcast_to(array, extents))
+    return tensor.viewed(lambda array: np.broadcast_to(array, extents))
 
 
 def _repeat_rule(calls: CallTypes) -> Type:
@@ -356,7 +366,7 @@ def _repeat_rule(calls: CallTypes) -> Type:
 @family.tensor_method("repeat", "tile", result=_repeat_rule, variadic="counts", counts="int or list of int")
 def repeat(self: Any, counts: Any) -> Tensor:
     """Copies side by side, so many along each axis."""
-    array = array_of(self)
+    array = contents_of(self)
     times = require_extents(require_shape(counts, "a number of copies"))
     if len(times) < array.ndim:
         raise LibraryFault("0301", f"{shape_text(array.shape)} has {array.ndim} axes, and copies are counted for {len(times)}")

@@ -240,6 +240,7 @@ class _GpuCall:
             low, high = (w.add(self.numbers[other], constant(I64, bound)) for bound in span)
             code.require(w.binary("or", w.compare("ule", end, low), w.compare("ule", high, begin)))
         if self.values[position].__class__ is Tensor:
+            self.require_is(self.given[position], Tensor, "_shared", None)
             there = w.load(PTR, self.field(self.given[position], Tensor, "remote"))
             owner = w.load(PTR, self.field(w.load(PTR, self.field(there, OnGpu, "elements")), DeviceArray, "owner"))
             users = code.call("PyObject_GetAttr", PTR, owner, code.object("users"))
@@ -313,7 +314,8 @@ class _GpuCall:
             _layout=code.object(layout),
         )
         remote = self.new(OnGpu, elements=elements, gpu=code.object(self.plan.gpu), named=code.object(True))
-        return self.new(Tensor, _array=code.object(None), remote=remote)
+        nothing = code.object(None)
+        return self.new(Tensor, _array=nothing, _shared=nothing, remote=remote)
 
     def joined(self, value: Any) -> LlvmValue:
         if isinstance(value, tuple):
