@@ -18,16 +18,18 @@ class Fault:
     hides: int = 0
 
 
-@frozen(eq=False)
 class Token:
     """A piece of text with its kind, as the lexer or the layout filter names it. `depth` is the number of blocks open
-    around it; a token that opens or closes a block counts as outside."""
+    around it; a token that opens or closes a block counts as outside. Written out, for a text has many."""
 
-    kind: str
-    text: str
-    start: int
-    end: int
-    depth: int = 0
+    __slots__ = ("depth", "end", "kind", "start", "text")
+
+    def __init__(self, kind: str, text: str, start: int, end: int, depth: int = 0) -> None:
+        self.kind = kind
+        self.text = text
+        self.start = start
+        self.end = end
+        self.depth = depth
 
 
 class ParseFailure(Exception):

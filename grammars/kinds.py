@@ -38,6 +38,9 @@ _COLON_BEHIND = re.compile(r"[ \t]*:")
 _SLICE_STEP = re.compile(r"\s*[-\d(\],:]")
 
 
+_BLOCKS = frozenset(["{", "indent", "file"])
+
+
 class Frame:
     """An open bracket or block. `kind` is "(", "[", "literal" (a brace of an expression), "{" (a block), "indent" or "file"."""
 
@@ -52,17 +55,21 @@ class Frame:
         "generics",
         "headers",
         "indentation",
+        "is_block",
         "kind",
+        "line_start",
         "opener",
         "starts",
     )
 
-    def __init__(self, kind: str, opener: Token, column: int, chain: int, base: int = -1, indentation: str = "") -> None:
+    def __init__(self, kind: str, opener: Token, column: int, chain: int, line_start: int) -> None:
         self.kind = kind
+        self.is_block = kind in _BLOCKS
         self.opener = opener
         self.column = column
-        self.base = base
-        self.indentation = indentation
+        self.line_start = line_start
+        self.base = -1
+        self.indentation = ""
         self.headers: list[str] = []
         self.declaration = ""  # The kind of the last word here that declares something with a block.
         self.clauses: frozenset[str] | None = None  # The words that begin clauses, in a block of clauses.
@@ -71,10 +78,6 @@ class Frame:
         self.chain = self.chain_base = chain
         self.starts = opener.end
 
-    @property
-    def is_block(self) -> bool:
-        return self.kind in ("{", "indent", "file")
-
 
 class Kinds:
     """What the layout filter knows of the statement it is in, and the kinds that follow from it."""
@@ -82,7 +85,7 @@ class Kinds:
     def __init__(self, text: str, words: Words) -> None:
         self.text = text
         self.words = words
-        self.frames = [Frame("file", Token("", "", 0, 0), 0, 0)]
+        self.frames = [Frame("file", Token("", "", 0, 0), 0, 0, 0)]
         self.last = self.before_last = Token("", "", 0, 0)
         self.at_start = True
         self.block_colon = False

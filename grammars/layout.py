@@ -19,6 +19,11 @@ _TRACKED = kinds(
     "LPAR LSQB LBRACE LITBRACE STRUCTBRACE PATTERNBRACE COLON SEMICOLON QTERN DEF FN WHERE ARROW EQUAL IFX FATARROW COMMA MODEL FOR"
     " STRUCT ENUM"
 )
+# What may mean something else for the layout than it says.
+_PONDERED = kinds("NEWLINE QUESTION LT DOUBLECOLON RPAR RSQB RBRACE")
+_CLOSES_GENERICS = kinds("GT SHR GE")
+_OPENS_PARAMETERS = re.compile(r"[ \t]*\(")
+_BLANKS = re.compile(r"[ \t]*")
 _CONTINUING_LINE = re.compile(
     r"\|>|\.[A-Za-z_]|\?\?|\?(?![A-Za-z_])|:(?!:)|&&|\|\||(?:and|or|else|elif)\b|[})\]]|catch[ \t]+[A-Za-z_(][\w:. \t<>,()]*[{:]"
 )
@@ -31,10 +36,13 @@ class Layout(Kinds):
 
     def __init__(self, text: str, words: Words) -> None:
         super().__init__(text, words)
+        self.tracked = _TRACKED | words.headers | words.declarations
+        self.eventful = self.tracked - {"COMMA"} | _PONDERED
         self.faults: list[Fault] = []
         self.panic = False
         self.too_deep = False
         self.every_line_ends = False  # Set after a syntax error: then a line end counts even behind an operator.
+        self.line_start = 0
         self.column = len(text) - len(text.lstrip(" \t"))
         self.content_end = 0
         self.block_depth = 0
@@ -44,14 +52,23 @@ class Layout(Kinds):
 
     def push(self, kind: str, start: int, end: int) -> list[Token]:
         """The tokens that this one of the lexer becomes."""
+        text, frame = self.text[start:end], self.frames[-1]
+        words = self.words
+        if kind == "NAME" and (text in words.special or frame.clauses is not None or (words.money and self.last.kind == "NUMBER")):
+            kind = self._word(text, start, end)
+        if not (self.at_start or kind in self.eventful or (frame.generics and kind in _CLOSES_GENERICS)):  # The most of all.
+            if kind in _CHAINING:
+                self._chain(frame, start, end)
+            elif kind == "COMMA":
+                frame.chain = frame.chain_base
+            token = Token(kind, text, start, end, self.block_depth)
+            self.content_end = end
+            self.before_last, self.last = self.last, token
+            return [token]
         if kind == "NEWLINE":
             return self._newline(start, end)
-        text = self.text[start:end]
         out: list[Token] = []
-        frame = self.frames[-1]
         match kind:
-            case "NAME":
-                kind = self._word(text, start, end)
             case "LBRACE":
                 kind = self._brace(start)
             case "QUESTION":
@@ -121,13 +138,8 @@ class Layout(Kinds):
         started = self.at_start
         self.at_start = False
         if kind in _CHAINING:
-            frame.chain += 1
-            if frame.chain > MAX_CHAIN:
-                self.too_deep = True
-                self._fault(
-                    "0108", f"this expression is too long: it nests over {MAX_CHAIN:,} terms", token, hint="name a part of it with `let`"
-                )
-        if kind not in _TRACKED and kind not in self.words.headers and kind not in self.words.declarations and not self.block_colon:
+            self._chain(frame, token.start, token.end)
+        if kind not in self.tracked:
             return
         match kind:
             case "LPAR" | "LSQB":
@@ -147,7 +159,7 @@ class Layout(Kinds):
                     self._new_statement(frame)
             case "QTERN":
                 frame.colons.append("ternary")
-            case "DEF" if re.compile(r"[ \t]*\(").match(self.text, token.end):
+            case "DEF" if _OPENS_PARAMETERS.match(self.text, token.end):
                 frame.colons.append("lambda")
             case "DEF" | "FN":
                 frame.headers.append("def")
@@ -173,11 +185,18 @@ class Layout(Kinds):
                 frame.headers.append("declaration")
                 frame.declaration = kind
 
+    def _chain(self, frame: Frame, start: int, end: int) -> None:
+        frame.chain += 1
+        if frame.chain > MAX_CHAIN:
+            self.too_deep = True
+            message = f"this expression is too long: it nests over {MAX_CHAIN:,} terms"
+            self.faults.append(Fault("0108", message, start, end, hint="name a part of it with `let`"))
+
     def _open(self, kind: str, token: Token) -> None:
         if len(self.frames) > MAX_NESTING:
             self._too_deep(token, "move the inner part to a `def`")
         outer = self.frames[-1]
-        self.frames.append(Frame(kind, token, self.column, outer.chain))
+        self.frames.append(Frame(kind, token, self.column, outer.chain, self.line_start))
         if self.frames[-1].is_block and outer.declaration:
             self.frames[-1].clauses = self.words.clauses.get(outer.declaration)
             outer.declaration = ""
@@ -204,7 +223,8 @@ class Layout(Kinds):
         frame = self.frames[-1]
         if end >= len(self.text):
             return []
-        indentation = self.text[self.text.rfind("\n", start, end) + 1 : end]
+        self.line_start = self.text.rfind("\n", start, end) + 1
+        indentation = self.text[self.line_start : end]
         column = len(indentation)
         if not frame.is_block:
             if not _NEVER_IN_BRACKETS.match(self.text, end):
@@ -358,18 +378,17 @@ class Layout(Kinds):
                 self.panic = True
         self._pop(out)
         if inner.kind == "{":
-            self._suspect(inner.opener, token)
+            self._suspect(inner, token)
             self.column = inner.column
         return out
 
-    def _suspect(self, opener: Token, closer: Token) -> None:
+    def _suspect(self, inner: Frame, closer: Token) -> None:
         """A `}` first on its line, left of its opener's line, probably belongs to an outer `{`."""
-        closing_line = self.text.rfind("\n", 0, closer.start) + 1
-        opening_line = self.text.rfind("\n", 0, opener.start) + 1
-        column = closer.start - closing_line
-        indentation = len(self.text) - len(self.text[opening_line:].lstrip(" \t")) - opening_line
-        if self.text[closing_line : closer.start].strip() == "" and column < indentation and closing_line != opening_line:
-            self.suspects.append((opener, closer))
+        start, opening = self.line_start, inner.line_start
+        blanks = _BLANKS.match(self.text, opening)
+        assert blanks is not None
+        if start != opening and closer.start - start < blanks.end() - opening and self.text[start : closer.start].strip() == "":
+            self.suspects.append((inner.opener, closer))
 
     def _lines_begin_in_brackets(self, start: int, end: int) -> None:
         """A line that can only begin a statement ends all open brackets: the innermost one is what was forgotten."""

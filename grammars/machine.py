@@ -4,7 +4,9 @@ The lexer is contextual: the state decides which spellings are looked for. After
 the beginning of the statement and on at the next one of the same block, so that one run finds all faults."""
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from attrs import field
@@ -19,6 +21,7 @@ from grammars.signs import fault_of_sign
 from grammars.slips import LINE_ENDS, Stop
 from grammars.words import Words, kinds
 from runtime.records import frozen
+from runtime.uncollected import uncollected
 
 MAX_FAULTS = 100
 _STATEMENT_BEGINS = frozenset(["NL", "SEMICOLON", "INDENT", "LBRACE"])
@@ -41,12 +44,20 @@ class Rule:
     absent: tuple[int, ...]
 
 
+_UNIT, _OF_ONE, _OF_ALL, _OF_SOME, _PASSED, _GROWN, GENERAL = range(7)
+Reduction = tuple[int, int, str, Any, Any]
+"""How a rule is reduced: a way, its length, its origin, its action, and which of its values count: for `_OF_SOME` a function that
+picks them, for `_PASSED` the index of the one, for `_GROWN` the entries of `keep` behind the first, for `GENERAL` the rule."""
+
+
 @frozen(eq=False)
 class Tables:
-    """Everything the machine needs of a grammar. In `states` an entry is the state to go to, or `-1 - rule`."""
+    """Everything the machine needs of a grammar. In `states` an entry is the state to go to, or `-1 - rule`. A scanner matches a token
+    and the blanks behind it: the last group is the token, whose name is its kind; `signs` has those that are one spelling each."""
 
     scanner: re.Pattern[str]
     scanner_after_dot: re.Pattern[str]
+    signs: dict[str, str]
     states: list[dict[str, int]]
     rules: list[Rule]
     starts: dict[str, int]
@@ -54,34 +65,60 @@ class Tables:
     terminals: frozenset[str]
     lexicon: Lexicon | None = None
     """Of a grammar without layout."""
-    climbs: dict[tuple[int, int, str], int] = field(factory=dict)
-    """The state that unit rules lead to from a state, with the state below it and the token that follows: found once."""
-    _methods: dict[type, list[Any]] = field(factory=dict)
+    climbs: dict[tuple[int, str, str], int] = field(factory=dict)
+    """The state that a rule leads to from a state with a token that follows, behind all unit rules it then calls for: found once."""
+    _reductions: dict[type, list[Reduction]] = field(factory=dict)
 
     @cached_property
     def units(self) -> list[str | None]:
-        """The origin of each rule that only passes one value on; None for any other."""
-        return [rule.origin if rule.unwrap and rule.length == 1 and not rule.absent else None for rule in self.rules]
-
-    @cached_property
-    def plain(self) -> list[tuple[int, ...] | None]:
-        """The indices of the values that an action takes, for rules that take them just as they are; None for any other."""
+        """The origin of each rule that only passes one value on; None for any other. A start rule ends the parse, so it is none."""
         return [
-            tuple(index for index, _ in rule.keep)
-            if rule.action and not rule.unwrap and not rule.absent and not any(spliced for _, spliced in rule.keep)
-            else None
+            rule.origin if rule.unwrap and rule.length == 1 and not rule.absent and rule.origin not in self.starts else None
             for rule in self.rules
         ]
 
-    def methods(self, actions: type) -> list[Any]:
-        """The action of each rule in a class of actions, None for a helper rule."""
-        if actions not in self._methods:
-            self._methods[actions] = [getattr(actions, rule.action) if rule.action else None for rule in self.rules]
-        return self._methods[actions]
+    @cached_property
+    def before_int(self) -> frozenset[int]:
+        """The states in which a whole number may stand as such."""
+        return frozenset(number for number, state in enumerate(self.states) if "INT" in state)
+
+    def reductions_of(self, actions: type) -> list[Reduction]:
+        """How the rules are reduced with a class of actions: `[-1 - rule]`, as `states` has it."""
+        if actions not in self._reductions:
+            self._reductions[actions] = self.reductions([getattr(actions, rule.action) if rule.action else None for rule in self.rules])
+        return self._reductions[actions]
+
+    def reductions(self, methods: Sequence[Any]) -> list[Reduction]:
+        """How the rules are reduced with the action of each; None for a helper rule."""
+        return [self._reduction(*each) for each in zip(self.rules, self.units, methods, strict=True)][::-1]
+
+    def _reduction(self, rule: Rule, unit: str | None, method: Any) -> Reduction:
+        way, picks = _way(rule, unit, method)
+        return way, rule.length, rule.origin, method, picks
 
 
-class _Spliced(list[Any]):
-    """The values of a helper rule."""
+def _way(rule: Rule, unit: str | None, method: Any) -> tuple[int, Any]:
+    if unit is not None:
+        return _UNIT, None
+    if rule.absent or not rule.length:
+        return GENERAL, rule
+    indices, spliced = [index for index, _ in rule.keep], [spliced for _, spliced in rule.keep]
+    if method is None:
+        if rule.keep and rule.unwrap:
+            return _PASSED, indices[0]
+        return (_GROWN, rule.keep[1:]) if spliced[:1] == [True] and indices[0] == 0 else (GENERAL, rule)
+    if any(spliced):
+        return GENERAL, rule
+    if indices == list(range(rule.length)):
+        return (_OF_ONE, None) if rule.length == 1 else (_OF_ALL, None)
+    return _OF_SOME, _picking(indices)
+
+
+def _picking(indices: list[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """A function that picks some values of a list."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    return itemgetter(slice(indices[0], indices[0] + 1) if indices else slice(0, 0))
 
 
 @frozen
@@ -89,7 +126,7 @@ class _Snapshot:
     states: list[int]
     values: list[Any]
     starts: list[int]
-    ends: list[int]
+    end: int
 
 
 class Machine:
@@ -103,13 +140,11 @@ class Machine:
         self.faults: list[Fault] = list(scan_faults)
         self.layout = Layout(self.masked, words)
         self.actions = actions
-        self.methods = tables.methods(type(actions))
-        self.units, self.plain = tables.units, tables.plain
+        self.reductions, self.climbs = tables.reductions_of(type(actions)), tables.climbs
         self.end_state = tables.ends[start]
         self.states = [tables.starts[start]]
         self.values: list[Any] = []
         self.starts: list[int] = []
-        self.ends: list[int] = []
         self.end = 0
         self.depth = 0
         self.skipping: int | None = None
@@ -118,24 +153,26 @@ class Machine:
 
     def run(self) -> Any:
         """The value of the start rule, or None when there are faults (`self.faults`) that leave none."""
+        with uncollected():
+            return self._run()
+
+    def _run(self) -> Any:
         position, text, layout = 0, self.masked, self.layout
         if any(fault.code == "0108" for fault in self.faults):
             return None
-        length = len(text)
-        plain, after_dot = self.tables.scanner, self.tables.scanner_after_dot
-        states = self.tables.states
+        length, signs = len(text), self.tables.signs
+        plain, after_dot, before_int = self.tables.scanner.match, self.tables.scanner_after_dot.match, self.tables.before_int
         while position < length and len(self.faults) < MAX_FAULTS and not layout.too_deep:
-            scanner = after_dot if self.skipping is None and "INT" in states[self.states[-1]] else plain
-            match = scanner.match(text, position)
+            match = (after_dot if self.states[-1] in before_int and self.skipping is None else plain)(text, position)
             if match is None:
                 self._unknown_character(position)
                 position += 1
                 continue
-            kind, end = match.lastgroup, match.end()
-            assert kind is not None
+            assert match.lastindex is not None
+            kind, end = match.lastgroup or signs[match[match.lastindex]], match.end(match.lastindex)
             if kind != "WHITESPACE":
                 self._take(layout.push(kind, position, end))
-            position = end
+            position = match.end()
         if layout.too_deep or len(self.faults) >= MAX_FAULTS:
             self.faults = _without_consequences(self.faults, layout.faults)
             return None
@@ -182,89 +219,91 @@ class Machine:
 
     def _feed(self, token: Token) -> bool:
         """Shift the token, after the reductions it calls for. False: it can't stand here (reductions may have happened)."""
-        table, rules, states, values = self.tables.states, self.tables.rules, self.states, self.values
-        starts, ends, methods, units, climbs = self.starts, self.ends, self.methods, self.units, self.tables.climbs
-        kind = token.kind
+        table, reductions, states, values = self.tables.states, self.reductions, self.states, self.values
+        starts, climbs, actions = self.starts, self.climbs, self.actions
+        kind, end = token.kind, self.end  # All that is on the stack ends where the last token did.
         while True:
-            top = states[-1]
-            action = table[top].get(kind)
+            action = table[states[-1]].get(kind)
             if action is None:
                 return False
             if action >= 0:
                 states.append(action)
                 values.append(token)
                 starts.append(token.start)
-                ends.append(token.end)
                 self.end = token.end
                 return True
-            number = -1 - action
-            if units[number] is not None:
-                reached = climbs.get((states[-2], top, kind))
-                states[-1] = self._climbed(states[-2], top, kind) if reached is None else reached
-                continue
-            rule = rules[number]
-            length = rule.length
-            if length:
+            way, length, origin, method, picks = reductions[action]
+            if way == _OF_ONE:
+                states.pop()
+                values[-1] = method(actions, starts[-1], end, values[-1])
+            elif way == _UNIT:
+                states.pop()
+            elif not length:
+                starts.append(end)
+                values.append(self._value(picks, method, [], end, end))
+            else:
                 taken = values[-length:]
-                start, end = starts[-length], ends[-1]
-                del states[-length:], values[-length:], starts[-length:], ends[-length:]
-            else:
-                taken, start, end = [], self.end, self.end
-            indices = self.plain[number]
-            if indices is not None:
-                values.append(methods[number](self.actions, start, end, *[taken[index] for index in indices]))
-            else:
-                values.append(self._value(rule, methods[number], taken, start, end))
-            starts.append(start)
-            ends.append(end)
-            states.append(table[states[-1]][rule.origin])
-            if kind == "$END" and states[-1] == self.end_state:
+                start = starts[-length]
+                del states[-length:], values[-length:], starts[-length:]
+                if way == _OF_SOME:
+                    values.append(method(actions, start, end, *picks(taken)))
+                elif way == _OF_ALL:
+                    values.append(method(actions, start, end, *taken))
+                elif way == _GROWN:  # A list that grows to the right keeps growing in place.
+                    series = taken[0]
+                    for index, spliced in picks:
+                        if spliced:
+                            series += taken[index]
+                        else:
+                            series.append(taken[index])
+                    values.append(series)
+                elif way == _PASSED:
+                    values.append(taken[picks])
+                else:
+                    values.append(self._value(picks, method, taken, start, end))
+                starts.append(start)
+            below = states[-1]
+            reached = climbs.get((below, origin, kind))
+            if reached is None:
+                reached = self._climbed(below, origin, kind)
+            states.append(reached)
+            if reached == self.end_state and kind == "$END":
                 return True
 
-    def _climbed(self, below: int, state: int, kind: str) -> int:
-        """The state after all unit rules that a token calls for, one after the other."""
-        table, units, top = self.tables.states, self.units, state
-        while (action := table[state].get(kind)) is not None and action < 0 and (origin := units[-1 - action]) is not None:
-            state = table[below][origin]
-        self.tables.climbs[below, top, kind] = state
+    def _climbed(self, below: int, origin: str, kind: str) -> int:
+        """The state after a rule and all unit rules that a token then calls for, one after the other."""
+        table, units = self.tables.states, self.tables.units
+        state = table[below][origin]
+        while (action := table[state].get(kind)) is not None and action < 0 and (unit := units[-1 - action]) is not None:
+            state = table[below][unit]
+        self.climbs[below, origin, kind] = state
         return state
 
     def _value(self, rule: Rule, method: Any, taken: list[Any], start: int, end: int) -> Any:
-        keep, absent = rule.keep, rule.absent
-        if method is None and not absent and keep:
-            first, spliced = keep[0]
-            if rule.unwrap:
-                return taken[first]
-            if spliced:  # A list that grows to the right keeps growing in place.
-                values = taken[first]
-                keep = keep[1:]
-            else:
-                values = _Spliced()
+        values: list[Any] = []
+        if rule.absent:
+            for (index, spliced), absent in zip(rule.keep, rule.absent, strict=False):
+                values += (None,) * absent
+                values += taken[index] if spliced else (taken[index],)
+            values += (None,) * rule.absent[-1]
         else:
-            values = _Spliced()
-        for number, (index, spliced) in enumerate(keep):
-            if absent:
-                values += (None,) * absent[number]
-            if spliced:
-                values += taken[index]
-            else:
-                values.append(taken[index])
-        if absent:
-            values += (None,) * absent[-1]
+            for index, spliced in rule.keep:
+                values += taken[index] if spliced else (taken[index],)
         return values if method is None else method(self.actions, start, end, *values)
 
     # ---- errors -----------------------------------------------------------------------------------------------------------
 
     def _snapshot(self) -> _Snapshot:
-        return _Snapshot(self.states[:], self.values[:], self.starts[:], self.ends[:])
+        return _Snapshot(self.states[:], self.values[:], self.starts[:], self.end)
+
+    def _return_to(self, saved: _Snapshot) -> None:
+        self.states, self.values, self.starts, self.end = saved.states[:], saved.values[:], saved.starts[:], saved.end
 
     def _restore(self, depth: int) -> None:
         """Back to the beginning of the statement that was being read in the block at `depth`; what follows is skipped."""
         while depth not in self.snapshots:
             depth -= 1
-        saved = self.snapshots[depth]
-        self.states, self.values = saved.states[:], saved.values[:]
-        self.starts, self.ends = saved.starts[:], saved.ends[:]
+        self._return_to(self.snapshots[depth])
         self.depth = self.skipping = depth
         self.layout.every_line_ends = True
 

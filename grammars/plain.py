@@ -35,25 +35,19 @@ class PlainMachine(Machine):
         assert tables.lexicon is not None
         self.tables, self.text, self.start = tables, text, start
         self.lexicon: Lexicon = tables.lexicon
-        self.actions, self.methods = actions, methods
-        # the start rule is never climbed past: the parse ends with it
-        self.units = [None if origin == start else origin for origin in tables.units]
-        self.plain = tables.plain
+        self.actions, self.reductions, self.climbs = actions, tables.reductions(methods), tables.climbs
         self.names = names
         self.faults: list[Fault] = []
-        self.units, self.plain = tables.units, tables.plain
         self.end_state = tables.ends[start]
         self.states = [tables.starts[start]]
         self.values: list[Any] = []
         self.starts: list[int] = []
-        self.ends: list[int] = []
         self.end = 0
         self.previous = Token("", "", 0, 0)
         self.safe = self._snapshot()
         self._expected: dict[int, frozenset[str]] = {}
 
-    def run(self) -> Any:
-        """The value of the start rule, or None when there are faults (`self.faults`) that leave none."""
+    def _run(self) -> Any:
         text, position = self.text, 0
         length = len(text)
         skipping = False
@@ -103,9 +97,7 @@ class PlainMachine(Machine):
 
     def _back(self) -> None:
         """To the state behind the last end of a statement."""
-        saved = self.safe
-        self.states, self.values = saved.states[:], saved.values[:]
-        self.starts, self.ends = saved.starts[:], saved.ends[:]
+        self._return_to(self.safe)
 
     def _report(self, token: Token) -> None:
         previous = self.previous

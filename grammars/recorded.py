@@ -6,7 +6,7 @@ from typing import Any
 from grammars.faults import ParseFailure, Token
 from grammars.grammar import Grammar
 from grammars.loader import load
-from grammars.machine import Machine, Rule
+from grammars.machine import GENERAL, Machine, Rule
 
 
 class Recorded(Machine):
@@ -15,8 +15,8 @@ class Recorded(Machine):
 
     def __init__(self, text: str, grammar: Grammar, start: str) -> None:
         super().__init__(load(grammar), grammar.words, _NoActions(), text, start)
-        self.units: list[str | None] = [None] * len(self.tables.rules)
-        self.plain: list[tuple[int, ...] | None] = [None] * len(self.tables.rules)
+        self.climbs: dict[tuple[int, str, str], int] = {}
+        self.reductions = [(GENERAL, rule.length, rule.origin, None, rule) for rule in reversed(self.tables.rules)]
         self.tokens: list[Token] = []
         self.roles: dict[int, str] = {}
         self.used: set[Rule] = set()
@@ -25,12 +25,15 @@ class Recorded(Machine):
         self.tokens += tokens
         super()._take(tokens)
 
+    def _climbed(self, below: int, origin: str, kind: str) -> int:
+        """The state behind one rule: each counts here, also one that only passes a value on."""
+        return self.tables.states[below][origin]
+
     def _value(self, rule: Rule, method: Any, taken: list[Any], start: int, end: int) -> Any:
         self.used.add(rule)
         for value in taken:
             if type(value) is Token and value.text:
                 self.roles.setdefault(value.start, rule.action or rule.origin)
-        return super()._value(rule, method, taken, start, end)
 
     @property
     def meaning(self) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Words: which are reserved, which are only where they can stand, and what must follow them. Tables only."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from runtime.records import frozen
@@ -131,6 +132,11 @@ class Words:
     foreign: Mapping[str, str] = {}
     spaced_arguments: bool = False
     slips: tuple[Any, ...] = ()
+
+    @cached_property
+    def special(self) -> frozenset[str]:
+        """All that may be more than names."""
+        return frozenset([*HARD, *self.soft, "kernel"])
 
     def softs(self, word: str) -> tuple[Soft, ...]:
         """The ways in which a word is one."""

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from compiler.launch.uncollected import uncollected
+from runtime.uncollected import uncollected
 
 
 def test_collections_are_held_off_and_come_back() -> None:

@@ -15,11 +15,11 @@ from compiler.language import Language
 from compiler.languages import language_named
 from compiler.launch.cuda.repeats import Repeats
 from compiler.launch.kept_programs import found
-from compiler.launch.uncollected import uncollected
 from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
+from runtime.uncollected import uncollected
 from zynml.crossing import Crossing
 from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
 from zynml.name import NAME

@@ -19,9 +19,10 @@ def kinds(text: str) -> str:
     position = 0
     while position < len(masked):
         found = tables.scanner.match(masked, position)
-        assert found is not None and found.lastgroup is not None
-        if found.lastgroup != "WHITESPACE":
-            out += layout.push(found.lastgroup, position, found.end())
+        assert found is not None and found.lastindex is not None
+        kind = found.lastgroup or tables.signs[found[found.lastindex]]
+        if kind != "WHITESPACE":
+            out += layout.push(kind, position, found.end(found.lastindex))
         position = found.end()
     return " ".join(token.kind for token in [*out, *layout.finish()])
 

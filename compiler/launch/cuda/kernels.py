@@ -24,7 +24,6 @@ from compiler.launch.plan import planned
 from compiler.launch.signature import as_tensor
 from compiler.launch.slots import element_name
 from compiler.launch.thread_kernels import ThreadKernel, thread_kernel
-from compiler.launch.uncollected import uncollected
 from compiler.schedule.gpu.facts import Facts
 from compiler.source import Sources
 from compiler.typed_ast import nodes
@@ -35,6 +34,7 @@ from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import PARAMETER
 from runtime.records import define
 from runtime.tensor import Tensor
+from runtime.uncollected import uncollected
 
 CallKey = tuple[Any, ...]
 
