@@ -12,6 +12,7 @@ from compiler.typed_ast.definite_assignment import early_reads
 from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM, FunctionEffects, ProgramEffects, Reason
 from compiler.typed_ast.native_forms import without_form
 from compiler.typed_ast.native_tensors import checks_sizes, same_elements, sizes, tensor_refused
+from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.types import (
     ERROR,
     I64,
@@ -28,7 +29,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from compiler.typed_ast.walk import parts, walk
+from compiler.typed_ast.walk import parts
 from runtime.records import define
 
 NativeCall = Callable[[nodes.Call, str], bool]
@@ -141,13 +142,33 @@ class BodyEffects:
     def local(self, name: str) -> _Local | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
-    def bind(self, pattern: nodes.Pattern, found: Type | None, declared: bool = False) -> None:
-        for node in walk(pattern):
-            match node:
-                case nodes.BindingPattern(name=name):
-                    self.scopes[-1][name] = _Local(found if node is pattern else None, declared)
-                case nodes.StringLiteral():
-                    self.because(DYNAMIC, "it compares text", node.span)
+    def bind(self, pattern: nodes.Pattern, found: Type, declared: bool = False) -> None:
+        """The names that a pattern binds in a value of this type."""
+        match pattern:
+            case nodes.BindingPattern(name=name):
+                self.scopes[-1][name] = _Local(strong(found) if found != UNKNOWN else None, declared)
+                return
+            case nodes.LiteralPattern(value=nodes.StringLiteral()):
+                self.because(DYNAMIC, "it compares text", pattern.span)
+                return
+        cases = cases_of(self.checker, found) or {}
+        match pattern:
+            case nodes.AlternativePattern(alternatives=alternatives):
+                inside = [("", alternative) for alternative in alternatives]
+                cases = {"": (("", found),)}
+            case nodes.TuplePattern(elements=elements):
+                inside = [(str(number), element) for number, element in enumerate(elements)]
+            case nodes.VariantPattern(path=path, arguments=arguments):
+                inside = [(str(number), argument) for number, argument in enumerate(arguments)]
+                cases = {"": cases.get(path[-1], ())}
+            case nodes.StructPattern(path=path, fields=fields):
+                inside = [(field.name, field.pattern) for field in fields]
+                cases = cases if "" in cases else {"": cases.get(path[-1], ())}
+            case _:
+                return
+        known = dict(cases.get("", ()))
+        for part, one in inside:
+            self.bind(one, known.get(part, UNKNOWN), declared)
 
     # ---- the walk ----
 
@@ -210,14 +231,14 @@ class BodyEffects:
         self.visit(node.subject)
         for arm in node.arms:
             with self.scope():
-                self.bind(arm.pattern, None)
+                self.bind(arm.pattern, node.subject.type)
                 if arm.guard is not None:
                     self.visit(arm.guard)
                 self.visit(arm.body, used)
 
     def let_condition(self, node: nodes.LetCondition, used: bool) -> None:
         self.visit(node.value)
-        self.bind(node.pattern, None)
+        self.bind(node.pattern, node.value.type)
 
     def let(self, node: nodes.Let, used: bool) -> None:
         declared = self.written(node.annotation) if node.annotation is not None else None
@@ -323,7 +344,7 @@ class BodyEffects:
 
     def call(self, node: nodes.Call, used: bool) -> None:
         for argument in node.arguments:
-            if isinstance(argument.value, nodes.StringLiteral) and getattr(node.function, "name", "") == "assert":
+            if isinstance(argument.value, nodes.StringLiteral) and getattr(node.function, "name", "") in ("assert", "panic"):
                 continue
             self.visit(argument.value)
         if isinstance(node.function, nodes.Field):

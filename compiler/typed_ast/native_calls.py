@@ -1,13 +1,21 @@
-"""Which functions of the library have native code: those that give the same on Python and natively to the last bit. Functions of C's
-<math.h> that each library rounds as it likes (`exp`, `sin`) aren't among them."""
+"""Which functions of the library have native code: those of numbers, which give the same on Python and natively to the last bit."""
+
+from collections.abc import Sequence
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.native_tensors import counts_natively
-from compiler.typed_ast.types import DType, Scalar, Type
+from compiler.typed_ast.types import DType, OptionType, ResultType, Scalar, Type
 
-KEEPING = ("abs", "floor", "ceil")
+FROM_C = ("exp", "exp2", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf")
+"""Functions of C's <math.h> that Python calls, too."""
+REAL = ("sqrt", "rsqrt", *FROM_C, "sigmoid", "gelu", "silu")
+"""Functions of a number that give a float."""
+KEEPING = ("abs", "sign", "relu", "floor", "ceil", "round", "trunc")
 """Functions of a number that give one of its type."""
+TESTS = ("isnan", "isinf", "isfinite")
 EXTREMES = ("min", "max")
+BITS = ("bit_and", "bit_or", "bit_xor")
+OPTIONALS = ("is_some", "is_none", "is_ok", "is_err", "unwrap", "unwrap_or")
 
 
 def has_native_code(call: nodes.Call, name: str) -> bool:
@@ -15,26 +23,47 @@ def has_native_code(call: nodes.Call, name: str) -> bool:
     method = isinstance(call.function, nodes.Field)
     given = [call.function.value] if isinstance(call.function, nodes.Field) else []
     given += [argument.value for argument in call.arguments]
-    if name == "assert":
-        return not method and _plain_assertion(call)
+    if name in ("assert", "panic"):
+        return not method and _plain_assertion(call, 0 if name == "panic" else 1)
     if counts_natively(call, name):
         return True
-    types = [_native(one.type) for one in given]
-    if any(found is None for found in types) or any(argument.name is not None for argument in call.arguments):
+    if any(argument.name is not None for argument in call.arguments):
         return False
-    kinds = [found.dtype for found in types if found is not None]
-    if DType.BOOL in kinds:
+    if method and isinstance(given[0].type, OptionType | ResultType):
+        return _of_optional(given[0].type, name)
+    types = [_native(one.type) for one in given]
+    numbers = [found for found in types if found is not None]
+    if len(numbers) < len(types):
+        return False
+    if name == "where" and not method and len(numbers) == 3:
+        return not numbers[0].dtype.is_float and _agree(call, numbers[1:])
+    if any(found.dtype is DType.BOOL for found in numbers):
         return False
     match name:
-        case "sqrt":
-            return len(kinds) == 1 and (kinds[0].is_float or kinds[0] in (DType.I64, DType.I32))
-        case "isnan":
-            return len(kinds) == 1 and kinds[0].is_float
         case "min" | "max":
-            strong = {found.dtype for found in types if found is not None and not found.weak}
-            takes = len(strong) == 1 and isinstance(call.type, Scalar) and call.type.dtype in strong
-            return not method and len(kinds) > 1 and takes
-    return name in KEEPING and len(kinds) == 1
+            return not method and len(numbers) > 1 and _agree(call, numbers)
+        case "clamp" | "clip":
+            return len(numbers) == 3 and _agree(call, numbers)
+        case "fma":
+            return len(numbers) == 3 and numbers[0].dtype.is_float and _agree(call, numbers)
+        case "pow" | "atan2":
+            return len(numbers) == 2 and isinstance(call.type, Scalar) and call.type.dtype.is_float
+        case "bit_and" | "bit_or" | "bit_xor":
+            return len(numbers) == 2 and _agree(call, numbers)
+    return name in (*REAL, *KEEPING, *TESTS) and len(numbers) == 1
+
+
+def _agree(call: nodes.Call, numbers: Sequence[Scalar]) -> bool:
+    """Whether all numbers but unsuffixed ones are of the type of the result."""
+    strong = {found.dtype for found in numbers if not found.weak}
+    return len(strong) == 1 and isinstance(call.type, Scalar) and call.type.dtype in strong
+
+
+def _of_optional(found: OptionType | ResultType, name: str) -> bool:
+    """`unwrap` of a result says what its error is: a number can be told."""
+    if name == "unwrap" and isinstance(found, ResultType):
+        return _native(found.error) is not None
+    return name in OPTIONALS
 
 
 def _native(found: Type) -> Scalar | None:
@@ -42,7 +71,8 @@ def _native(found: Type) -> Scalar | None:
     return found if fits and isinstance(found, Scalar) else None
 
 
-def _plain_assertion(call: nodes.Call) -> bool:
+def _plain_assertion(call: nodes.Call, at: int) -> bool:
+    """`at`: where the text stands."""
     arguments = call.arguments
     named = any(argument.name is not None for argument in arguments)
-    return not named and 0 < len(arguments) < 3 and all(isinstance(argument.value, nodes.StringLiteral) for argument in arguments[1:])
+    return not named and 0 < len(arguments) < at + 2 and all(isinstance(one.value, nodes.StringLiteral) for one in arguments[at:])

@@ -18,7 +18,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from runtime.tensor import Array, Tensor
-from zynml.stdlib import integers
+from zynml.stdlib import integers, scalar_math
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import combine_types, combine_values, dtype_of, element_dtype, float_array, host_scalar, numpy_of, type_name
 from zynml.stdlib.family import FunctionFamily, subject
@@ -114,8 +114,16 @@ def _given(value: Any, array: Array) -> Any:
     return Tensor(array if array.flags.writeable else array.copy()) if isinstance(value, Tensor) else host_scalar(array)
 
 
-def _real(function: Real) -> Callable[[Any], Any]:
+_NUMBERS = (int, float, np.float32, *(np.dtype(name).type for name in ("i1", "i2", "i4", "u1", "u2", "u4", "u8")))
+"""Classes of the numbers that native code has, too."""
+
+
+def _real(name: str, function: Real) -> Callable[[Any], Any]:
+    of_number = scalar_math.of_number(name, function)
+
     def run(self: Any) -> Any:
+        if self.__class__ in _NUMBERS:
+            return of_number(self)
         value = operand(self)
         dtype = dtype_of(value)
         assert dtype is not None
@@ -133,7 +141,7 @@ def declare_unary(name: str, implementation: Callable[[Any], Any], rule: Callabl
 
 
 for _name, (_function, _doc) in REAL.items():
-    _run = _real(_function)
+    _run = _real(_name, _function)
     _run.__doc__ = _doc
     declare_unary(_name, _run, _real_rule)
 
@@ -257,6 +265,8 @@ def atan2(y: Any, x: Any) -> Any:
         raise undefined("atan2", y, x)
 
     def work(a: Array, b: Array, dtype: DType) -> Array:
+        if a.ndim == b.ndim == 0 and dtype not in (DType.F16, DType.BF16):
+            return np.asarray(math.atan2(a, b)).astype(numpy_of(real_dtype(dtype)))
         return np.asarray(np.arctan2(float_array(a), float_array(b))).astype(numpy_of(real_dtype(dtype)), copy=False)
 
     return apply_arrays("atan2", y, x, work)

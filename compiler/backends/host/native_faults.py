@@ -31,5 +31,7 @@ def _called(callers: list[Span]) -> tuple[Label, ...]:
 
 
 def _shown(value: int | float | bool, dtype: str) -> object:
-    """A number as Python shows it; of narrow floats the shortest text that means them."""
+    """A number as programs show it; of narrow floats the shortest text that means them."""
+    if dtype == "i1":
+        return "true" if value else "false"
     return np.float32(value) if dtype == "f32" else value
