@@ -144,7 +144,8 @@ def _groups(blocks: Sequence[_Block]) -> list[_Group] | None:
             if any(not isinstance(given[name], Tensor) for name in block.placed.block.constants.intersection(block.links)):
                 raise _NotKnown
             order = {name: given[name] for name in block.pending.values}
-            kernels.append(block.placed.block.kernel_of(order))
+            general = block.placed.block
+            kernels.append(general.kernel_for(general.general_signature(order)))
             outside = {name: _identity(name, value) for name, value in block.values.items()}
             device = block.placed.wish.device if block.placed.wish is not None else None
             chain.append(Link(kernels[-1], outside, block.links, device, block.pending.readers))

@@ -7,18 +7,21 @@ from typing import Any
 
 from attrs import Factory, field
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.launch.cache import CALLS, KERNELS, Cache
 from compiler.launch.cpu import CpuCall, on_host
-from compiler.launch.kernels import BuiltKernel, KernelOptions, build
+from compiler.launch.kernels import BuiltKernel, KernelOptions, built, lower
+from compiler.launch.numbered import VERSIONS, numbered, numbers_of
 from compiler.launch.plan import planned
-from compiler.launch.signature import call_key, signature_of
+from compiler.launch.signature import as_tensor, call_key, signature_of
 from compiler.launch.updates import require_updatable
-from compiler.lowering.kernel import Signature
+from compiler.lowering.kernel import LoweredKernel, NeedsNumbers, NumbersWanted, Signature
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values
 from compiler.typed_ast.types import Type
 from runtime.records import define
+
+COLLISION = "0404"
 
 Warn = Callable[[Diagnostic], None]
 
@@ -39,6 +42,10 @@ class ComputeBlock:
     options: KernelOptions
     warn: Warn
     _built: Cache[Signature, BuiltKernel] = field(factory=dict, converter=_kernels)
+    _lowered: Cache[Signature, LoweredKernel | NeedsNumbers] = Factory(partial(Cache, KERNELS))
+    """Blocks before they are analysed, which a launch's numbers may replace."""
+    _versions: dict[Signature, set[Signature]] = Factory(dict)
+    """By signatures that have kernels without numbers."""
     _calls: Cache[Any, CpuCall] = Factory(partial(Cache, CALLS))
 
     @cached_property
@@ -78,12 +85,59 @@ class ComputeBlock:
 
     def signature(self, values: Mapping[str, Any]) -> Signature:
         """What of these inputs decides the kernel. Raises ZyntaxError."""
+        signature = self.general_signature(values)
+        known: dict[str, int] | None = None
+        while (wanted := self._wanted(signature)).names:
+            known = numbers_of({name: as_tensor(value) for name, value in values.items()}) if known is None else known
+            with_numbers = numbered(signature, wanted, known)
+            if not self._is_new_version(signature, with_numbers):
+                break
+            signature = with_numbers
+        return signature if known is None else self._without_collisions(signature, known)
+
+    def _without_collisions(self, signature: Signature, known: Mapping[str, int]) -> Signature:
+        """The signature with numbers; with those of all sizes where iterations write one element for others (`out[n * s + k]`)."""
+        try:
+            self.kernel_for(signature)
+        except ZyntaxError as error:
+            rules = self._lowered[signature].wanted.sizes
+            if rules and any(diagnostic.code == COLLISION for diagnostic in error.diagnostics):
+                return numbered(signature, NumbersWanted([rule.name for rule in rules], rules), known)
+        return signature
+
+    def general_signature(self, values: Mapping[str, Any]) -> Signature:
+        """The same without numbers of the launch. Raises ZyntaxError."""
         return signature_of(self.compute, values, self.declared, self.functions, self.constants)
 
+    def _wanted(self, signature: Signature) -> NumbersWanted:
+        """The numbers with which a launch of this signature has another kernel. Raises ZyntaxError."""
+        if signature in self._built:
+            return self._built[signature].lowered.wanted
+        if signature not in self._lowered:
+            try:
+                self._lowered[signature] = lower(self.compute, signature, self.options)
+            except NeedsNumbers as needs:
+                self._lowered[signature] = needs
+        return self._lowered[signature].wanted
+
+    def _is_new_version(self, signature: Signature, with_numbers: Signature) -> bool:
+        """Whether a launch takes the kernel with numbers: always where there is no other one, else for few numbers."""
+        if isinstance(self._lowered.get(signature), NeedsNumbers):
+            return True
+        versions = self._versions.setdefault(signature, set())
+        if len(versions) < VERSIONS:
+            versions.add(with_numbers)
+        return with_numbers in versions
+
     def kernel_for(self, signature: Signature) -> BuiltKernel:
+        """Raises ZyntaxError."""
         kernel = self._built.get(signature)
         if kernel is None:
-            kernel = self._built.keep(signature, build(self.compute, signature, self.options))
+            self._wanted(signature)
+            lowered = self._lowered[signature]
+            if isinstance(lowered, NeedsNumbers):
+                raise lowered
+            kernel = self._built.keep(signature, built(lowered, self.compute, self.options))
             if len(self._built) == 1:
                 for warning in kernel.lowered.warnings:
                     self.warn(warning)

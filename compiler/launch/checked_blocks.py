@@ -7,16 +7,20 @@ from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.launch.block import ComputeBlock, Warn
-from compiler.launch.kernels import BuiltKernel, KernelOptions, build, built, lower
+from compiler.launch.kernels import BuiltKernel, KernelOptions, built, lower
+from compiler.launch.numbered import numbered, stand_ins
 from compiler.launch.signature import assumed_signature, static_signature
-from compiler.lowering.kernel import LoweredKernel, Signature
-from compiler.lowering.outcome import outcome_type
+from compiler.lowering.kernel import LoweredKernel, NeedsNumbers, Signature
+from compiler.lowering.outcome import outcome_type, without_extents
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.types import UNKNOWN, Type
 from runtime.records import define
+
+MENDED = ("0303", "0406")
+"""Faults that go where sizes are numbers."""
 
 
 @define(eq=False)
@@ -37,10 +41,30 @@ class CheckedBlocks:
             return ComputeOutcome(UNKNOWN)
         try:
             lowered = lower(node, signature, self.options)
+        except NeedsNumbers as needs:
+            return self._with_stand_ins(node, signature, needs)
         except ZyntaxError as error:
             return ComputeOutcome(UNKNOWN, error.diagnostics)
         self._lowered[node.span] = signature, lowered
         return ComputeOutcome(outcome_type(lowered), (), lambda: self._analysed(node, signature, lowered))
+
+    def _with_stand_ins(self, node: nodes.Compute, signature: Signature, needs: NeedsNumbers) -> ComputeOutcome:
+        """What can be said of a block before a call gives it numbers: dtypes and ranks, and faults that no number mends."""
+        if any(diagnostic.code not in MENDED for diagnostic in needs.diagnostics):
+            return ComputeOutcome(UNKNOWN, needs.diagnostics)
+        try:
+            return ComputeOutcome(without_extents(outcome_type(self._lowered_anyhow(node, signature)[1])))
+        except ZyntaxError as error:
+            return ComputeOutcome(UNKNOWN, error.diagnostics if all(d.code in MENDED for d in error.diagnostics) else ())
+
+    def _lowered_anyhow(self, node: nodes.Compute, signature: Signature) -> tuple[Signature, LoweredKernel]:
+        """The block, with numbers that stand for those of a call where it needs them. Raises ZyntaxError."""
+        known = stand_ins(signature)
+        while True:
+            try:
+                return signature, lower(node, signature, self.options)
+            except NeedsNumbers as needs:
+                signature = numbered(signature, needs.wanted, known)
 
     def _analysed(self, node: nodes.Compute, signature: Signature, lowered: LoweredKernel) -> tuple[Diagnostic, ...]:
         """The faults that analysis finds, else the warnings of lowering."""
@@ -63,7 +87,7 @@ class CheckedBlocks:
         if compute.span in self._lowered:
             return self._kernel(compute, *self._lowered[compute.span])
         signature = assumed_signature(compute, self._scopes.get(compute.span, {}), free_names(compute), functions)
-        return build(compute, signature, self.options)
+        return built(self._lowered_anyhow(compute, signature)[1], compute, self.options)
 
     def block(self, compute: nodes.Compute, functions: Mapping[str, nodes.Function], warn: Warn) -> ComputeBlock:
         """The block as something that can be called."""

@@ -132,13 +132,8 @@ def _require_countable(loop: For, low: int, high: int) -> None:
         raise ZyntaxError(Diagnostic("0804", f"this loop goes to {beyond}, which doesn't fit in 64 bits", loop.span))
 
 
-def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
-    """The block for a signature. Raises ZyntaxError with every fault found in the block."""
-    return built(lower(compute, signature, options), compute, options)
-
-
 def lower(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> LoweredKernel:
-    """The first half of `build`, which settles the type of the block's value."""
+    """The block for a signature, as far as the type of its value depends on. Raises ZyntaxError with every fault found in the block."""
     with options.compiling(compute.span):
         started = perf_counter()
         lowered = lower_compute(_with_rule_of_floats(compute, options.floats), signature)
@@ -147,7 +142,7 @@ def lower(compute: nodes.Compute, signature: Signature, options: KernelOptions) 
 
 
 def built(lowered: LoweredKernel, compute: nodes.Compute, options: KernelOptions) -> BuiltKernel:
-    """The second half: analysis, with its faults."""
+    """The kernel of a lowered block. Raises ZyntaxError with the faults that analysis finds."""
     with options.compiling(compute.span):
         return BuiltKernel(checked(lowered, options.times), options, compute.span)
 

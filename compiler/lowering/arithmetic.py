@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from attrs import evolve
+
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
@@ -46,7 +48,8 @@ def negate(body: Body, number: Number) -> Number:
     if number.form is not None and number.dtype is DType.I64:
         return Number(DType.I64, form=-number.form, weak=number.weak, origin=number.origin)
     dtype = DType.I64 if number.dtype is DType.BOOL else number.dtype
-    return typed(body.build.op("neg", value_of(body.build, number, dtype)), dtype, number.origin, number.weak)
+    negated = typed(body.build.op("neg", value_of(body.build, number, dtype)), dtype, number.origin, number.weak)
+    return evolve(negated, factors=number.factors)
 
 
 def binary(body: Body, operator: str, left: Number, right: Number, node: nodes.Node, accumulates: bool = False) -> Number:
@@ -69,8 +72,20 @@ def binary(body: Body, operator: str, left: Number, right: Number, node: nodes.N
         guard_divisor(body, right, b, node)
     name = _OPERATORS[operator]
     flags = accumulating(body, name, dtype) if accumulates else () if body.kernel.strict or not dtype.is_float else _CONTRACT
-    result = body.build.op(name, a, b, flags=flags if operator != "%" else ())
-    return typed(result, dtype, origin, weak)
+    result = typed(body.build.op(name, a, b, flags=flags if operator != "%" else ()), dtype, origin, weak)
+    return evolve(result, factors=_factors(body, operator, left, right)) if dtype is DType.I64 else result
+
+
+def _factors(body: Body, operator: str, left: Number, right: Number) -> frozenset[str]:
+    """Names that a launch knows and that would have to be numbers for the result to be affine."""
+    unknown = left.factors | right.factors
+    if unknown or right.form is None or operator in ("+", "-"):
+        return unknown
+    operands = (right,) if operator in ("/", "%") else (right, left)
+    known = [frozenset(operand.form.names) for operand in operands if operand.form is not None]
+    scalars = {scalar.name for scalar in body.signature.scalars}
+    fixed = [names for names in known if all(map(body.is_of_launch, names))]
+    return min(fixed, key=lambda names: len(names - scalars), default=unknown)
 
 
 def _fold(operator: str, a: float, b: float) -> float | None:
@@ -174,6 +189,7 @@ def form_of(body: Body, number: Number) -> Affine:
     """An int as an affine form: itself, or the name of its value."""
     if number.form is not None:
         return number.form
+    body.factors |= number.factors
     return opaque(body, index_value(body.build, number))
 
 
@@ -261,6 +277,7 @@ def _position(body: Body, form: Affine) -> Value:
 
 def comparison_facts(body: Body, operator: str, left: Number, right: Number) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
     """Forms that are at least 0 where the comparison holds, and where it doesn't."""
+    body.factors |= left.factors | right.factors
     a, b = left.form, right.form
     if a is None or b is None:
         return (), ()

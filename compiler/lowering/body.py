@@ -123,6 +123,8 @@ class Body:
     reduced: dict[int, Operand] = Factory(dict)
     """The values of `reduce` over whole tensors, by their nodes."""
     accesses: list[Access] = Factory(list)
+    factors: set[str] = Factory(set)
+    """Names of the launch that multiply or divide what varies in an index, a bound or a comparison (`Number.factors`)."""
     equations: list[Equation] = Factory(list)
     sites: list[FaultSite] = Factory(list)
     diagnostics: Diagnostics = Factory(Diagnostics)
@@ -135,6 +137,10 @@ class Body:
     @property
     def kind(self) -> KernelType | None:
         return self.kernel.kernel_type
+
+    def is_of_launch(self, name: str) -> bool:
+        """Whether a name in a form is a size or an int that the launch knows."""
+        return self.here.is_size(name) and name.partition(".")[0] not in self.results
 
     def construct(self) -> int:
         """A number for a branch or an unbounded loop."""

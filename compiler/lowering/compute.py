@@ -36,6 +36,8 @@ from compiler.lowering.kernel import (
     KernelArgument,
     LaunchPlan,
     LoweredKernel,
+    NeedsNumbers,
+    NumbersWanted,
     ResultArgument,
     ScalarArgument,
     Signature,
@@ -89,8 +91,22 @@ class Lowering(ResultPlanning):
             self.flat_shape = flat.common_shape(self.sizes, self.flat, self.diagnostics)
         seen = self._settle()
         self._solve(seen)
-        self._raise()
-        return self._emit(seen)
+        wanted = self._wanted(seen)
+        try:
+            self._raise()
+            return evolve(self._emit(seen), wanted=wanted)
+        except (ZyntaxError, Fault) as error:
+            if not wanted.names:
+                raise
+            raise NeedsNumbers(wanted, *((error.diagnostic,) if isinstance(error, Fault) else error.diagnostics)) from None
+
+    def _wanted(self, seen: Body) -> NumbersWanted:
+        """The numbers that would make more of the block's indices affine, as far as a launch can find them."""
+        if self.kernel.kernel_type is KernelType.CUSTOM:
+            return NumbersWanted()
+        scalars = {scalar.name for scalar in self.signature.scalars}
+        names = [name for name in sorted(seen.factors) if name in scalars or name in self.sizes.solved or "." in name]
+        return NumbersWanted(names, self.sizes.rules())
 
     def _raise(self) -> None:
         self.diagnostics.extend(self.sizes.diagnostics.sorted)
@@ -138,7 +154,7 @@ class Lowering(ResultPlanning):
     def _bind_inputs(self, body: Body) -> None:
         """Names of inputs, sizes and scalars, for a walk that only finds out: extents are the launch's facts."""
         for name in self.sizes.solved:
-            body.names.sizes[name] = Affine.of(name)
+            body.names.sizes[name] = self.sizes.bound(name)
         for tensor in self.signature.tensors:
             dims = self.sizes.extents(tensor)
             value = body.owner.value(identifier(tensor.name), Mem(hir_name(tensor.dtype), dims))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from attrs import field
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.module import HirFunction
 from compiler.lowering.result_plan import ResultPlan
@@ -58,12 +58,13 @@ class ScalarInput:
 
 @frozen
 class Signature:
-    """All that lowering knows of a block's surroundings: its inputs (declared, then captured, in order of first use), and the
-    functions that its body may call."""
+    """All that lowering knows of a block's surroundings: its inputs (declared, then captured, in order of first use), the
+    functions that its body may call, and sizes that are constants of the compilation."""
 
     tensors: tuple[TensorInput, ...] = field(default=(), converter=as_tuple)
     scalars: tuple[ScalarInput, ...] = field(default=(), converter=as_tuple)
     functions: Mapping[str, Function] = field(factory=ProgramFunctions, eq=False, hash=False)
+    numbers: tuple[tuple[str, int], ...] = field(default=(), converter=as_tuple)
 
     @property
     def declared(self) -> Declarations[Function]:
@@ -155,9 +156,25 @@ class LaunchPlan:
 
 
 @frozen
+class NumbersWanted:
+    """Names of sizes and ints that make indices of a block affine once they are numbers, and how a launch finds sizes."""
+
+    names: tuple[str, ...] = field(default=(), converter=as_tuple)
+    sizes: tuple[SizeRule, ...] = field(default=(), converter=as_tuple)
+
+
+class NeedsNumbers(ZyntaxError):
+    """A block that can't be lowered before these names are numbers; its errors are those that it has without."""
+
+    def __init__(self, wanted: NumbersWanted, *diagnostics: Diagnostic) -> None:
+        super().__init__(*diagnostics)
+        self.wanted = wanted
+
+
+@frozen
 class LoweredKernel:
     """A compute block as a function in nest form. `kind` is what `@kernel` promised, None when it is to be inferred. `warnings` are
-    06xx."""
+    06xx. `wanted`: the numbers with which a launch gets a better kernel."""
 
     function: HirFunction
     plan: LaunchPlan
@@ -166,3 +183,4 @@ class LoweredKernel:
     warnings: tuple[Diagnostic, ...] = field(default=(), converter=as_tuple)
     signature: Signature = Signature()
     """What it was lowered for."""
+    wanted: NumbersWanted = NumbersWanted()

@@ -14,7 +14,8 @@ from runtime.records import frozen
 @frozen(eq=False)
 class Number:
     """`weak`: takes the other operand's type. `form`: equals this affine form, exactly. `origin`: the join of the dtypes of the tensor
-    elements that reach it (None: none does), which is what `out` takes its dtype from."""
+    elements that reach it (None: none does), which is what `out` takes its dtype from. `factors`: names of sizes and ints of the launch
+    whose values would give it a form (`g * O + o`)."""
 
     dtype: DType
     value: Value | None = None
@@ -22,6 +23,7 @@ class Number:
     literal: int | float | bool | None = None
     weak: bool = False
     origin: DType | None = None
+    factors: frozenset[str] = frozenset()
 
     @property
     def constant(self) -> int | None:

@@ -25,6 +25,17 @@ def outcome_type(lowered: LoweredKernel) -> Type:
     return parts[0] if len(parts) == 1 else TupleType(parts)
 
 
+def without_extents(type_: Type) -> Type:
+    """The type where no extent is known."""
+    match type_:
+        case TupleType(elements):
+            return TupleType(tuple(map(without_extents, elements)))
+        case TensorType(element, shape) if shape.rank is not None:
+            return TensorType(element, SymbolicShape((None,) * shape.rank))
+        case _:
+            return type_
+
+
 def _shape(lowered: LoweredKernel, result: ResultPlan) -> TensorShape:
     solved = {rule.name: rule.form for rule in lowered.plan.sizes}
     facts = {f"{t.name}.{axis}": dim_form(t, axis) for t in lowered.signature.tensors for axis in range(t.rank)}

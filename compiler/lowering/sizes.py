@@ -165,6 +165,12 @@ class Sizes:
                     ),
                 )
             )
+        for name, number in self.signature.numbers:
+            if name in self.solved:
+                other = Diagnostic("0802", f"size `{name}` is {{left}} in a kernel for {number}", self.sources[name].span)
+                self.equations.append(Equation(Affine.of(name), Affine.of(number), "==", other))
+            else:
+                self.settle(name, SizeStatement(Affine.of(number), "the call", None))
 
     def settle(self, name: str, statement: SizeStatement, words_of: str = "") -> None:
         """`name == form`: the first one defines the size, each further one is checked: now if both are numbers, else at launch."""
@@ -214,6 +220,10 @@ class Sizes:
                 ),
             )
         )
+
+    def bound(self, name: str) -> Affine:
+        """What a solved size is in a walk: a number that the signature gives, else its name."""
+        return Affine.of(dict(self.signature.numbers).get(name, name))
 
     def _numbers(self, form: Affine) -> Affine:
         """The form with solved sizes put in, as far as they go."""
@@ -361,8 +371,8 @@ class Sizes:
                 self.function_forms[fact_] = Affine.of(parameter)
         for fact_, form in eliminated.items():
             self.function_forms[fact_] = self._closed(form, eliminated)
-        for name, form in self.solved.items():
-            number = self._numbers(form)
+        for name in self.solved:
+            number = self._numbers(self.bound(name))
             if number.value is not None:
                 self.function_forms[name] = number
         first: dict[Affine, str] = {}
