@@ -26,7 +26,7 @@ class NestLoop:
     variable: Affine
 
     def __str__(self) -> str:
-        return str(self.op.mark("written") or self.op.variable.name)
+        return self.op.written
 
 
 @define(eq=False)

@@ -2,7 +2,7 @@
 
 from compiler.analysis.dependence import NestFacts
 from compiler.analysis.promise import check_promise
-from compiler.analysis.races import check_races
+from compiler.analysis.races import check_parallel, check_races
 from compiler.diagnostics import Diagnostic
 from compiler.hir.module import HirFunction
 from compiler.lowering.kernel import LoweredKernel, ResultArgument
@@ -10,7 +10,7 @@ from compiler.lowering.kernel import LoweredKernel, ResultArgument
 
 def check_kernel(lowered: LoweredKernel, facts: NestFacts, field: HirFunction | None) -> tuple[Diagnostic, ...]:
     """Races and broken promises. A race says all there is to say: what the nest is instead isn't asked then."""
-    races = check_races(lowered)
+    races = check_races(lowered) or (check_parallel(facts) if field is None else ())
     return races or check_promise(lowered, facts, field)
 
 

@@ -55,6 +55,8 @@ class LoopFacts:
     folds: tuple[Fold, ...] = ()
     private: tuple[Value, ...] = ()
     workspaces: tuple[Value, ...] = ()
+    conflicts: bool = False
+    """Whether turns surely depend on one another; else, where the order is kept, that can't be ruled out."""
 
     @property
     def independent(self) -> bool:
@@ -153,17 +155,22 @@ class _LoopJudge:
     workspaces: list[Value] = field(factory=list)
     scans: bool = False
     reason: str = ""
+    conflicts: bool = False
 
     def verdict(self) -> LoopFacts:
         op = self.loop.op
-        self.reason = self.control(op) or self.slots(op) or self.carried(op) or self.memories()
+        self.reason = self.control(op) or self.slots(op) or self.carried(op)
+        self.conflicts = bool(self.reason)
+        self.reason = self.reason or self.memories()
         if self.reason:
             kind = LoopKind.SERIAL
         elif self.scans:
             kind = LoopKind.SCAN
         else:
             kind = LoopKind.REDUCTION if self.folds else LoopKind.PARALLEL
-        return LoopFacts(op, kind, self.reason, tuple(self.folds), tuple(self.private), tuple(self.workspaces))
+        if op.mark("serial") and not self.reason:
+            kind, self.reason = LoopKind.SERIAL, "`@serial` says so"
+        return LoopFacts(op, kind, self.reason, tuple(self.folds), tuple(self.private), tuple(self.workspaces), self.conflicts)
 
     def control(self, op: For) -> str:
         if breaks(op.body):
@@ -308,6 +315,9 @@ class _LoopJudge:
             self.workspaces.append(mem)
             return ""
         worst = next((c for c in conflicts if not (c.first.is_store and c.second.is_store)), conflicts[0])
+        apart = worst.distance is not None
+        same = all(self.loop.axis not in form.names for side in (worst.first, worst.second) for form in side.index)
+        self.conflicts = worst.first.exact and worst.second.exact and (apart or same)
         if worst.first.is_store and worst.second.is_store:
             return f"two iterations write one element of `{mem.name}`"
         distance = f", {abs(worst.distance)} apart" if worst.distance else ""

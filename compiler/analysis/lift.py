@@ -5,7 +5,7 @@ values) is a placeholder while its body runs, and a reduction, a running value o
 the nest writes is a list of events, through which later reads see (`lift_memory`). Sums are put in normal form at the end
 (`normal_forms`). The proof that a loop may be an axis is this very construction."""
 
-from attrs import field
+from attrs import evolve, field
 
 from compiler.analysis.accesses import affine_value, constraints_of, sizes_of, slots_set
 from compiler.analysis.affine_sets import lower, upper
@@ -17,11 +17,11 @@ from compiler.analysis.lift_memory import LiftedMemory
 from compiler.analysis.normal_forms import normal_form
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
-from compiler.hir.control import Break, Call, Continue, For, If, Return, While, Yield
+from compiler.hir.control import LOOP_MARKS, Break, Call, Continue, For, If, Return, While, Yield
 from compiler.hir.core import Binary, Compare, Const, InBounds, Index, Select, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Alloc, Check, GetSlot, Load, MakeSlot, SetSlot, Store
-from compiler.hir.module import HirFunction
+from compiler.hir.module import HirFunction, LoopWish
 from compiler.hir.types import INDEX, Tile
 from runtime.records import define
 
@@ -54,6 +54,8 @@ class _Lift:
     """Names of indices that data decide and that checks stand before, and what these say."""
     along: dict[str, set[tuple[Value, int]]] = field(factory=dict)
     """The memory dimensions along which each axis runs."""
+    wishes: dict[str, LoopWish] = field(factory=dict)
+    """What the program says of the loops that became an axis."""
 
     def run(self) -> HirFunction:
         source = self.source
@@ -75,6 +77,8 @@ class _Lift:
             function = normal_form(joined, {})
         for name in ("results", "kernel_info", "constraints", "linkage", "calling_convention", "attributes", "sites"):
             setattr(function, name, getattr(source, name))
+        if self.wishes and function.kernel_info is not None:
+            function.kernel_info = evolve(function.kernel_info, loops=tuple(self.wishes.values()))
         return function
 
     def bind(self, old: Value, new: Value) -> None:
@@ -271,6 +275,7 @@ class _Lift:
         else:
             extent = upper(span.ceildiv(abs(op.step)), axes)
         axis = self.axis_for(op, variable, extent)
+        self.wish(op, axis)
         position = Affine.of(axis)
         within: Value | None = None
         if varies:
@@ -282,6 +287,20 @@ class _Lift:
     def bind_variable(self, variable: Value, form: Affine) -> None:
         self.names[variable.name] = form
         self.values[variable] = self.made.index(form)
+
+    def wish(self, op: For, axis: str) -> None:
+        """Notes what the program says of the loop; loops that share an axis share that."""
+        said = {name: said for name, said in op.marks if name in LOOP_MARKS}
+        if not said:
+            return
+        wish = self.wishes.get(axis) or LoopWish(axis, op.written)
+        self.wishes[axis] = evolve(
+            wish,
+            serial=wish.serial or "serial" in said,
+            parallel=wish.parallel or "parallel" in said,
+            unroll=_size(said.get("unroll", wish.unroll)),
+            vectorize=_size(said.get("vectorize", wish.vectorize)),
+        )
 
     def axis_for(self, op: For, variable: str, extent: Affine) -> str:
         """The axis of a loop: one of this extent that no loop around has and that runs along the same memory dimensions, so that
@@ -311,3 +330,8 @@ def dimensions(op: For) -> set[tuple[Value, int]]:
 
 def _base(name: str) -> str:
     return name.rstrip("0123456789") or name
+
+
+def _size(mark: object) -> int | None:
+    """The number of a mark; 0 where none is given."""
+    return 0 if mark is True else mark if isinstance(mark, int) else None

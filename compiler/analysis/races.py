@@ -5,7 +5,7 @@ The parallel space is the leading nest: loops that hold nothing but the next loo
 
 from compiler.analysis.accesses import Nest, NestAccess, NestLoop, collect
 from compiler.analysis.affine_sets import Collision, IndexPoints, collision, evaluate, injective, meeting
-from compiler.analysis.dependence import conflict
+from compiler.analysis.dependence import LoopKind, NestFacts, conflict
 from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.control import For, Yield
 from compiler.hir.instruction import Effect, Instruction, Region, Value
@@ -30,6 +30,21 @@ def check_races(lowered: LoweredKernel) -> tuple[Diagnostic, ...]:
         for mem in shared:
             diagnostics += _Check(nest, mem, leading).run()
     return tuple(diagnostics)
+
+
+def check_parallel(facts: NestFacts) -> tuple[Diagnostic, ...]:
+    """Code 0405 for loops of a nest that the program says have independent turns, and that haven't."""
+    return tuple(
+        Diagnostic(
+            "0405",
+            f"`@parallel` says that the turns of the loop over `{op.written}` are independent, and they aren't",
+            op.span,
+            loop_facts.reason,
+            hint="leave `@parallel` out: then the turns run in order",
+        )
+        for op, loop_facts in facts.loops.items()
+        if op.mark("parallel") and loop_facts.kind is LoopKind.SERIAL and loop_facts.conflicts
+    )
 
 
 def written_memories(lowered: LoweredKernel, nest: Nest) -> list[Value]:

@@ -1,5 +1,5 @@
 """Sums and products of floats that nothing permits to reassociate: their axes run in time, one element after the other, in the order in
-which the reduction names them."""
+which the reduction names them. So do loops that the program marks as serial."""
 
 from compiler.analysis.accesses import reorders
 from compiler.hir.core import Reduce, Scan, dtype_of
@@ -20,5 +20,6 @@ def in_written_order(field: HirFunction) -> list[Reduce | Scan]:
 
 
 def axes_in_written_order(field: HirFunction) -> tuple[str, ...]:
-    """Their axes, those of each in its order."""
-    return tuple(dict.fromkeys(axis for op in in_written_order(field) for axis in op.over))
+    """Their axes, those of each in its order, and those that the program wants in it."""
+    serial = [wish.axis for wish in field.loops if wish.serial]
+    return tuple(dict.fromkeys([*(axis for op in in_written_order(field) for axis in op.over), *serial]))

@@ -68,10 +68,10 @@ CODES = (
     code(
         "0610",
         "an annotation without effect",
-        """The annotation is valid, and results don't depend on it, but this version derives that part of the schedule by itself. With
-        `--strict` it is an error.""",
-        "let x = arange(0, 8)\nprintln(compute(x) @tile(i=4) { for i in 0..N: out[i] = x[i] })\n",
-        "let x = arange(0, 8)\nprintln(compute(x) { for i in 0..N: out[i] = x[i] })\n",
+        """The annotation is valid, and results don't depend on it, but the schedule of the device on which the block runs can't follow it:
+        the message names the device and says why. With `--strict` it is an error.""",
+        'let x = arange(0, 8)\nlet y = compute(x) @device("cpu") {\n    @unroll(16)\n    for i in 0..N: out[i] = x[i]\n}\nprintln(y)\n',
+        'let x = arange(0, 8)\nlet y = compute(x) @device("cpu") {\n    @unroll(4)\n    for i in 0..N: out[i] = x[i]\n}\nprintln(y)\n',
     ),
     code(
         "0620",

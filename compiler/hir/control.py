@@ -25,6 +25,10 @@ def _pairs(marks: object) -> tuple[tuple[str, object], ...]:
     return tuple(sorted(items))  # type: ignore[call-overload]
 
 
+LOOP_MARKS = ("serial", "parallel", "unroll", "vectorize")
+"""Marks of a loop that are a program's annotations; a number, or true."""
+
+
 @instruction("for", InstructionFamily.CONTROL, Effect.CONTROL)
 class For(Instruction):
     """`%r = for i in lo..hi step s carry(%c = %init) place=thread unroll=4 { ... yield %next }`.
@@ -49,6 +53,11 @@ class For(Instruction):
 
     def mark(self, name: str, default: object = None) -> object:
         return dict(self.marks).get(name, default)
+
+    @property
+    def written(self) -> str:
+        """The variable's name in the program."""
+        return str(self.mark("written", self.variable.name))
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return [value.type for value in self.carried]

@@ -11,6 +11,7 @@ from compiler.hir.types import HirType, Space
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType, OptimizationLevel
 from runtime.records import define, frozen
+from runtime.tuples import as_tuple
 
 __all__ = [
     "ArchFamily",
@@ -28,6 +29,7 @@ __all__ = [
     "HirModule",
     "LaunchBounds",
     "Linkage",
+    "LoopWish",
     "OptimizationLevel",
 ]
 
@@ -67,6 +69,20 @@ class LaunchBounds:
 
 
 @frozen
+class LoopWish:
+    """What a program says of a loop that became an axis. `loop`: its variable, as written."""
+
+    axis: str
+    loop: str
+    serial: bool = False
+    parallel: bool = False
+    unroll: int | None = None
+    """Turns that are written out, 0: all of them; None: nothing is said."""
+    vectorize: int | None = None
+    """Lanes, 0: as many as the machine's vectors have; None: nothing is said."""
+
+
+@frozen
 class HirKernelInfo:
     is_kernel_entry: bool = True
     kernel_type: KernelType = KernelType.CUSTOM
@@ -90,6 +106,8 @@ class HirKernelInfo:
     """How f32 factors are multiplied: "f32", each product as one FMA; "tf32", rounded to tf32; None: no less exactly than by FMAs."""
     strict: bool = False
     """Whether floats are computed as written, to the bit: no operation has a liberty, and none may get it later."""
+    loops: tuple[LoopWish, ...] = field(default=(), converter=as_tuple)
+    """Of a field: what the program says of the loops that its axes were. In a nest the loops have marks."""
 
 
 @frozen
@@ -142,6 +160,11 @@ class HirFunction:
     def is_strict(self) -> bool:
         """Whether its floats are computed as written."""
         return self.kernel_info is not None and self.kernel_info.strict
+
+    @property
+    def loops(self) -> tuple[LoopWish, ...]:
+        """What the program says of the loops that became axes."""
+        return () if self.kernel_info is None else self.kernel_info.loops
 
     def stands_for(self, other: "HirFunction") -> None:
         """Say of itself what another form of it said: how it is launched, its fault sites, its place in the program."""

@@ -21,6 +21,7 @@ from compiler.hir.module import (
     HirModule,
     LaunchBounds,
     Linkage,
+    LoopWish,
     OptimizationLevel,
 )
 from compiler.hir.parse_instructions import InstructionReader
@@ -238,6 +239,8 @@ class ModuleReader(InstructionReader):
                     fields["products"] = self.one_of({word: word for word in PRODUCTS}, "way to multiply")
                 case "floats":
                     fields["strict"] = self.one_of({"strict": True}, "rule of floats")
+                case "loops":
+                    fields["loops"] = self.separated(self.wish, "[", "]")
                 case other:
                     self.fail(f"kernel information has no `{other}`", token)
 
@@ -245,6 +248,17 @@ class ModuleReader(InstructionReader):
         if "threads" in bounds:
             fields["launch_bounds"] = LaunchBounds(bounds["threads"], bounds.get("blocks"))
         return HirKernelInfo(**fields)
+
+    def wish(self) -> LoopWish:
+        axis = self.name()
+        self.expect(":")
+        fields: dict[str, Any] = {"axis": axis, "loop": self.name()}
+        while self.text not in (",", "]"):
+            name = self.one_of({name: name for name in ("serial", "parallel", "unroll", "vectorize")}, "annotation of a loop")
+            if name in ("unroll", "vectorize"):
+                self.expect("=")
+            fields[name] = self.integer() if name in ("unroll", "vectorize") else True
+        return LoopWish(**fields)
 
     def constraints(self) -> HirExecutionConstraints:
         fields: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from compiler.hir.module import (
     HirKernelInfo,
     HirModule,
     Linkage,
+    LoopWish,
 )
 from compiler.hir.syntax import BARE, Syntax, syntax_of
 from compiler.source import Span
@@ -154,7 +155,16 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"products={info.products}")
     if info.strict:
         parts.append("floats=strict")
+    if info.loops:
+        parts.append(f"loops=[{', '.join(map(_wish, info.loops))}]")
     return f"[{', '.join(parts)}]"
+
+
+def _wish(wish: LoopWish) -> str:
+    words = [f"{wish.axis}:{wish.loop}"]
+    words += [name for name in ("serial", "parallel") if getattr(wish, name)]
+    words += [f"{name}={size}" for name, size in (("unroll", wish.unroll), ("vectorize", wish.vectorize)) if size is not None]
+    return " ".join(words)
 
 
 def _constraints(constraints: HirExecutionConstraints) -> str:

@@ -71,6 +71,8 @@ class ComputeBlock:
         if call is None:
             kernel = self.kernel_of(given)
             require_updatable(kernel.updated, values, self.compute)
+            for warning in kernel.unheeded(self.compute):
+                self.warn(warning)
             call = self._calls.keep(key, CpuCall.of(planned(kernel, given), self.compute))
         return call
 

@@ -16,7 +16,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.free_names import free_names
-from compiler.typed_ast.types import UNKNOWN, Type
+from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
 from runtime.records import define
 
 MENDED = ("0303", "0406")
@@ -69,10 +69,11 @@ class CheckedBlocks:
     def _analysed(self, node: nodes.Compute, signature: Signature, lowered: LoweredKernel) -> tuple[Diagnostic, ...]:
         """The faults that analysis finds, else the warnings of lowering."""
         try:
-            self._kernel(node, signature, lowered)
+            kernel = self._kernel(node, signature, lowered)
         except ZyntaxError as error:
             return error.diagnostics
-        return lowered.warnings
+        on_cpu = node.kernel is not None and node.kernel.device.kind is DeviceKind.CPU
+        return (*lowered.warnings, *(kernel.unheeded(node) if on_cpu else ()))
 
     def _kernel(self, node: nodes.Compute, signature: Signature, lowered: LoweredKernel) -> BuiltKernel:
         """The kernel, analysed once for its signature. Raises ZyntaxError."""

@@ -16,6 +16,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.control import For
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.launch.cache import SIZES, Cache
+from compiler.launch.unheeded import warnings
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.launch import LaunchSizes, evaluate
@@ -26,6 +27,7 @@ from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import FLOATS, KernelMetadata
+from compiler.typed_ast.walk import walk
 from runtime.records import define, frozen
 
 if TYPE_CHECKING:
@@ -95,6 +97,11 @@ class BuiltKernel:
         scheduled = schedule_for_cpu(self.analysed, self.options.machine)
         self.options.times.add("schedule", perf_counter() - started)
         return scheduled
+
+    def unheeded(self, compute: nodes.Compute) -> tuple[Diagnostic, ...]:
+        """Warnings for annotations of the block that its schedule on the CPU doesn't follow."""
+        annotated = any(isinstance(part, nodes.For) and part.annotations for part in walk(compute.body))
+        return warnings(compute, self.scheduled.unheeded, "the CPU") if annotated else ()
 
     @cached_property
     def native(self) -> NativeKernel:

@@ -113,6 +113,8 @@ class Body:
     # What the kernel's kind does with `yield`, and with loops around it.
     on_yield: "Callable[[Body, nodes.Yield], None] | None" = None
     on_for: "Callable[[Body, nodes.For], bool] | None" = None
+    marks: dict[Span, dict[str, object]] = Factory(dict)
+    """What annotations say of the loops of clauses."""
 
     # What was seen.
     memories: dict[str, Memory] = Factory(dict)

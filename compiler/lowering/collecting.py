@@ -189,7 +189,7 @@ def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], o
         collection.slots = [body.build.slot(value, "running") for value in values]
         if collection.reverse:
             low, high, step = (high - 1, low - 1, -1) if step > 0 else (high + 1, low + 1, 1)
-    with body.build.loop(clause.names[0], low, high, step) as (builder, handle):
+    with body.build.loop(clause.names[0], low, high, step, (), "time", **body.marks.get(clause.span, {})) as (builder, handle):
         loop = loop_range(handle.variable.name, low, high, step)
         with body.at(builder), body.names.scope(), ranged(body, clause, loop):
             collection.entered[first + axis] = loop

@@ -54,6 +54,7 @@ from compiler.lowering.outputs import (
 from compiler.lowering.parameters import index_names, used_parameters
 from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.results import ResultPlanning
+from compiler.lowering.serial_loops import keep_written_order
 from compiler.lowering.sizes import dim_form, unsolved
 from compiler.lowering.tile_blocks import written_out
 from compiler.lowering.tile_sizes import slices_of_inputs
@@ -341,6 +342,7 @@ class Lowering(ResultPlanning):
 
     def _finish(self, body: Body, parameters: list[tuple[Value, KernelArgument]], warnings: list[Diagnostic]) -> LoweredKernel:
         function = body.owner.finish()
+        keep_written_order(function)
         parameters += [
             (value, WorkspaceArgument(hir_name(dtype), tuple(map(self.sizes.at_launch, dims)))) for value, dtype, dims in body.workspaces
         ]

@@ -203,7 +203,7 @@ def _enter(
     axis, *rest = order
     clause = clauses[axis - first]
     low, high, step = loop_bounds(body, clause)
-    with body.build.loop(clause.names[0], low, high, step) as (builder, handle):
+    with body.build.loop(clause.names[0], low, high, step, (), "time", **body.marks.get(clause.span, {})) as (builder, handle):
         loop = loop_range(handle.variable.name, low, high, step)
         with body.at(builder), body.names.scope(), ranged(body, clause, loop):
             kept.entered[axis] = loop

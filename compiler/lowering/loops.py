@@ -19,12 +19,16 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import same
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
+from compiler.typed_ast.walk import walk
 
 Inside = Callable[[], None]
 
 
 @executes(nodes.For)
 def _for(body: Body, node: nodes.For, into: DType | None) -> None:
+    for loop in (part for part in walk(node) if isinstance(part, nodes.For)):
+        for position, clause in enumerate(loop.clauses if loop.annotations else ()):
+            body.marks[clause.span] = _loop_marks(body, loop, position)
     if body.on_for is None or not body.on_for(body, node):
         _clauses(body, _bounded_by_one(body, node), 0, into)
 
@@ -72,8 +76,7 @@ def _clauses(body: Body, node: nodes.For, clause: int, into: DType | None) -> No
             body.names.poison(each.names[0], each.span)
             _clauses(body, node, clause + 1, into)
         return
-    marks = _loop_marks(body, node) if clause == 0 else {}
-    _enter_loop(body, each, low, high, step, lambda: _clauses(body, node, clause + 1, into), has_jump(node.body), marks)
+    _enter_loop(body, each, low, high, step, lambda: _clauses(body, node, clause + 1, into), has_jump(node.body))
 
 
 def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, int]:
@@ -111,15 +114,13 @@ def _bound(body: Body, node: nodes.Expression) -> Affine:
     return form_of(body, bound)
 
 
-def _enter_loop(
-    body: Body, clause: nodes.ForClause, low: Affine, high: Affine, step: int, inside: Inside, jumps: bool, marks: dict[str, object]
-) -> None:
+def _enter_loop(body: Body, clause: nodes.ForClause, low: Affine, high: Affine, step: int, inside: Inside, jumps: bool) -> None:
     """A loop around what `inside` emits."""
     if step == 0:
         _strided_loop(body, clause, low, high, inside)
         return
     name = clause.names[0]
-    with body.build.loop(name, low, high, step, (), "time", **marks) as (inner, handle):
+    with body.build.loop(name, low, high, step, (), "time", **body.marks.get(clause.span, {})) as (inner, handle):
         if handle.variable.name != name:
             handle.op.marks = (*handle.op.marks, ("written", name))
         range_ = loop_range(handle.variable.name, low, high, step)
@@ -150,13 +151,12 @@ def ranged(body: Body, clause: nodes.ForClause, range_: NumberRange, form: Affin
         body.here.depth -= 1
 
 
-_LOOP_MARKS = ("unroll", "vectorize", "parallel", "serial")
-
-
-def _loop_marks(body: Body, node: nodes.For) -> dict[str, object]:
+def _loop_marks(body: Body, node: nodes.For, clause: int) -> dict[str, object]:
+    """What the statement's annotations say of the loop of one of its clauses: all of them are serial or parallel, the innermost is written
+    out or made of vectors."""
     marks: dict[str, object] = {}
     for annotation in node.annotations:
-        if annotation.name not in _LOOP_MARKS:
+        if annotation.name in ("unroll", "vectorize") and clause != len(node.clauses) - 1:
             continue
         constant = number(body, annotation.arguments[0].value).constant if annotation.arguments else None
         marks[annotation.name] = constant if constant is not None else True

@@ -16,6 +16,7 @@ from compiler.schedule.packed import PlacingPacked, packing_for
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal
+from compiler.schedule.table import Unheeded
 from runtime.records import frozen
 
 
@@ -25,6 +26,8 @@ class Scheduled:
 
     function: HirFunction
     words: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    unheeded: tuple[Unheeded, ...] = ()
+    """What of the program's annotations it doesn't follow."""
 
 
 def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
@@ -37,12 +40,12 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             table = table_for(field, machine)
             packing = packing_for(field, table, machine)
             if packing is not None:
-                return Scheduled(PlacingPacked(field, table, packing).run(), (*str(table).split("\n"), str(packing)))
-            return Scheduled(place(field, table), str(table).split("\n"))
+                return Scheduled(PlacingPacked(field, table, packing).run(), (*str(table).split("\n"), str(packing)), table.unheeded)
+            return Scheduled(place(field, table), str(table).split("\n"), table.unheeded)
         except NotPlaceable as refusal:
             reason = str(refusal)
-    function, words = marked(kernel.nest, kernel.facts)
-    return Scheduled(function, (f"the nest as written, because {reason}", *words))
+    function, words, unheeded = marked(kernel.nest, kernel.facts)
+    return Scheduled(function, (f"the nest as written, because {reason}", *words), unheeded)
 
 
 def _require_placeable(field: HirFunction) -> None:

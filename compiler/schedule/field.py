@@ -11,6 +11,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import FLOATS, Mem, Tile
 from compiler.machines.cpu import CpuMachine
+from compiler.schedule.loop_wishes import LoopWishes
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
@@ -44,7 +45,7 @@ class _TableFacts:
     reduced: frozenset[str]
     scanned: frozenset[str]
     ordered: tuple[str, ...]
-    """Axes that a reduction runs along in exact order: no permission to reassociate."""
+    """Axes that a reduction runs along in exact order, no permission to reassociate, and those that the program wants so."""
     widest: str
 
 
@@ -58,16 +59,20 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
         if product is not None and (isinstance(op, Contract) or (product.m and product.n)):
             _block_product(field, product, facts, machine, tiles, reasons)
     _choose_vector(field, facts, machine, tiles, reasons)
+    wishes = LoopWishes(field, facts.ordered, facts.reduced, reasons)
+    wishes.vectors(tiles, contiguity(field), machine.lanes(facts.widest))
     # lanes are one axis of values: where a short extent narrows them for one loop, all have so many
     narrowest = min((lanes for _, lanes in tiles.values() if lanes > 1), default=1)
     tiles = {axis: (registers, min(lanes, narrowest)) for axis, (registers, lanes) in tiles.items()}
+    written_out = wishes.written_out(tiles)
     order = _order(field, facts, tiles)
-    threaded = _threaded(field, facts, order)
+    threaded = wishes.threads(order, _threaded(field, facts, order), MOST_SHARED)
     for axis in threaded:
         why = "every result varies along it" if axis in facts.common else "its reduction may be cut in chunks"
         reasons.append(f"{axis} is shared out to threads: {why}")
+    reasons += [f"{axis} keeps its order: `@serial` says so" for axis in wishes.serial]
     plans = [AxisPlan(axis, "thread" if axis in threaded else "time", *tiles.get(axis, (1, 1))) for axis in order]
-    return Table(plans, reasons)
+    return Table(plans, reasons, unrolled=written_out, unheeded=wishes.unheeded)
 
 
 def _threaded(field: HirFunction, facts: _TableFacts, order: list[str]) -> list[str]:
@@ -146,7 +151,7 @@ def _order(field: HirFunction, facts: _TableFacts, tiles: dict[str, tuple[int, i
 
     def rank(axis: str) -> tuple[bool, int]:
         registers, lanes = tiles.get(axis, (1, 1))
-        return axis not in facts.common, 1 if lanes > 1 else 2 if registers > 1 else 0
+        return axis not in facts.common, 3 if axis in facts.ordered else 1 if lanes > 1 else 2 if registers > 1 else 0
 
     def inner_rank(axis: str) -> tuple[bool, int]:
         # Inside, vectors run fastest: they follow memory.
@@ -158,7 +163,7 @@ def _order(field: HirFunction, facts: _TableFacts, tiles: dict[str, tuple[int, i
     reduced = sorted((a for a in field.axes if a not in facts.common and a in facts.reduced), key=inner_rank)
     if len(common) > 1 and not any(isinstance(op, Contract) for op in field.body.body):
         # A map or reduction walks memory in its own order: the vector axis innermost.
-        common.sort(key=lambda a: tiles.get(a, (1, 1))[1] > 1)
+        common.sort(key=lambda a: (a in facts.ordered, tiles.get(a, (1, 1))[1] > 1))
     if facts.ordered:
         reduced.sort(key=lambda a: facts.ordered.index(a) if a in facts.ordered else -1)
     # A running value is carried by the innermost loop.
@@ -184,7 +189,7 @@ def _choose_vector(
     along = [op for op in field.body.body if isinstance(op, Reduce | Scan) and best in axes_of(op)]
     downwards = best not in facts.reduced | facts.scanned and bool(along)
     if downwards and _slides(field, best, facts):
-        rows = [a for a in facts.common if a != best and a not in tiles and _slides(field, a, facts)]
+        rows = [a for a in facts.common if a not in (best, *tiles, *facts.ordered) and _slides(field, a, facts)]
         if rows:
             tiles[rows[-1]] = (_registers(field, rows[-1], WINDOW_ROWS if machine.vector_registers >= 32 else WINDOW_ROWS // 2, 1), 1)
             reasons.append(f"{rows[-1]} moves the window too: some of its rows share what is read")
@@ -221,7 +226,7 @@ def _turn_squares(
         return
     (column, *_) = written
     votes = [contiguity(field, [op]) for op in loads]
-    rows = [a for a in facts.common if a != column and any(vote[a] > 0 and vote[column] for vote in votes)]
+    rows = [a for a in facts.common if a not in (column, *facts.ordered) and any(vote[a] > 0 and vote[column] for vote in votes)]
     lanes = _lanes(field, column, min(machine.lanes(facts.widest), SQUARE))
     if rows and lanes > 1 and _registers(field, rows[0], lanes, 1) == lanes:
         tiles[column], tiles[rows[0]] = (1, lanes), (lanes, 1)
@@ -234,7 +239,7 @@ def _block_product(
     """Register blocking of one sum of products. Columns are vectors of the operand that is contiguous along them, rows are
     broadcast from the other; when both operands are contiguous along the sum instead, vectors run along it and both sides give rows."""
     left, right = axes_of_value(product.a), axes_of_value(product.b)
-    own = [a for a in (*product.m, *product.n) if a not in tiles]
+    own = [a for a in (*product.m, *product.n) if a not in tiles and a not in facts.ordered]
     votes = contiguity(field, loads_of(product))
     lanes_for = machine.lanes(dtype_of(product.result))
     column = max((a for a in own if votes[a] > 0 and _is_free(field, a, tiles)), key=lambda a: votes[a], default=None)

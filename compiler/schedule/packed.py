@@ -100,7 +100,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     product = product_sum(sums[0]) if len(sums) == 1 else None
     if product is None or not isinstance(product.op, Contract) or not (product.m and product.n) or len(product.k) != 1:
         return None
-    if "reassoc" not in product.op.flags:
+    if "reassoc" not in product.op.flags or any(w.serial or w.unroll is not None or w.vectorize is not None for w in field.loops):
         return None
     outer = {*product.batch, *product.m, *product.n}
     if any({name for name, _ in field.scope().axes_of(*store.index)} != outer for store in stores):

@@ -209,7 +209,8 @@ class Placing(TileValues):
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """What is noted at the loop of an axis."""
-        return {}
+        turns = dict(self.table.unrolled).get(plan.axis)
+        return {} if turns is None else {"unroll": turns or True}
 
     def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         """How the axis is written in the body of its loop."""

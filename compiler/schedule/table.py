@@ -97,6 +97,15 @@ class LoopSplit:
 
 
 @frozen
+class Unheeded:
+    """An annotation that a schedule doesn't follow, and why. `loop`: the variable of the loop it stands before; empty for the block's."""
+
+    annotation: str
+    loop: str
+    why: str
+
+
+@frozen
 class Table:
     """Axis plans in the order of their loops, outermost first; `reasons` say in words what was chosen and why."""
 
@@ -116,6 +125,9 @@ class Table:
     """Axes whose loops have a constant number of turns, each with code of its own: what several turns load is loaded once."""
     cluster: int = 1
     """Blocks that share a tile: each has its part of the axes whose place is "once", one behind the other."""
+    unrolled: tuple[tuple[str, int], ...] = ()
+    """Axes of whose loops so many turns are written out, as the program says; 0: all."""
+    unheeded: tuple[Unheeded, ...] = field(default=(), converter=as_tuple)
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)

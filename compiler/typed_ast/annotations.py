@@ -40,6 +40,8 @@ from runtime.records import define
 
 MAX_THREADS = 1024
 MAX_THREADS_Z = 64
+VECTORS = (1, 2, 4, 8, 16, 32, 64)
+"""Lanes that vectors may have."""
 MAX_SHARED_BYTES = 227 * 1024
 
 
@@ -57,10 +59,6 @@ def kernel_metadata(
 _DERIVED = {
     "tile": "tiles follow from sizes and device",
     "shared": "how much shared memory a kernel stages in follows from its tiles",
-    "unroll": "how far loops are unrolled follows from the loops",
-    "vectorize": "which loop is a vector follows from the loops",
-    "parallel": "which loops run in parallel follows from what they write",
-    "serial": "which loops run in parallel follows from what they write",
     "trace": "`--emit-to FOLDER` keeps the stages of every kernel",
 }
 
@@ -405,9 +403,10 @@ class _Reader(ArgumentReader):
     def loop_annotation(self, annotation: Annotation) -> None:
         name = annotation.name
         if name in ("unroll", "vectorize"):
-            value = self.single(annotation, "n")
-            if value is not None:
-                self.positive(value, f"the argument of `@{name}`")
+            value = self.single(annotation, "n") if annotation.arguments else None
+            size = None if value is None else self.positive(value, f"the argument of `@{name}`")
+            if value is not None and size is not None and name == "vectorize" and size not in VECTORS:
+                self.wrong(value, "the argument of `@vectorize`", f"1, 2, 4, 8, 16, 32 or 64, not {size}")
         elif name in ("parallel", "serial"):
             self.no_arguments(annotation)
         elif name in BLOCK_ANNOTATIONS:

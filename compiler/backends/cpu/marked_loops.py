@@ -31,10 +31,12 @@ def _marks(frame: CpuFrame, op: For) -> str:
     unroll = op.mark("unroll")
     if isinstance(unroll, int) and not isinstance(unroll, bool):
         notes.append(f'!{{!"llvm.loop.unroll.count", i32 {unroll}}}' if unroll > 1 else '!{!"llvm.loop.unroll.disable"}')
+    if unroll is True:
+        notes.append('!{!"llvm.loop.unroll.full"}')
     if op.mark("nounroll"):
         notes.append('!{!"llvm.loop.unroll.disable"}')
-    width = op.mark("width")
-    if isinstance(width, int):
+    width = op.mark("vectorize") if op.place == "simd" else None
+    if isinstance(width, int) and not isinstance(width, bool):
         notes.append(f'!{{!"llvm.loop.vectorize.width", i32 {width}}}')
     if not notes:
         return ""

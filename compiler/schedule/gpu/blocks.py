@@ -394,5 +394,5 @@ def _threads_for(extents: Sequence[Affine] | None, lanes: int) -> int:
 
 def _loops(spreads: Mapping[For, Spread]) -> str:
     """The spread loops in words, each name once."""
-    names = (", ".join(str(loop.mark("written") or loop.variable.name) for loop in spread.loops) for spread in spreads.values())
+    names = (", ".join(loop.written for loop in spread.loops) for spread in spreads.values())
     return f"the loop over {'; '.join(dict.fromkeys(names))}"

@@ -99,7 +99,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     try:
         return nest_launches(nest, nest_facts, facts)
     except NotPlaceable:
-        function, _ = marked(nest, nest_facts)
+        function, _, _ = marked(nest, nest_facts)
         return launches_of(function)
 
 

@@ -1,0 +1,143 @@
+"""What a program says of its loops, on the CPU: `@vectorize` and `@unroll` replace entries of a field's table, `@parallel` shares an axis
+out to threads. (`@serial` isn't here: its axes are those in written order, which tables leave alone.) What can't be done is left undone,
+with the reason."""
+
+from collections.abc import Sequence
+
+from attrs import Factory
+
+from compiler.hir.core import Contract, Reduce, Scan
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction, LoopWish
+from compiler.hir.types import Tile
+from compiler.schedule.table import Unheeded
+from runtime.records import define
+
+MOST_WRITTEN_OUT = 64
+"""Turns of a loop that are written out, at most: more code than that no instruction cache likes."""
+
+Tiles = dict[str, tuple[int, int]]
+"""Registers and lanes by axis."""
+
+
+@define(eq=False)
+class LoopWishes:
+    """The wishes for a field's axes. `ordered`: axes in written order; `reduced`: those that a reduction runs along."""
+
+    field: HirFunction
+    ordered: Sequence[str]
+    reduced: frozenset[str]
+    reasons: list[str]
+    unheeded: list[Unheeded] = Factory(list)
+
+    def vectors(self, tiles: Tiles, votes: dict[str, int], usual: int) -> None:
+        """Gives lanes to the axes for which the program wants them, and takes them from axes that share values with those. `usual`: lanes
+        of a vector of the machine."""
+        chosen: list[str] = []
+        for wish in self.field.loops:
+            if wish.vectorize is None:
+                continue
+            axis, lanes = wish.axis, wish.vectorize or usual
+            why = self._no_vector(axis, lanes, votes)
+            if other := next((other for other in chosen if self._together(axis, other)), None):
+                why = f"the vectors of what it computes lie along `{self._loop(other)}`"
+            if why:
+                self.unheeded.append(Unheeded("vectorize", wish.loop, why))
+                continue
+            for other, (registers, width) in tiles.items():
+                if other != axis and width > 1 and self._together(axis, other):
+                    tiles[other] = (registers, 1)
+            registers = tiles.get(axis, (1, 1))[0]
+            extent = self.field.axes[axis].value
+            tiles[axis] = (registers if extent is None or registers * lanes <= extent else 1, lanes)
+            chosen.append(axis)
+            self.reasons.append(f"{axis} is a vector of {lanes}: `@vectorize` says so")
+
+    def _no_vector(self, axis: str, lanes: int, votes: dict[str, int]) -> str:
+        extent = self.field.axes[axis].value
+        if lanes == 1:
+            return ""
+        if axis in self.ordered:
+            return "its turns go on from one another in the order that is written"
+        if extent is not None and extent < lanes:
+            return f"the loop has {extent} turns, fewer than {lanes}"
+        if votes[axis] <= 0:
+            return "memory isn't contiguous along it: each lane would be fetched by itself"
+        return ""
+
+    def _together(self, axis: str, other: str) -> bool:
+        """Whether something is computed along both."""
+        return any(axis in axes and other in axes for axes in map(_axes_of, self.field.body.body))
+
+    def _loop(self, axis: str) -> str:
+        return next(wish.loop for wish in self.field.loops if wish.axis == axis)
+
+    def written_out(self, tiles: Tiles) -> tuple[tuple[str, int], ...]:
+        """Gives registers to axes whose loops are to be written out, where results or vectors lie along them. Gives the loops of the other
+        ones, with their turns (0: all)."""
+        loops: list[tuple[str, int]] = []
+        for wish in self.field.loops:
+            if wish.unroll is None:
+                continue
+            axis, turns = wish.axis, wish.unroll
+            lanes = tiles.get(axis, (1, 1))[1]
+            extent = self.field.axes[axis].value
+            turns = turns or (extent or 0) // lanes
+            while extent is not None and lanes > 1 and turns * lanes > extent and wish.vectorize is None:
+                lanes //= 2
+            if why := no_unrolling(turns, extent, lanes):
+                self.unheeded.append(Unheeded("unroll", wish.loop, why))
+            elif axis in self.ordered or (axis in self.reduced and lanes == 1):
+                loops.append((axis, turns))
+                self.reasons.append(f"{axis} has {turns} turns written out: `@unroll` says so")
+            else:
+                tiles[axis] = (turns, lanes)
+                self.reasons.append(f"{axis} has {turns} registers: `@unroll` says so")
+        return tuple(loops)
+
+    @property
+    def serial(self) -> list[str]:
+        return [wish.axis for wish in self.field.loops if wish.serial]
+
+    def threads(self, order: list[str], threaded: list[str], most: int) -> list[str]:
+        """The axes that are shared out to threads, with those for which the program wants it; `order` is that of the loops, `threaded`
+        would be chosen otherwise."""
+        for wish in self.field.loops:
+            axis = wish.axis
+            if not wish.parallel or axis in threaded:
+                continue
+            leading = order[: order.index(axis) + 1]
+            if axis not in self.reduced and len(leading) <= most and not any(a in self.reduced or a in self.ordered for a in leading):
+                threaded = leading
+                continue
+            if axis in self.ordered:
+                why = "its sum keeps the order that is written"
+            elif axis in self.reduced and threaded:
+                names = " and ".join(f"`{axis}`" for axis in threaded)
+                why = f"threads share the loop over {names} already, and each adds up its own results"
+            else:
+                why = f"at most {most} loops around each other are shared out to threads"
+            self.unheeded.append(Unheeded("parallel", wish.loop, why))
+        return threaded
+
+
+def no_unrolling(turns: int, known: int | None, lanes: int = 1) -> str:
+    """Why so many turns of a loop, each of so many lanes, can't be written out; empty if they can. `known`: how many it has, where that is
+    known."""
+    if turns == 0:
+        return "how many turns the loop has is only known as it runs: say how many of them, `@unroll(4)`"
+    if turns > MOST_WRITTEN_OUT:
+        return f"at most {MOST_WRITTEN_OUT} turns are written out"
+    if known is not None and turns * lanes > known:
+        return f"the loop has {known} {'turn' if known == 1 else 'turns'}, fewer than {turns}{f' vectors of {lanes}' if lanes > 1 else ''}"
+    return ""
+
+
+def wishes_of(field: HirFunction, axis: str) -> LoopWish | None:
+    return next((wish for wish in field.loops if wish.axis == axis), None)
+
+
+def _axes_of(op: object) -> set[str]:
+    if not isinstance(op, Store | Reduce | Contract | Scan):
+        return set()
+    return {axis for value in op.operand_values if isinstance(value.type, Tile) for axis in value.type.axis_names}
