@@ -2,7 +2,6 @@
 changed is shared with the old tree."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 import attrs
@@ -10,14 +9,9 @@ import attrs
 from compiler.typed_ast.nodes import Call, Compute, Expression, Function, Impl, Node
 from compiler.typed_ast.scope import Findings, UserFunction
 from compiler.typed_ast.types import UNKNOWN
+from compiler.typed_ast.walk import branches
 
 N = TypeVar("N", bound=Node)
-_LEAVES = {
-    "span", "type", "kernel", "name",
-    "operator", "operator_span", "name_span", "name_spans",
-    "names", "suffix", "path", "text", "callee", "variant",
-}
-
 
 Copies = Callable[[Function], Sequence[UserFunction]]
 
@@ -39,12 +33,6 @@ def _with_copies(old: Sequence[object], new: Sequence[object], copies: Copies) -
     return tuple(found)
 
 
-@cache
-def _branches(cls: Any) -> tuple[str, ...]:
-    """The fields of a class that may hold nodes."""
-    return tuple(f.name for f in attrs.fields(cls) if f.name not in _LEAVES)
-
-
 def rebuild(node: N, findings: Findings, copies: Copies = no_copies) -> N:
     """`findings` are by the identity of the old nodes. Bodies of compute blocks stay as they are, unless they have types. `copies`, of a
     generic function: those that stand behind it in the tree."""
@@ -52,8 +40,7 @@ def rebuild(node: N, findings: Findings, copies: Copies = no_copies) -> N:
     rewritten = findings.rewrites.get(id(node))
     if rewritten is not None:
         return rebuild(rewritten, findings, copies)  # type: ignore[return-value]
-    cls: Any = type(node)
-    for name in _branches(cls):
+    for name in branches(node):
         if name == "body" and isinstance(node, Compute) and id(node.body) not in findings.types:
             continue
         value: Any = getattr(node, name)

@@ -1,13 +1,32 @@
 """Every node of a tree, without recursion over its depth; the nodes directly below one, and others in their place."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_args
 
 import attrs
 
 from compiler.typed_ast import nodes
 
 N = TypeVar("N", bound=nodes.Node)
+
+
+def branches(node: nodes.Node) -> tuple[str, ...]:
+    """The fields that may hold nodes, in the order of the text: all but those whose type rules it out."""
+    cls: Any = type(node)
+    return _branches(cls)
+
+
+@cache
+def _branches(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(cls) if _may_hold_nodes(field.type))
+
+
+def _may_hold_nodes(annotated: Any) -> bool:
+    inner = get_args(annotated)
+    if inner:
+        return any(_may_hold_nodes(argument) for argument in inner if argument is not ...)
+    return not isinstance(annotated, type) or issubclass(annotated, nodes.Node) or issubclass(nodes.Node, annotated) or annotated is tuple
 
 
 def walk(node: nodes.Node) -> Iterator[nodes.Node]:
@@ -19,12 +38,15 @@ def walk(node: nodes.Node) -> Iterator[nodes.Node]:
             waiting.extend(reversed(current))
         elif isinstance(current, nodes.Node):
             yield current
-            waiting.extend(getattr(current, field.name) for field in reversed(attrs.fields(type(current))))
+            for name in reversed(branches(current)):
+                value = getattr(current, name)
+                if value:
+                    waiting.append(value)
 
 
 def parts(node: nodes.Node) -> Iterator[nodes.Node]:
     """The nodes directly below it, in the order of the text."""
-    waiting: list[Any] = [getattr(node, field.name) for field in reversed(attrs.fields(type(node)))]
+    waiting: list[Any] = [getattr(node, name) for name in reversed(branches(node))]
     while waiting:
         current = waiting.pop()
         if isinstance(current, tuple):
@@ -36,10 +58,10 @@ def parts(node: nodes.Node) -> Iterator[nodes.Node]:
 def with_parts(node: N, new: Mapping[int, nodes.Node]) -> N:
     """The node with the nodes directly below it exchanged, by the identity of the old ones."""
     changes: dict[str, Any] = {}
-    for attribute in attrs.fields(type(node)):
-        value = getattr(node, attribute.name)
+    for name in branches(node):
+        value = getattr(node, name)
         if isinstance(value, nodes.Node) and new[id(value)] is not value:
-            changes[attribute.name] = new[id(value)]
+            changes[name] = new[id(value)]
         elif isinstance(value, tuple) and any(isinstance(one, nodes.Node) and new[id(one)] is not one for one in value):
-            changes[attribute.name] = tuple(new[id(one)] if isinstance(one, nodes.Node) else one for one in value)
+            changes[name] = tuple(new[id(one)] if isinstance(one, nodes.Node) else one for one in value)
     return attrs.evolve(node, **changes) if changes else node
