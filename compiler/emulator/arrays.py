@@ -296,8 +296,17 @@ def tile_fma(a: Array, b: Array, c: Array, dtype: str) -> Array:
     a, b, c = np.broadcast_arrays(a, b, c)
     if not is_float(dtype):
         return np.asarray(a * b + c)
-    flat = [numbers.fma(float(x), float(y), float(z), dtype) for x, y, z in zip(a.ravel(), b.ravel(), c.ravel(), strict=True)]
-    return np.array(flat, np.float64).astype(NUMPY[dtype]).reshape(a.shape)
+    if dtype == "f64":
+        flat = [numbers.fma(float(x), float(y), float(z), dtype) for x, y, z in zip(a.ravel(), b.ravel(), c.ravel(), strict=True)]
+        return np.array(flat, np.float64).reshape(a.shape)
+    product, added = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)  # the product is exact
+    total = np.asarray(product + added)
+    # What the sum loses (two-sum, Knuth). A sum that is not exact becomes its odd neighbour, which narrower types round as the exact one.
+    share = total - product
+    lost = (product - (total - share)) + (added - share)
+    even = (total.view(np.int64) & 1) == 0
+    toward = np.where(lost > 0, math.inf, -math.inf)
+    return round_array(np.where(even & (lost != 0) & np.isfinite(total), np.nextafter(total, toward), total), dtype)
 
 
 def tile_select(condition: Array, then: Array, otherwise: Array) -> Array:

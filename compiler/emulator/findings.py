@@ -1,7 +1,7 @@
 """What is found while threads are watched, and the messages that say it: which lines, which threads, which element. Raised at once
 (the emulator), or collected, one for each pair of places (`--sanitize`)."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 from attrs import Factory
 
@@ -29,10 +29,21 @@ class ThreadFindings:
         """`places`: the instructions that make it one with others found there."""
         if not self.collecting:
             raise KernelFault(finding.code, -1, finding.values, finding)
-        key = (finding.code, frozenset([finding.span] if finding.span else [op.span or id(op) for op in (places or (finding.op,))]))
+        key = (finding.code, frozenset([finding.span])) if finding.span else _key(finding.code, places or (finding.op,))
         first = self.found.setdefault(key, finding)
         if first is not finding:
             first.count += 1
+
+    def again(self, code: str, *places: Instruction) -> bool:
+        """Counts one more of what was found at these instructions; False if there was none. It saves making the message once more."""
+        first = self.found.get(_key(code, places))
+        if first is not None:
+            first.count += 1
+        return first is not None
+
+
+def _key(code: str, places: Iterable[Instruction]) -> Hashable:
+    return code, frozenset(op.span or id(op) for op in places)
 
 
 # ---- words ---------------------------------------------------------------------------------------------------------
@@ -51,6 +62,10 @@ def element_words(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, index))}]"
 
 
+def race_code(shared: bool) -> str:
+    return "0412" if shared else "0414"
+
+
 def race(name: str, shared: bool, index: tuple[int, ...], first: TimedAccess, second: TimedAccess) -> ThreadFinding:
     """Two accesses of an element that nothing orders, in the order in which they were seen."""
     element, first_words, second_words = element_words(name, index), thread_words(first.clock), thread_words(second.clock)
@@ -63,7 +78,7 @@ def race(name: str, shared: bool, index: tuple[int, ...], first: TimedAccess, se
     others = () if same else ((first.op, f"{first_words} {_HERE[first.kind]}"),)
     where = "shared memory" if shared else "global memory"
     return ThreadFinding(
-        "0412" if shared else "0414",
+        race_code(shared),
         f"race on {where}: two threads are at `{element}` at the same time",
         second.op,
         label,

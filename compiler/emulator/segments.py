@@ -4,6 +4,7 @@ the same way for all lanes."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from attrs import Factory
@@ -301,7 +302,7 @@ class SegmentTranslator(ThreadTranslator):
     def derived(self, text: str, names: Iterable[str], run: str) -> list[str]:
         """What the text uses of memories beside their names: extents, views of single elements, and who watches them."""
         lines = []
-        ranks = {self.names[value]: type_ for value, type_ in self.memories().items() if value in self.names}
+        ranks = {self.names[value]: type_ for value, type_ in self.memories.items() if value in self.names}
         for name in sorted(names):
             if name not in ranks:
                 continue
@@ -313,6 +314,7 @@ class SegmentTranslator(ThreadTranslator):
                 lines.append(f" {name}_w = {run}.watched({name})")
         return lines
 
+    @cached_property
     def memories(self) -> Mapping[str, Mem]:
         """Memories of the function by name."""
         values = [*self.function.parameters, *(result for op in inner(self.function.body) for result in op.results)]

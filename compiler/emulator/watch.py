@@ -1,7 +1,7 @@
 """Who touched which element of a memory that several threads see: finds accesses of two threads that nothing orders, reads of what
 nobody has written, and places outside. Atomics don't race each other, nor do two writes of one value."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,19 +54,25 @@ class Shadow:
     early: dict[Cell, TimedAccess] = Factory(dict)
     """Reads of what nobody had written by then."""
 
-    def read(self, cell: Cell, op: Instruction, clock: ThreadClock) -> None:
-        seen = access(op, clock, "read")
-        write = self.writes.get(cell)
-        if write is None:
-            self._need_written(cell, seen)
-        elif not write.before(clock):
-            self._race(cell, write, seen)
-        if cell in self.atomics:
-            self._against(cell, self.atomics[cell], seen)
-        readers = self.reads.get(cell)
-        if readers is None:
-            readers = self.reads[cell] = Readers()
-        readers.add(clock, seen)
+    def read(self, cells: Iterable[Cell], seen: TimedAccess) -> None:
+        """A read of some cells at once: each access that wrote to any of them is compared once."""
+        clock, reads = seen.clock, self.reads
+        ordered: TimedAccess | None = None
+        for cell in cells:
+            write = self.writes.get(cell)
+            if write is None:
+                self._need_written(cell, seen)
+            elif write is not ordered:
+                if write.before(clock):
+                    ordered = write
+                else:
+                    self._race(cell, write, seen)
+            if cell in self.atomics:
+                self._against(cell, self.atomics[cell], seen)
+            readers = reads.get(cell)
+            if readers is None:
+                readers = reads[cell] = Readers()
+            readers.add(clock, seen)
 
     def write(self, cell: Cell, op: Instruction, clock: ThreadClock, value: Any) -> None:
         self.put(cell, access(op, clock, "write", value))
@@ -129,7 +135,8 @@ class Shadow:
 
     def _race(self, cell: Cell, first: TimedAccess, second: TimedAccess) -> None:
         self.early.pop(cell, None)  # read too early, and told so
-        self.findings.add(findings.race(self.name, self.shared, self.index_of(cell), first, second), first.op, second.op)
+        if not self.findings.again(findings.race_code(self.shared), first.op, second.op):
+            self.findings.add(findings.race(self.name, self.shared, self.index_of(cell), first, second), first.op, second.op)
 
     def close(self) -> None:
         """The end of the threads: what was read early, and by no race, is told; all that was written stays written."""
@@ -213,11 +220,7 @@ class Watched:
             self.atomic(index, op, clock)
 
     def read(self, index: Index, op: Instruction, clock: ThreadClock) -> None:
-        if self.cells is None:
-            self.shadow.read(index, op, clock)
-        else:
-            for cell in self.cells(index):
-                self.shadow.read(cell, op, clock)
+        self.shadow.read((index,) if self.cells is None else self.cells(index), access(op, clock, "read"))
 
     def write(self, index: Index, op: Instruction, clock: ThreadClock, value: Any) -> None:
         for cell in (index,) if self.cells is None else self.cells(index):
@@ -229,9 +232,8 @@ class Watched:
 
     def read_by(self, engine: ThreadClock, op: Instruction, indices: Iterator[Index]) -> None:
         """Something that reads beside the threads."""
-        for index in indices:
-            for cell in (index,) if self.cells is None else self.cells(index):
-                self.shadow.read(cell, op, engine)
+        cells = indices if self.cells is None else (cell for index in indices for cell in self.cells(index))
+        self.shadow.read(cells, access(op, engine, "read"))
 
     def copy(self, indices: Iterator[Index], op: Instruction, clock: ThreadClock) -> TimedAccess:
         """An asynchronous copy to these elements begins; the access is told when it `arrive`s."""
