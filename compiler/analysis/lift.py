@@ -25,7 +25,7 @@ from compiler.hir.module import HirFunction, LoopWish
 from compiler.hir.types import INDEX, Tile
 from runtime.records import define
 
-__all__ = ["Refused", "lift"]
+__all__ = ["Refused", "lift", "wish_of"]
 
 
 def lift(
@@ -290,17 +290,9 @@ class _Lift:
 
     def wish(self, op: For, axis: str) -> None:
         """Notes what the program says of the loop; loops that share an axis share that."""
-        said = {name: said for name, said in op.marks if name in LOOP_MARKS}
-        if not said:
-            return
-        wish = self.wishes.get(axis) or LoopWish(axis, op.written)
-        self.wishes[axis] = evolve(
-            wish,
-            serial=wish.serial or "serial" in said,
-            parallel=wish.parallel or "parallel" in said,
-            unroll=_size(said.get("unroll", wish.unroll)),
-            vectorize=_size(said.get("vectorize", wish.vectorize)),
-        )
+        wish = wish_of(op, self.wishes.get(axis) or LoopWish(axis, op.written))
+        if wish is not None:
+            self.wishes[axis] = wish
 
     def axis_for(self, op: For, variable: str, extent: Affine) -> str:
         """The axis of a loop: one of this extent that no loop around has and that runs along the same memory dimensions, so that
@@ -330,6 +322,18 @@ def dimensions(op: For) -> set[tuple[Value, int]]:
 
 def _base(name: str) -> str:
     return name.rstrip("0123456789") or name
+
+
+def wish_of(op: For, before: LoopWish) -> LoopWish | None:
+    """What the program says of a loop, added to what it says of another; None where that is nothing."""
+    said = {name: said for name, said in op.marks if name in LOOP_MARKS}
+    return None if not said else evolve(
+        before,
+        serial=before.serial or "serial" in said,
+        parallel=before.parallel or "parallel" in said,
+        unroll=_size(said.get("unroll", before.unroll)),
+        vectorize=_size(said.get("vectorize", before.vectorize)),
+    )  # fmt: skip
 
 
 def _size(mark: object) -> int | None:

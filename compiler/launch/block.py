@@ -1,7 +1,7 @@
 """A compute block as something that can be called: specialised by what of its values decides the kernel, and planned once for each layout
 and size of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -71,8 +71,7 @@ class ComputeBlock:
         if call is None:
             kernel = self.kernel_of(given)
             require_updatable(kernel.updated, values, self.compute)
-            for warning in kernel.unheeded(self.compute):
-                self.warn(warning)
+            self.tell(kernel.unheeded(self.compute))
             call = self._calls.keep(key, CpuCall.of(planned(kernel, given), self.compute))
         return call
 
@@ -131,6 +130,10 @@ class ComputeBlock:
             versions.add(with_numbers)
         return with_numbers in versions
 
+    def tell(self, warnings: Iterable[Diagnostic]) -> None:
+        for warning in warnings:
+            self.warn(warning)
+
     def kernel_for(self, signature: Signature) -> BuiltKernel:
         """Raises ZyntaxError."""
         kernel = self._built.get(signature)
@@ -141,6 +144,5 @@ class ComputeBlock:
                 raise lowered
             kernel = self._built.keep(signature, built(lowered, self.compute, self.options))
             if len(self._built) == 1:
-                for warning in kernel.lowered.warnings:
-                    self.warn(warning)
+                self.tell(kernel.lowered.warnings)
         return kernel

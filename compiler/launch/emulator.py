@@ -54,7 +54,9 @@ class EmulatedBlock:
         built = block.kernel_for(signature)
 
         def kernel_for(facts: Facts) -> ThreadKernel:
-            return self._kernels.of((signature, facts), lambda: thread_kernel(built, block.compute, facts))
+            kernel = self._kernels.of((signature, facts), lambda: thread_kernel(built, block.compute, facts))
+            block.tell(kernel.unheeded(block.compute))
+            return kernel
 
         return emulate(built, kernel_for, values, block.compute, self.machine, self.report)
 

@@ -14,6 +14,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.tensor_core import Mma, WarpMma
 from compiler.hir.types import Mem
 from compiler.launch.kernels import BuiltKernel
+from compiler.launch.unheeded import warnings
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.passes.known_divisors import number_of
@@ -42,6 +43,10 @@ class ThreadKernel:
     def field(self) -> HirFunction | None:
         """What is scheduled: the nest's field, or the one that it has where these facts hold."""
         return _field_where(self.built, self.facts)
+
+    def unheeded(self, compute: nodes.Compute) -> tuple[Diagnostic, ...]:
+        """Warnings for annotations of the block that its launches don't follow."""
+        return () if self.launches is None else warnings(compute, self.launches.unheeded, f"`{self.facts.machine}`")
 
     @property
     def functions(self) -> list[HirFunction]:

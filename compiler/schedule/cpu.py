@@ -10,6 +10,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
 from compiler.schedule.field import table_for
+from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
 from compiler.schedule.packed import PlacingPacked, packing_for
@@ -39,13 +40,14 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             field = materialise(kernel.field)
             table = table_for(field, machine)
             packing = packing_for(field, table, machine)
+            words = (*str(table).split("\n"), *in_words(field.loops, table.unheeded))
             if packing is not None:
-                return Scheduled(PlacingPacked(field, table, packing).run(), (*str(table).split("\n"), str(packing)), table.unheeded)
-            return Scheduled(place(field, table), str(table).split("\n"), table.unheeded)
+                return Scheduled(PlacingPacked(field, table, packing).run(), (*words, str(packing)), table.unheeded)
+            return Scheduled(place(field, table), words, table.unheeded)
         except NotPlaceable as refusal:
             reason = str(refusal)
     function, words, unheeded = marked(kernel.nest, kernel.facts)
-    return Scheduled(function, (f"the nest as written, because {reason}", *words), unheeded)
+    return Scheduled(function, (f"the nest as written, because {reason}", *words, *in_words(wishes_of(kernel.nest), unheeded)), unheeded)
 
 
 def _require_placeable(field: HirFunction) -> None:

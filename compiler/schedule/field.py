@@ -59,7 +59,7 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
         if product is not None and (isinstance(op, Contract) or (product.m and product.n)):
             _block_product(field, product, facts, machine, tiles, reasons)
     _choose_vector(field, facts, machine, tiles, reasons)
-    wishes = LoopWishes(field, facts.ordered, facts.reduced, reasons)
+    wishes = LoopWishes(field, facts.ordered, facts.reduced)
     wishes.vectors(tiles, contiguity(field), machine.lanes(facts.widest))
     # lanes are one axis of values: where a short extent narrows them for one loop, all have so many
     narrowest = min((lanes for _, lanes in tiles.values() if lanes > 1), default=1)
@@ -70,7 +70,6 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
     for axis in threaded:
         why = "every result varies along it" if axis in facts.common else "its reduction may be cut in chunks"
         reasons.append(f"{axis} is shared out to threads: {why}")
-    reasons += [f"{axis} keeps its order: `@serial` says so" for axis in wishes.serial]
     plans = [AxisPlan(axis, "thread" if axis in threaded else "time", *tiles.get(axis, (1, 1))) for axis in order]
     return Table(plans, reasons, unrolled=written_out, unheeded=wishes.unheeded)
 

@@ -12,6 +12,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import SharedUse, laid_out, over_limit
 from compiler.hir.types import Mem
 from compiler.schedule.merge_sort import passes
+from compiler.schedule.table import Unheeded
 from runtime.records import frozen
 
 SHARED_ALIGN = SharedUse("", 0).align
@@ -189,6 +190,10 @@ class Launches:
     """Parameters between the kernel's own and the workspaces."""
     zeros: frozenset[int] = frozenset()
     """Workspaces that are zeros before the first launch and after the last."""
+    heeded: frozenset[tuple[str, str]] = frozenset()
+    """Annotations of loops that the schedule says it follows, by name and axis."""
+    unheeded: tuple[Unheeded, ...] = ()
+    """What of the program's annotations it doesn't follow."""
 
     def counted(self, arguments: Sequence[Any], sizes: Mapping[str, int]) -> tuple[list[Any], dict[str, int]]:
         """The arguments and the values of `index` parameters as these launches take them."""

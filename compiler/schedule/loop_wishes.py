@@ -2,10 +2,12 @@
 out to threads. (`@serial` isn't here: its axes are those in written order, which tables leave alone.) What can't be done is left undone,
 with the reason."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import Factory
 
+from compiler.analysis.lift import wish_of
+from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction, LoopWish
@@ -27,7 +29,6 @@ class LoopWishes:
     field: HirFunction
     ordered: Sequence[str]
     reduced: frozenset[str]
-    reasons: list[str]
     unheeded: list[Unheeded] = Factory(list)
 
     def vectors(self, tiles: Tiles, votes: dict[str, int], usual: int) -> None:
@@ -51,7 +52,6 @@ class LoopWishes:
             extent = self.field.axes[axis].value
             tiles[axis] = (registers if extent is None or registers * lanes <= extent else 1, lanes)
             chosen.append(axis)
-            self.reasons.append(f"{axis} is a vector of {lanes}: `@vectorize` says so")
 
     def _no_vector(self, axis: str, lanes: int, votes: dict[str, int]) -> str:
         extent = self.field.axes[axis].value
@@ -89,15 +89,9 @@ class LoopWishes:
                 self.unheeded.append(Unheeded("unroll", wish.loop, why))
             elif axis in self.ordered or (axis in self.reduced and lanes == 1):
                 loops.append((axis, turns))
-                self.reasons.append(f"{axis} has {turns} turns written out: `@unroll` says so")
             else:
                 tiles[axis] = (turns, lanes)
-                self.reasons.append(f"{axis} has {turns} registers: `@unroll` says so")
         return tuple(loops)
-
-    @property
-    def serial(self) -> list[str]:
-        return [wish.axis for wish in self.field.loops if wish.serial]
 
     def threads(self, order: list[str], threaded: list[str], most: int) -> list[str]:
         """The axes that are shared out to threads, with those for which the program wants it; `order` is that of the loops, `threaded`
@@ -133,8 +127,23 @@ def no_unrolling(turns: int, known: int | None, lanes: int = 1) -> str:
     return ""
 
 
-def wishes_of(field: HirFunction, axis: str) -> LoopWish | None:
-    return next((wish for wish in field.loops if wish.axis == axis), None)
+def in_words(wishes: Iterable[LoopWish], unheeded: Iterable[Unheeded]) -> Iterator[str]:
+    """What a schedule follows of the annotations of loops, and what it doesn't, with the reason."""
+    left = {(each.annotation, each.loop): each.why for each in unheeded}
+    for wish in wishes:
+        said = [name for name in ("serial", "parallel") if getattr(wish, name)]
+        sizes = {name: size for name, size in (("unroll", wish.unroll), ("vectorize", wish.vectorize)) if size is not None}
+        for name in (*said, *sizes):
+            if (name, wish.loop) not in left:
+                yield f"`@{name}{f'({sizes[name]})' if sizes.get(name) else ''}` of the loop over {wish.loop} is followed"
+    for (name, loop), why in left.items():
+        yield f"`@{name}`{f' of the loop over {loop}' if loop else ''} isn't followed: {why}"
+
+
+def wishes_of(nest: HirFunction) -> list[LoopWish]:
+    """What the program says of the loops of a nest."""
+    loops = [op for top in nest.body.body for op in top.walk() if isinstance(op, For)]
+    return [wish for op in loops if (wish := wish_of(op, LoopWish(op.variable.name, op.written))) is not None]
 
 
 def _axes_of(op: object) -> set[str]:

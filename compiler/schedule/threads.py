@@ -10,6 +10,7 @@ from compiler.hir.memory import mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX
 from compiler.schedule.field import axes_contiguous
+from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.launches import Launch, Launches, SortPasses
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.merge_sort import merge_pass
@@ -24,14 +25,15 @@ BLOCK = 256
 def thread_table(field: HirFunction) -> Table:
     """A thread for each element of the results, neighbours along contiguous memory; what is reduced runs in time."""
     reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
-    common = [axis for axis in common_axes(field) if axis not in reduced]
-    common.sort(key=lambda axis: axis in axes_contiguous(field))
     written = axes_in_written_order(field)
+    common = [axis for axis in common_axes(field) if axis not in reduced and axis not in written]
+    common.sort(key=lambda axis: axis in axes_contiguous(field))
     rest = [*(axis for axis in field.axes if axis not in common and axis not in written), *written]
     plans = [AxisPlan(axis, "thread") for axis in common]
     shared = not common and rest[:1] != list(written[:1])
     plans += [AxisPlan(axis, "thread" if shared and number == 0 else "time") for number, axis in enumerate(rest)]
-    return Table(plans, ["one thread an element, neighbours along contiguous memory"])
+    unrolled = [(plan.axis, turns) for plan in plans if plan.place == "time" and (turns := turns_of(field, plan.axis)) is not None]
+    return Table(plans, ["one thread an element, neighbours along contiguous memory"], unrolled=tuple(unrolled))
 
 
 def launches_of(function: HirFunction) -> Launches:

@@ -103,7 +103,7 @@ def test_a_serial_sum_is_taken_in_the_written_order() -> None:
 
 
 def test_a_serial_loop_is_one_loop_of_a_thread() -> None:
-    assert re.search(r"^ *i: time$.*because i keeps its order: `@serial` says so", compiled(MAP, outer="@serial").schedule, re.M | re.S)
+    assert re.search(r"^ *i: time$.*`@serial` of the loop over i is followed", compiled(MAP, outer="@serial").schedule, re.M | re.S)
     assert re.search(r"^ *j: time$", compiled(ROWS, inner="@serial").schedule, re.M)
 
 

@@ -122,6 +122,7 @@ class CudaBlock:
             return self._calls.keep(key, settle(before.choices(), before.known, call))
 
     def _load(self, kernel: ThreadKernel) -> LoadedKernel:
+        self.block.tell(kernel.unheeded(self.block.compute))
         return load(kernel, self.gpu, self.sources, self.block.compute)
 
 

@@ -25,6 +25,7 @@ from compiler.schedule.gpu.fragment_attention import fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
 from compiler.schedule.gpu.logistic import with_logistics
+from compiler.schedule.gpu.loop_wishes import followed, is_serial, unheeded_of, unheeded_of_nest
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.passes import launches_in_passes
@@ -39,6 +40,7 @@ from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.windows import WindowDistributing, window_product
 from compiler.schedule.gpu.workspaces import copied_before
 from compiler.schedule.launches import Launches, Product, Unit
+from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.nest import marked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
@@ -97,10 +99,12 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
         return launches
     nest_facts = analyse(nest)
     try:
-        return nest_launches(nest, nest_facts, facts)
+        launches = nest_launches(nest, nest_facts, facts)
     except NotPlaceable:
         function, _, _ = marked(nest, nest_facts)
-        return launches_of(function)
+        launches = launches_of(function)
+    unheeded = tuple(unheeded_of_nest(nest, [launch.function for launch in launches.launches]))
+    return evolve(launches, words=(*launches.words, *in_words(wishes_of(nest), unheeded)), unheeded=unheeded)
 
 
 def _fits(launches: Launches, facts: Facts) -> bool:
@@ -113,12 +117,14 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
     prepared = _prepared(field, facts)
     if prepared is None:
         return None
-    for launches in _ways_to(prepared.field, prepared.facts, WAYS):
+    for launches in _ways_to(prepared.field, prepared.facts, (_threads,) if is_serial(prepared.field) else WAYS):
         try:
             launches = launches if prepared.checks is None else checked_before(prepared.checks, launches)
         except NotPlaceable:
             continue
-        return evolve(launches, units=prepared.units, products=prepared.products)
+        unheeded = tuple(unheeded_of(prepared.field, [launch.function for launch in launches.launches], launches.heeded))
+        words = (*launches.words, *in_words(prepared.field.loops, unheeded))
+        return evolve(launches, words=words, units=prepared.units, products=prepared.products, unheeded=unheeded)
     return None
 
 
@@ -141,7 +147,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     except NotPlaceable:
         return None
     joined, products, further = joined_axes(known, about)
-    if _is_better(joined, further, known, about):
+    if not known.loops and _is_better(joined, further, known, about):
         known, about = joined, further
     else:
         products = ()
@@ -269,7 +275,7 @@ def _passes(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
     table = block_table(field, facts)
-    return None if table is None else field_launches(field, table)
+    return None if table is None else evolve(field_launches(field, table), heeded=followed(table))
 
 
 def _threads(field: HirFunction, facts: Facts) -> Launches:

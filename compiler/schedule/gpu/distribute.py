@@ -29,6 +29,7 @@ from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.combine_clusters import combine_over_cluster
 from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_totals, leave_totals, reading
+from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
@@ -127,6 +128,8 @@ class Distributing(BlockTiles):
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""
+        if (turns := turns_of(self.field, plan.axis)) is not None:
+            return {"unroll": turns or True}
         if plan.axis in self.table.written_out:
             return {"unroll": True}
         return {"unroll": 1} if plan.registers > 1 and any(axis_plan.lanes > 1 for axis_plan in self.table.plans) else {}

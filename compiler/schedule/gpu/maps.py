@@ -4,6 +4,8 @@ along the other."""
 
 from collections.abc import Callable, Sequence
 
+from attrs import evolve
+
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Load, Store, mem_of
@@ -13,6 +15,7 @@ from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import FlatDistributing, flat_table
 from compiler.schedule.gpu.lanes import lanes_along
+from compiler.schedule.gpu.loop_wishes import in_maps, with_wishes
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
@@ -47,6 +50,9 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
     along = next((axis for op in ops if isinstance(op, Store) and (axis := _along(op, field)) is not None), None)
     if along is None:
         return None
+    if in_maps(field):
+        table, heeded = with_wishes(field, _rows(field, along, lanes(field, [along]), facts), along)
+        return evolve(field_launches(field, table), heeded=heeded)
     across = _crossing(field, along, facts)
     if across is None:
         width = lanes(field, [along])

@@ -1,0 +1,93 @@
+"""What a program says of its loops, on a GPU. `@serial` axes are loops of a thread: such fields have a thread for each element of what else
+there is. `@unroll` writes turns of a thread's loop out, or gives a thread of a map so many accesses; `@vectorize` says how many elements of
+a map an access has. `@parallel` axes are spread over blocks and threads, as all are that can be. What isn't followed is told, and why."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from attrs import evolve
+
+from compiler.hir.control import For
+from compiler.hir.core import Contract, Reduce, Scan
+from compiler.hir.module import HirFunction, LoopWish
+from compiler.schedule.loop_wishes import no_unrolling
+from compiler.schedule.table import AxisPlan, Table, Unheeded
+
+Heeded = frozenset[tuple[str, str]]
+"""Annotations that a schedule follows, by name and axis."""
+
+
+def is_serial(field: HirFunction) -> bool:
+    return any(wish.serial for wish in field.loops)
+
+
+def in_maps(field: HirFunction) -> bool:
+    """Whether the program says how many elements a thread has."""
+    return any(wish.unroll is not None or wish.vectorize is not None for wish in field.loops)
+
+
+def turns_of(field: HirFunction, axis: str) -> int | None:
+    """Turns to be written out of the loop over an axis, 0: all of them; None: nothing is said, or it can't be."""
+    wish = next((wish for wish in field.loops if wish.axis == axis), None)
+    return None if wish is None or wish.unroll is None or _no_unrolling(field, wish) else wish.unroll
+
+
+def _no_unrolling(field: HirFunction, wish: LoopWish, lanes: int = 1) -> str:
+    extent = field.axes[wish.axis].value
+    return no_unrolling(wish.unroll or (extent or 0) // lanes, extent, lanes)
+
+
+def with_wishes(field: HirFunction, table: Table, along: str) -> tuple[Table, Heeded]:
+    """The table of a map whose threads have accesses along one axis, as the program says; and what of that it follows."""
+    plans: list[AxisPlan] = []
+    heeded: set[tuple[str, str]] = set()
+    for plan in table.plans:
+        wish = next((wish for wish in field.loops if wish.axis == plan.axis), None)
+        if wish is not None and wish.vectorize is not None and plan.axis == along and (wish.vectorize or plan.lanes) <= plan.lanes:
+            plan = evolve(plan, lanes=wish.vectorize or plan.lanes)
+            heeded.add(("vectorize", plan.axis))
+        if wish is not None and wish.unroll is not None and not _no_unrolling(field, wish, plan.lanes):
+            plan = evolve(plan, registers=wish.unroll or (field.axes[plan.axis].value or 1) // plan.lanes)
+            heeded.add(("unroll", plan.axis))
+        plans.append(plan)
+    return evolve(table, plans=plans), frozenset(heeded)
+
+
+def followed(table: Table) -> Heeded:
+    """What a table follows: axes over blocks and threads are parallel, and so are accesses of several elements vectors."""
+    spread = {("parallel", plan.axis) for plan in table.plans if plan.place in ("block", "thread") or plan.threads > 1}
+    return frozenset(spread | {(f"vectorize {plan.lanes}", plan.axis) for plan in table.plans})
+
+
+def unheeded_of(field: HirFunction, functions: Iterable[HirFunction], heeded: Heeded) -> Iterator[Unheeded]:
+    """What launches of a field don't follow, and why."""
+    reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
+    loops = _loops(functions)
+    for wish in field.loops:
+        if wish.parallel and wish.axis in reduced and ("parallel", wish.axis) not in heeded:
+            yield Unheeded("parallel", wish.loop, "each thread has whole results, and adds up its own")
+        if wish.unroll is not None and ("unroll", wish.axis) not in heeded:
+            why = _no_unrolling(field, wish)
+            named = re.compile(re.escape(wish.axis) + r"\d+")
+            if why or not any(named.fullmatch(op.variable.name) and op.mark("unroll") == (wish.unroll or True) for op in loops):
+                yield Unheeded("unroll", wish.loop, why or "no thread has a loop over it of one turn after the other")
+        if wish.vectorize is not None and not heeded & {("vectorize", wish.axis), (f"vectorize {wish.vectorize}", wish.axis)}:
+            why = "a thread accesses at most 16 bytes at a time, and those where memory is contiguous and aligned"
+            yield Unheeded("vectorize", wish.loop, "its turns follow each other in a thread" if wish.serial else why)
+
+
+def unheeded_of_nest(nest: HirFunction, functions: Iterable[HirFunction]) -> Iterator[Unheeded]:
+    """The same of a nest that keeps its loops."""
+    left = _loops(functions)
+    for op in _loops([nest]):
+        inside = any(other.written == op.written and other.marks == op.marks for other in left)
+        if op.mark("parallel") and inside:
+            yield Unheeded("parallel", op.written, "the loops around it are spread over the threads")
+        if op.mark("unroll") is not None and not inside:
+            yield Unheeded("unroll", op.written, "its turns are spread over threads")
+        if op.mark("vectorize") is not None:
+            yield Unheeded("vectorize", op.written, "a thread of a nest that keeps its loops has one turn after the other")
+
+
+def _loops(functions: Iterable[HirFunction]) -> list[For]:
+    return [op for function in functions for top in function.body.body for op in top.walk() if isinstance(op, For)]
