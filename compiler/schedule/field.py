@@ -54,10 +54,11 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
     facts = _look(field)
     tiles: dict[str, tuple[int, int]] = {}
     reasons: list[str] = []
+    rows: list[str] = []
     for op in field.body.body:
         product = product_sum(op)
         if product is not None and (isinstance(op, Contract) or (product.m and product.n)):
-            _block_product(field, product, facts, machine, tiles, reasons)
+            rows += _block_product(field, product, facts, machine, tiles, reasons)
     _choose_vector(field, facts, machine, tiles, reasons)
     wishes = LoopWishes(field, facts.ordered, facts.reduced)
     wishes.vectors(tiles, contiguity(field), machine.lanes(facts.widest))
@@ -71,7 +72,8 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
         why = "every result varies along it" if axis in facts.common else "its reduction may be cut in chunks"
         reasons.append(f"{axis} is shared out to threads: {why}")
     plans = [AxisPlan(axis, "thread" if axis in threaded else "time", *tiles.get(axis, (1, 1))) for axis in order]
-    return Table(plans, reasons, unrolled=written_out, unheeded=wishes.unheeded)
+    block_rows = rows[0] if len(rows) == 1 else None
+    return Table(plans, reasons, unrolled=written_out, unheeded=wishes.unheeded, rows=block_rows)
 
 
 def _threaded(field: HirFunction, facts: _TableFacts, order: list[str]) -> list[str]:
@@ -234,9 +236,10 @@ def _turn_squares(
 
 def _block_product(
     field: HirFunction, product: ProductSum, facts: _TableFacts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
-) -> None:
+) -> list[str]:
     """Register blocking of one sum of products. Columns are vectors of the operand that is contiguous along them, rows are
-    broadcast from the other; when both operands are contiguous along the sum instead, vectors run along it and both sides give rows."""
+    broadcast from the other: their axis is given, if there is one; when both operands are contiguous along the sum instead, vectors run
+    along it and both sides give rows."""
     left, right = axes_of_value(product.a), axes_of_value(product.b)
     own = [a for a in (*product.m, *product.n) if a not in tiles and a not in facts.ordered]
     votes = contiguity(field, loads_of(product))
@@ -252,11 +255,11 @@ def _block_product(
         if rows:
             tiles[rows[-1]] = (_registers(field, rows[-1], height, 1), 1)
             reasons.append(f"{rows[-1]} reuses its vectors from registers")
-        return
+        return rows[-1:]
     summed = [a for a in product.k if votes[a] > 0 and a not in facts.ordered and a not in tiles and _is_free(field, a, tiles)]
     along = max(summed, key=lambda a: votes[a], default=None)
     if along is None:
-        return
+        return []
     tiles[along] = (1, _lanes(field, along, lanes_for))
     reasons.append(f"{along} is the vector of a sum of products: both operands are contiguous along it")
     for side in (left, right):
@@ -264,6 +267,7 @@ def _block_product(
         if rows:
             tiles[rows[-1]] = (_registers(field, rows[-1], 4 if machine.vector_registers >= 32 else 2, 1), 1)
             reasons.append(f"{rows[-1]} reuses its vectors from registers")
+    return []
 
 
 def loads_of(product: ProductSum) -> list[Instruction]:

@@ -11,7 +11,6 @@ the values. What is known about the order of computation is only what the values
 This is section "place" of the HIR's design; the recursion over axes replaces its fixed pair of grid and serial axes."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 from compiler.hir.affine import Affine
@@ -23,6 +22,7 @@ from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule import running
+from compiler.schedule.pieces import Piece, combinations_of
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
@@ -169,42 +169,29 @@ class Placing(TileValues):
                 region.made[value] = final
 
     def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop: first the whole tiles,
-        then every combination of axes at the end that their tile doesn't divide."""
+        """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop for each combination of pieces."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == self.outer and plan.axis in needed]
-        extents = {plan.axis: self.field.axes[plan.axis] for plan in plans}
-        ragged = [plan.axis for plan in plans if extents[plan.axis].floordiv(plan.tile) != extents[plan.axis].ceildiv(plan.tile)]
-        for count in range(len(ragged) + 1):
-            for ends in combinations(ragged, count):
-                self.thread_loop(plans, frozenset(ends), group, region)
+        for pieces in combinations_of(plans, self.field.axes, self.table.rows):
+            if not any(piece.is_empty for piece in pieces):
+                self.thread_loop(pieces, group, region)
 
-    def thread_loop(self, plans: Sequence[AxisPlan], ends: frozenset[str], group: Sequence[Target], region: TileRegion) -> None:
-        """One loop over the product of the axes' tiles: narrow, masked ones at the end of axes in `ends`, whole ones of the others."""
+    def thread_loop(self, pieces: Sequence[Piece], group: Sequence[Target], region: TileRegion) -> None:
+        """One loop over the tiles of all pieces."""
         b = region.builder
-        extents = [self.field.axes[plan.axis] for plan in plans]
-        narrowed = [plan.narrowed() if plan.axis in ends else plan for plan in plans]
-        wholes = [extent.floordiv(plan.tile) for extent, plan in zip(extents, plans, strict=True)]
-        starts = [whole * (plan.tile // small.tile) for whole, plan, small in zip(wholes, plans, narrowed, strict=True)]
-        lengths = [
-            extent.ceildiv(small.tile) - start if plan.axis in ends else whole
-            for extent, plan, small, whole, start in zip(extents, plans, narrowed, wholes, starts, strict=True)
-        ]
-        if any(length.value == 0 for length in lengths):
-            return
         # An extent may come out negative (`0..N-1` of nothing): a product of two of them must not count as work.
-        counts = [b.index(length) if len(plans) == 1 else b.count(length) for length in lengths]
+        counts = [b.index(piece.count) if len(pieces) == 1 else b.count(piece.count) for piece in pieces]
         total = b.product(counts)
-        high = lengths[0] if len(plans) == 1 else Affine.of(total.name)
-        with b.loop(f"{plans[0].axis}0", 0, high, place="thread") as (body, loop):
-            inner = region.inside(body, [plan.axis for plan in plans])
-            digits = body.digits(loop.variable, counts[1:], [f"{plan.axis}0" for plan in plans[1:]])
-            for plan, number, start, extent in zip(narrowed, digits, starts, extents, strict=True):
-                digit = Affine.of(number.name)
-                inner.forms[plan.axis] = plan.form(digit + start if plan.axis in ends else digit)
-                if plan.axis in ends:
-                    inner.narrow[plan.axis] = plan
-                    inner.masks[plan.axis] = extent
+        high = pieces[0].count if len(pieces) == 1 else Affine.of(total.name)
+        names = [f"{piece.plan.axis}0" for piece in pieces]
+        with b.loop(names[0], 0, high, place="thread") as (body, loop):
+            inner = region.inside(body, [piece.plan.axis for piece in pieces])
+            for piece, number in zip(pieces, body.digits(loop.variable, counts[1:], names[1:]), strict=True):
+                axis = piece.plan.axis
+                inner.forms[axis] = piece.plan.form(piece.start + number.name)
+                inner.narrow[axis] = piece.plan
+                if piece.masked:
+                    inner.masks[axis] = self.field.axes[axis]
             self.produce(group, inner, {})
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:

@@ -128,6 +128,8 @@ class Table:
     unrolled: tuple[tuple[str, int], ...] = ()
     """Axes of whose loops so many turns are written out, as the program says; 0: all."""
     unheeded: tuple[Unheeded, ...] = field(default=(), converter=as_tuple)
+    rows: str | None = None
+    """The axis whose registers are rows of a product's block: what is left at its end goes row by row."""
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)

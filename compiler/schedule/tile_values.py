@@ -13,6 +13,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.kept_order import breach
+from compiler.schedule.pieces import wide
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
@@ -27,6 +28,8 @@ class TileValues:
         self.out = FunctionBuilder(field.name, Form.TILE)
         for plan in table.plans:
             self.declare(plan)
+            if table.rows is not None and plan.lanes > 1:
+                self.declare(wide(plan))
         self.named = {result.name: result for op in field.body.body for result in op.results}
         self.sources: dict[Value, Store] = {}
         self.scans = [op for op in field.body.body if isinstance(op, Scan)]

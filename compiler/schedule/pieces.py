@@ -1,0 +1,71 @@
+"""How axes that threads share are cut: whole tiles, and smaller ones for what is left at the ends."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from attrs import evolve
+
+from compiler.hir.affine import Affine
+from compiler.schedule.table import AxisPlan
+from runtime.records import frozen
+
+WIDE = 4
+"""Times as many vectors in flight for a row by itself as there are for each row of a block: the registers of its rows are free."""
+
+
+@frozen
+class Piece:
+    """`count` tiles of `plan` along an axis, from the one with the number `start`. `masked`: the last may reach past the extent."""
+
+    plan: AxisPlan
+    start: Affine
+    count: Affine
+    masked: bool
+
+    @property
+    def is_empty(self) -> bool:
+        return self.count.value == 0
+
+
+def combinations_of(plans: Sequence[AxisPlan], extents: Mapping[str, Affine], rows_of: str | None) -> Iterator[tuple[Piece, ...]]:
+    """Pieces of all axes that cover every element once. `rows_of`: the axis whose registers are rows of a product's block."""
+    rows = next((plan for plan in plans if plan.axis == rows_of), None)
+    column = next((plan for plan in plans if plan.lanes > 1), None)
+    if rows is None or column is None:
+        yield from _all_of([_whole_and_end(plan, plan.narrowed(), extents[plan.axis]) for plan in plans])
+        return
+    cut = {plan.axis: _whole_and_end(plan, plan.narrowed(), extents[plan.axis]) for plan in plans}
+    block, rest = _whole_and_end(rows, single(rows), extents[rows.axis], exact=True)
+    for piece, columns in (block, _whole_and_end(column, narrow(column), extents[column.axis])), (
+        rest,
+        _whole_and_end(wide(column), column, extents[column.axis]),
+    ):
+        own = {**cut, rows.axis: (piece,), column.axis: columns}
+        yield from _all_of([own[plan.axis] for plan in plans])
+
+
+def _all_of(cuts: Sequence[Sequence[Piece]]) -> list[tuple[Piece, ...]]:
+    """Every choice of a piece for each axis: whole ones first, then those with one end, and so on."""
+    return sorted(product(*cuts), key=lambda pieces: sum(piece is cut[-1] for piece, cut in zip(pieces, cuts, strict=True) if len(cut) > 1))
+
+
+def single(rows: AxisPlan) -> AxisPlan:
+    """Rows of a block one at a time."""
+    return evolve(rows, registers=1)
+
+
+def wide(column: AxisPlan) -> AxisPlan:
+    """The columns of a single row."""
+    return evolve(column, registers=column.registers * WIDE, digit="a")
+
+
+def narrow(column: AxisPlan) -> AxisPlan:
+    """The last columns of a block of rows."""
+    return evolve(column, registers=1)
+
+
+def _whole_and_end(plan: AxisPlan, end: AxisPlan, extent: Affine, exact: bool = False) -> tuple[Piece, Piece]:
+    """Whole tiles of `plan`, then tiles of `end`, whose size divides that of `plan`; `exact`: which leave nothing over."""
+    whole = extent.floordiv(plan.tile)
+    start = whole * (plan.tile // end.tile)
+    return Piece(plan, Affine(), whole, False), Piece(end, start, extent.ceildiv(end.tile) - start, not exact)
