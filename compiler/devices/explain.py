@@ -16,13 +16,14 @@ from runtime.tuples import as_tuple
 @frozen
 class DeviceCandidate:
     """A device that a block can run on: bytes of inputs that aren't there, and seconds for copying them and for the run, estimated
-    or (`measured`) as earlier runs took."""
+    or (`measured`) as earlier runs took; `share`: which range of the results it computes, where several devices do."""
 
     device: Device
     moved: int
     copying: float | None = None
     running: float | None = None
     measured: bool = False
+    share: tuple[int, int] | None = None
 
     @property
     def seconds(self) -> float:
@@ -76,6 +77,8 @@ class Telling:
 
 def _costs(candidate: DeviceCandidate) -> str:
     moved = f"{readable(candidate.moved)} to copy" if candidate.moved else "nothing to copy"
+    if candidate.share is not None:
+        moved = f"{candidate.share[0]}..{candidate.share[1]}, {moved}"
     if candidate.running is None:
         return moved
     how = "measured" if candidate.measured else "estimated"

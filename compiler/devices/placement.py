@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from attrs import Factory
+from attrs import Factory, evolve
 
 from compiler.devices.explain import Decision, DeviceCandidate, Explain
 from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
 from compiler.devices.places import Block, DevicePlaces
+from compiler.devices.split import SplitBlock
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import PLACED, Cache
@@ -23,10 +24,11 @@ from runtime.tensor import Tensor
 
 @frozen
 class Wish:
-    """A device by the name that somebody gave it, and who, in words."""
+    """A device by the name that somebody gave it, and who, in words. `others`: the devices that share the block with it."""
 
     device: Device
     by: str
+    others: tuple[Device, ...] = ()
 
 
 def wish_of(compute: nodes.Compute, override: str | None, default: str) -> Wish | None:
@@ -38,10 +40,13 @@ def wish_of(compute: nodes.Compute, override: str | None, default: str) -> Wish 
         return _wish(override, "named by `--device`")
     if metadata is None or not says:
         return _wish(default, "named by `config`")
-    named, fallback = str(metadata.device), metadata.fallback
-    if named != "auto" and fallback is not None and not is_present(parse_device(named)):
-        return _wish(str(fallback), f"`{named}` is not here, and `fallback=` names it")
-    return _wish(named, "named by `@device`")
+    named, fallback = metadata.devices, metadata.fallback
+    if fallback is not None:
+        absent = next((name for name in named if name != "auto" and not is_present(parse_device(name))), None)
+        if absent is not None:
+            return _wish(str(fallback), f"`{absent}` is not here, and `fallback=` names it")
+    first, *others = [_wish(name, "named by `@device`") for name in named]
+    return first if first is None else evolve(first, others=tuple(other.device for other in others if other is not None))
 
 
 def _wish(name: str, by: str) -> Wish | None:
@@ -71,17 +76,20 @@ def required_devices(computes: Iterable[nodes.Compute], override: str | None) ->
     """Those devices, by name."""
     if override is not None:
         return [] if override == "auto" else [override]
-    named = [str(compute.kernel.device) for compute in computes if compute.kernel is not None and compute.kernel.fallback is None]
-    return [name for name in dict.fromkeys(named) if name != "auto"]
+    kernels = [compute.kernel for compute in computes if compute.kernel is not None and compute.kernel.fallback is None]
+    named = dict.fromkeys(name for kernel in kernels for name in kernel.devices)
+    return [name for name in named if name != "auto"]
 
 
 def _absent(fault: NoDevice, compute: nodes.Compute | None) -> Diagnostic:
     if compute is None:
         return Diagnostic("0501", fault.message, hint=fault.hint)
     span: Span = next((a.span for a in compute.annotations if a.name == "device"), compute.span)
-    metadata = compute.kernel
-    name = str(metadata.device) if metadata is not None else "auto"
-    hint = f'`--device cpu` runs the program on the CPU, as does `@device("auto")` here; `@device("{name}", fallback="cpu")` falls back'
+    named = ", ".join(f'"{name}"' for name in compute.kernel.devices) if compute.kernel is not None else '"auto"'
+    if compute.kernel is not None and compute.kernel.parallel is not None:
+        hint = f"`--device cpu` runs the program on the CPU; `@device([{named}], fallback=\"cpu\")` falls back"
+    else:
+        hint = f'`--device cpu` runs the program on the CPU, as does `@device("auto")` here; `@device({named}, fallback="cpu")` falls back'
     return Diagnostic("0501", fault.message, span, "this block is to run there", notes=(fault.hint,), hint=hint)
 
 
@@ -94,16 +102,22 @@ class PlacedBlock:
     places: DevicePlaces
     explain: Explain | None = None
     _heterogeneous: HeterogeneousBlock | None = None
+    _split: SplitBlock | None = None
     _known: Cache[Device, Block] = Factory(partial(Cache, PLACED))
 
     @property
     def always_on_cpu(self) -> bool:
         """Whether arrays on the host never make it run elsewhere."""
-        return self.wish.device == CPU if self.wish is not None else self.places.present == (CPU,)
+        return self.wish.device == CPU and not self.wish.others if self.wish is not None else self.places.present == (CPU,)
 
     def for_values(self, values: Mapping[str, Any]) -> Block:
         """The block as it runs with these inputs. Raises ZyntaxError (0501) when they lie on several devices, and nothing says
         which of them is meant."""
+        if self.wish is not None and self.wish.others:
+            if self._split is None:
+                devices = (self.wish.device, *self.wish.others)
+                self._split = SplitBlock(self.block, devices, self.wish.by, self.places, self.explain)
+            return self._split
         device, name = (self.wish.device, "") if self.wish is not None else self._of_inputs(values)
         if device is not None:
             if self.explain is not None:

@@ -29,6 +29,8 @@ def require_joinable(kernel: BuiltKernel) -> None:
     if any(isinstance(op, Check) for top in kernel.nest.body.body for op in top.walk()):
         raise NotMergeable("an index is checked as it runs")
     given = kernel.lowered.metadata
+    if given.parallel is not None:
+        raise NotMergeable("it is split over devices")
     launch = ("workgroup_size", "grid_size", "shared_memory_bytes", "max_registers", "trace")
     hints = evolve(given.hints, use_tensor_cores=None, accumulator=None, floats=None)
     if any(getattr(given, name) != getattr(PLAIN, name) for name in launch) or hints != PLAIN.hints:

@@ -90,7 +90,7 @@ def signature_of(
         if isinstance(value, Tensor):
             dtype, rank, contiguous, dense_rows = tensor_layout(value)
             mutable = entry is not None and entry.mutable
-            dims = _declared_dims(declared.get(name), rank)
+            dims = _fixed_dims(compute, _declared_dims(declared.get(name), rank))
             tensors.append(
                 TensorInput(name, _dtype_of(dtype, name, span), dims, contiguous, mutable, entry is None, span, dense_rows)
             )
@@ -139,6 +139,12 @@ def _declared_dim(dim: ShapeExpr) -> str | int | None:
         return dim.constant
     ((name, coefficient), *others) = dim.terms
     return name if coefficient == 1 and not others and not dim.constant else None
+
+
+def _fixed_dims(compute: nodes.Compute, dims: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The extents on which code may rely: of a block that is split over devices no number, as each of them has a range of an axis."""
+    is_split = compute.kernel is not None and compute.kernel.parallel is not None
+    return tuple(None if is_split and isinstance(dim, int) else dim for dim in dims)
 
 
 # ---- from types ----
@@ -198,6 +204,7 @@ def _typed_signature(
                 continue
             case _:
                 return None
+        dims = _fixed_dims(compute, dims)
         tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
     return Signature(tensors, scalars, functions)
 

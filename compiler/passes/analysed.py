@@ -10,6 +10,7 @@ from attrs import Factory, evolve
 from compiler.analysis.barriers import check_barriers
 from compiler.analysis.check import check_kernel, zeroed_memories
 from compiler.analysis.dependence import NestFacts, analyse
+from compiler.analysis.device_split import DeviceSplit, device_split
 from compiler.analysis.lift import Refused, lift
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.affine import Affine
@@ -52,6 +53,12 @@ class AnalysedKernel:
         return analyse(self.nest)
 
     @cached_property
+    def split(self) -> DeviceSplit | None:
+        """How a block that is to run on several devices is split. Raises ZyntaxError."""
+        parallel = self.lowered.metadata.parallel
+        return None if parallel is None else device_split(self.lowered, self.nest, self.facts, parallel)
+
+    @cached_property
     def assuming(self) -> Assuming | None:
         """The field that a nest with checked indices has where sizes say that they can't fail, with the checks that data decide; None
         where it has one anyway, or none."""
@@ -88,13 +95,16 @@ def checked(lowered: LoweredKernel, times: PassTimes) -> AnalysedKernel:
     if lowered.function.form is Form.THREAD:
         if faults := check_barriers(lowered):
             raise ZyntaxError(*faults)
-        return analysed(lowered, times)
+        kernel = analysed(lowered, times)
+        kernel.split  # noqa: B018 (refused, as it can't be)
+        return kernel
     kernel = analysed(lowered, times)
     started = perf_counter()
     faults = check_kernel(lowered, kernel.facts, kernel.field)
     times.add("check kernels", perf_counter() - started)
     if faults:
         raise ZyntaxError(*faults)
+    kernel.split  # noqa: B018 (refused, where it can't be)
     return kernel
 
 

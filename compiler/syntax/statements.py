@@ -31,6 +31,15 @@ OF_COMPUTE = frozenset(
 )
 
 
+def is_of_compute(annotation: nodes.Annotation) -> bool:
+    """Whether it speaks of a compute block: `@parallel(data)` does, and `@parallel` of the loop behind it."""
+    match annotation:
+        case nodes.Annotation(name="parallel", arguments=(nodes.Argument(name=None, value=nodes.Name()), *_)):
+            return True
+        case _:
+            return annotation.name in OF_COMPUTE
+
+
 class StatementActions(ExpressionActions, PatternActions):
     def program(self, start: int, end: int, statements: list[nodes.Statement]) -> nodes.Program:
         program = nodes.Program(path=self.file, statements=self._attached(statements), span=self.span(0, len(self.text)))
@@ -106,11 +115,11 @@ class StatementActions(ExpressionActions, PatternActions):
     ) -> None:
         if not self.can_be_annotated(statement):
             self._misplaced(annotations[0], f"what follows is {_kind_of(statement)}")
-            if head_of is not None and all(annotation.name in OF_COMPUTE for annotation in annotations):
+            if head_of is not None and all(is_of_compute(annotation) for annotation in annotations):
                 self.misplaced_heads[head_of] = (annotations, self.faults[-1])
 
     def _misplaced(self, annotation: nodes.Annotation, why: str) -> None:
-        if annotation.name in OF_COMPUTE:
+        if is_of_compute(annotation):
             hint = "write it after the `)` of `compute(...)`, or first in its body"
         else:
             hint = "write it before a `def`, `struct`, `enum` or `for`"
@@ -226,13 +235,13 @@ class StatementActions(ExpressionActions, PatternActions):
         rest: list[nodes.Statement] = []
         for number, statement in enumerate(statements):
             if isinstance(statement, AnnotationLine):
-                leading += (a for a in statement.annotations if a.name in OF_COMPUTE)
-                others = tuple(a for a in statement.annotations if a.name not in OF_COMPUTE)
+                leading += (a for a in statement.annotations if is_of_compute(a))
+                others = tuple(a for a in statement.annotations if not is_of_compute(a))
                 rest += (AnnotationLine(others, statement.span),) if others else ()
                 continue
             if isinstance(statement, nodes.For) and statement.annotations:
-                leading += (a for a in statement.annotations if a.name in OF_COMPUTE)
-                own = tuple(a for a in statement.annotations if a.name not in OF_COMPUTE)
+                leading += (a for a in statement.annotations if is_of_compute(a))
+                own = tuple(a for a in statement.annotations if not is_of_compute(a))
                 statement = nodes.For(clauses=statement.clauses, body=statement.body, annotations=own, span=statement.span)
             rest += (statement, *statements[number + 1 :])
             break

@@ -13,7 +13,8 @@ from runtime.records import define
 
 BLOCK_ANNOTATIONS = {
     "kernel": "@kernel(kind, ...)",
-    "device": '@device("cpu" | "cuda" | "cuda:1" | "auto", fallback=)',
+    "device": '@device("cpu" | "cuda" | "cuda:1" | "auto" | [...], fallback=)',
+    "parallel": "@parallel(data, axis=0)",
     "workgroup": "@workgroup(x, y=1, z=1)",
     "grid": "@grid(x, y=1, z=1)",
     "shared": "@shared(bytes)",

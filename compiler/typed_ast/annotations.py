@@ -9,11 +9,11 @@ from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.typed_ast.annotation_arguments import (
     BLOCK_ANNOTATIONS,
     LOOP_ANNOTATIONS,
-    ArgumentReader,
     Evaluate,
     span_of_argument,
 )
 from compiler.typed_ast.constants import constant
+from compiler.typed_ast.device_annotations import DeviceReader
 from compiler.typed_ast.kernel import FLOATS, KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType, StatedShape
 from compiler.typed_ast.kernel_options import read_options
 from compiler.typed_ast.nodes import (
@@ -33,9 +33,8 @@ from compiler.typed_ast.nodes import (
     StringLiteral,
     While,
 )
-from compiler.typed_ast.resolve_types import parse_device
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import DeviceTarget, DType
+from compiler.typed_ast.types import DType
 from runtime.records import define
 
 MAX_THREADS = 1024
@@ -65,7 +64,8 @@ _DERIVED = {
 
 def without_effect(compute: Compute) -> Iterator[Diagnostic]:
     """Warnings for annotations that nothing of the schedule follows."""
-    for annotation in (*compute.annotations, *(each for loop in _loops(compute.body) for each in loop.annotations)):
+    of_block = [each for each in compute.annotations if each.name != "parallel"]
+    for annotation in (*of_block, *(each for loop in _loops(compute.body) for each in loop.annotations)):
         why = _DERIVED.get(annotation.name)
         if why is not None:
             message = f"`@{annotation.name}` has no effect in this version: {why}"
@@ -83,7 +83,7 @@ def same(a: object, b: object) -> bool:
 
 
 @define
-class _Reader(ArgumentReader):
+class _Reader(DeviceReader):
     functions: Container[str] = ()
 
     # ---- annotations ----
@@ -109,6 +109,7 @@ class _Reader(ArgumentReader):
         if grid is not None and self.metadata.kernel_type is not KernelType.CUSTOM:
             hint = "leave it out: the number of blocks follows from the sizes; `@workgroup` sets how many threads one has"
             self.fault("0402", "`@grid` belongs to `custom` kernels", grid.span, hint)
+        self.several_devices(first.get("device"), first.get("parallel"))
 
     def block_annotation(self, annotation: Annotation) -> None:
         name, span = annotation.name, annotation.span
@@ -146,11 +147,11 @@ class _Reader(ArgumentReader):
                 elif text is not None:
                     self.wrong(text, "the name of a kernel", "a string", 'write `@name("k")`')
             case "parallel" if annotation.arguments:
-                self.later("`@parallel(...)` over devices", span, 'name one device: `@device("cuda:0")`')
+                self.parallel(annotation)
             case "parallel" | "serial":
                 self.fault("0402", f"`@{name}` stands before a `for`, not at the block", span, "move it to the line before the loop")
             case _:
-                known = [*BLOCK_ANNOTATIONS, *LOOP_ANNOTATIONS]
+                known = [*dict.fromkeys((*BLOCK_ANNOTATIONS, *LOOP_ANNOTATIONS))]
                 hint = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "there are " + ", ".join(f"`@{k}`" for k in known)
                 self.fault("0401", f"there is no annotation `@{name}`", span, hint)
 
@@ -179,39 +180,6 @@ class _Reader(ArgumentReader):
         read, faults = read_options(kind, options, self.evaluate, annotation.span, self.functions)
         self.found += faults
         self.set(kernel_type=kind, options=read)
-
-    def device(self, annotation: Annotation) -> None:
-        targets = [a for a in annotation.arguments if a.name is None]
-        for argument in annotation.arguments:
-            if argument.name not in (None, "fallback"):
-                self.count(annotation, f"has no parameter `{argument.name}`", span_of_argument(argument))
-                return
-        if len(targets) != 1:
-            self.count(annotation, f"takes 1 device, but {len(targets)} are given")
-            return
-        if isinstance(targets[0].value, ListLiteral):
-            self.later("`@device` with several devices", annotation.span, 'name one device: `@device("cuda:0")`')
-            return
-        device = self.one_device(targets[0].value)
-        if device is not None:
-            self.set(device=device)
-        for argument in annotation.arguments:
-            if argument.name == "fallback":
-                fallback = self.one_device(argument.value)
-                if fallback is not None:
-                    self.set(fallback=fallback)
-
-    def one_device(self, value: Expression) -> DeviceTarget | None:
-        text = self.evaluate(value)
-        if not isinstance(text, str):
-            hint = f'write `"{value.name}"`' if isinstance(value, Name) else 'such as "cpu" or "auto"'
-            self.wrong(value, "a device", "a string", hint)
-            return None
-        device = parse_device(text, value.span)
-        if isinstance(device, Diagnostic):
-            self.found.append(device)
-            return None
-        return device
 
     def extents(self, annotation: Annotation) -> None:
         sizes: dict[str, int] = {"x": 1, "y": 1, "z": 1}

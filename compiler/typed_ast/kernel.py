@@ -68,15 +68,26 @@ class StatedShape:
 
 
 @frozen
+class DataParallel:
+    """`@device([...]) @parallel(data, axis=0)`: each of the devices computes a range of the results along their `axis`."""
+
+    devices: tuple[DeviceTarget, ...] = field(converter=as_tuple)
+    axis: int = 0
+    span: Span = NOWHERE
+
+
+@frozen
 class KernelMetadata:
     """Attached to a compute block or a function that is compiled as a kernel.
 
     `options` are the kind's own arguments as written: ("op", "+"), ("axis", 1), ("keepdims", True), ("stride", 2)...
-    `kernel_type` None means: inferred from the nest. `shared_memory_bytes` None: no cap was given. `max_registers` 0: no limit."""
+    `kernel_type` None means: inferred from the nest. `shared_memory_bytes` None: no cap was given. `max_registers` 0: no limit.
+    `device` is left alone where the block is `parallel`."""
 
     kernel_type: KernelType | None = None
     device: DeviceTarget = AUTO
     fallback: DeviceTarget | None = None
+    parallel: DataParallel | None = None
     workgroup_size: tuple[int, int, int] | None = None
     grid_size: tuple[int, int, int] | None = None
     shared_memory_bytes: int | None = None
@@ -89,6 +100,11 @@ class KernelMetadata:
     name: str | None = None
     is_async: bool = False
     trace: bool = False
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that it names, or `auto`."""
+        return tuple(map(str, (self.device,) if self.parallel is None else self.parallel.devices))
 
     @property
     def strict(self) -> bool:

@@ -24,7 +24,7 @@ def head_of(function: nodes.Function, source: Source, known: Container[str]) -> 
         for one in function.parameters
     ]
     blocks = [node.kernel for node in walk(function) if isinstance(node, nodes.Compute) and node.kernel is not None]
-    devices = [name for kernel in blocks if (name := str(kernel.device)) != "auto"]
+    devices = [name for kernel in blocks for name in kernel.devices if name != "auto"]
     result = text(function.result.span) if function.result is not None else ""
     begins = min(function.span.start, *(one.span.start for one in function.annotations), function.name_span.start)
     comment = comment_above(source.text[:begins])

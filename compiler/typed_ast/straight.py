@@ -47,7 +47,7 @@ class _Straight:
     def _value(self, value: nodes.Expression, own: set[str]) -> bool:
         match value:
             case nodes.Compute(inputs=inputs, kernel=kernel):
-                if any(entry.mutable for entry in inputs) or (kernel is not None and kernel.is_async):
+                if any(entry.mutable for entry in inputs) or (kernel is not None and (kernel.is_async or kernel.parallel is not None)):
                     return False
                 known = {*own, *(entry.name for entry in inputs), *self.functions}
                 if any(name in self.globals and name not in known for name in free_names(value)):

@@ -9,7 +9,7 @@ KERNEL = "let A = zeros(4)\nlet y = compute(A) {} {{ for i in 0..M: out[i] = {} 
 REFUSED = {
     "a slice of a result backwards": "let A = zeros(8)\nlet y = compute(A) { for i in 0..1: out[::-1] = A }",
     "effect": "effect E { def f(): int }",
-    "several devices": KERNEL.format('@device(["cuda:0", "cuda:1"])', "A[i]"),
+    "`@parallel(model)`": KERNEL.format('@device(["cuda:0", "cuda:1"]) @parallel(model)', "A[i]"),
     "i128": "let x: i128 = 1",
 }
 

@@ -2,7 +2,7 @@
 
 from attrs import evolve
 
-from compiler.syntax.statements import OF_COMPUTE, StatementActions
+from compiler.syntax.statements import StatementActions, is_of_compute
 from compiler.typed_ast import nodes
 
 
@@ -16,7 +16,7 @@ class NamedKernels(StatementActions):
         if function.body is None:
             return function
         body = function.body
-        annotations = [annotation for annotation in function.annotations if annotation.name in OF_COMPUTE]
+        annotations = [annotation for annotation in function.annotations if is_of_compute(annotation)]
         inside, statements = self._head(body)
         annotations += inside
         if not any(annotation.name == "name" for annotation in annotations):
@@ -34,7 +34,7 @@ class NamedKernels(StatementActions):
         value = nodes.ExpressionStatement(value=compute, span=compute.span)
         return evolve(
             function,
-            annotations=tuple(annotation for annotation in function.annotations if annotation.name not in OF_COMPUTE),
+            annotations=tuple(annotation for annotation in function.annotations if not is_of_compute(annotation)),
             body=nodes.Block(statements=(value,), braces=body.braces, span=body.span),
             result=None if is_async else function.result,
         )
@@ -48,8 +48,8 @@ class NamedKernels(StatementActions):
             return list(annotations), body.statements
         match body.statements:
             case (nodes.For(annotations=annotations) as loop, *rest):
-                own = tuple(annotation for annotation in annotations if annotation.name not in OF_COMPUTE)
-                inside = [annotation for annotation in annotations if annotation.name in OF_COMPUTE]
+                own = tuple(annotation for annotation in annotations if not is_of_compute(annotation))
+                inside = [annotation for annotation in annotations if is_of_compute(annotation)]
                 return inside, (evolve(loop, annotations=own), *rest)
             case statements:
                 return [], statements

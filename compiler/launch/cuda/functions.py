@@ -25,7 +25,9 @@ def _own_names(function: nodes.Function, places: Mapping[str, int]) -> dict[str,
     """The names that the one block of a function has for its parameters; None where it is more than one block of them."""
     body = function.body.statements if function.body is not None else ()
     block = body[0].value if len(body) == 1 and isinstance(body[0], nodes.Return | nodes.ExpressionStatement) else None
-    if function.is_async or not isinstance(block, nodes.Compute) or (block.kernel is not None and block.kernel.is_async):
+    if function.is_async or not isinstance(block, nodes.Compute):
+        return None
+    if block.kernel is not None and (block.kernel.is_async or block.kernel.parallel is not None):
         return None
     own: dict[str, int] = {}
     for entry in block.inputs:
