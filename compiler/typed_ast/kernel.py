@@ -71,7 +71,7 @@ class StatedShape:
 class DataParallel:
     """`@device([...]) @parallel(data, axis=0)`: each of the devices computes a range of the results along their `axis`."""
 
-    devices: tuple[DeviceTarget, ...] = field(converter=as_tuple)
+    devices: tuple[DeviceTarget, ...] = field(default=(), converter=as_tuple)
     axis: int = 0
     span: Span = NOWHERE
 

@@ -47,6 +47,7 @@ ONE_OF_EACH = [
     types.TupleType((types.WEAK_INT, types.ListType(types.BOOL))),
     types.DeviceTarget(types.DeviceKind.CUDA, 1, (9, 0)),
     kernel.KernelMetadata(kernel.KernelType.REDUCE, options=(("op", "+"), ("axis", (0, 1)), ("keepdims", True), ("scale", 0.5))),
+    kernel.KernelMetadata(parallel=kernel.DataParallel((types.CPU, types.DeviceTarget(types.DeviceKind.CUDA, 1)), 1, Span("a.zynml", 3, 4))),
     kernel.ExecutionConstraints(no_allocation=True, target_latency_ns=500),
     nodes.FloatLiteral(value=math.inf),
     nodes.IntLiteral(value=10**40, suffix="u8"),

@@ -6,7 +6,7 @@ from tests.typed_ast.checking import codes, messages
 
 PROGRAMS = {
     "an effect": "effect Log { def log(s: String) }\nlog(3)",
-    "an annotation": "let x = zeros(3)\nlet y = compute(x) @parallel(data, axis=0) { for i in 0..N { out[i] = x[i] } }\ny.foo(y @ 3)",
+    "an annotation": 'let x = zeros(3)\nlet y = compute(x) @device(["cpu", "cuda"]) @parallel(model) { for i in 0..N { out[i] = x[i] } }\ny.foo(y @ 3)',
 }
 
 
