@@ -1,35 +1,19 @@
 """Programs of text, lists and maps in ZynML beside the same in Python: `python -m bench.text_programs [--only WORD]`.
 
-Both run in one process, turn by turn, on the same data; the time of each is the least of its turns. Their results must be equal."""
+Both run in one process, turn by turn, on the same data; the time of each is the least processor time of its turns. Their results must be
+equal."""
 
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
+from bench.text_examples import EXAMPLES, TextProgram, text
 from compiler.driver import CompileOptions
 from compiler.source import Source, Sources
 from zynml.api import open_source
 
-ROOT = Path(__file__).parents[1]
 TURNS = 7
-
-
-@frozen
-class TextProgram:
-    """The same program twice, and what it is given. Each defines `run`."""
-
-    name: str
-    zynml: str
-    python: str
-    given: Callable[[], tuple[Any, ...]]
-
-
-def _text() -> str:
-    return (ROOT / "programs" / "data" / "moby_dick.txt").read_text(encoding="utf-8")[:400_000]
 
 
 def _numbers() -> list[int]:
@@ -60,7 +44,7 @@ def run(text):
     pairs = sorted(counts.items(), key=lambda p: -p[1])
     return pairs[:10]
 """,
-        lambda: (_text(),),
+        lambda: (text(),),
     ),
     TextProgram(
         "count letters",
@@ -83,7 +67,7 @@ def run(text):
             counts[c] = 1
     return sorted(counts)
 """,
-        lambda: (_text(),),
+        lambda: (text(),),
     ),
     TextProgram(
         "build text",
@@ -265,7 +249,7 @@ def run(text):
     seen = set(words)
     return (len(words), len(seen))
 """,
-        lambda: (_text()[:150_000],),
+        lambda: (text()[:150_000],),
     ),
     TextProgram(
         "structs in lists",
@@ -366,9 +350,9 @@ def ratio(program: TextProgram, turns: int = TURNS) -> tuple[float, float]:
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(turns):
         for run, taken in zip((ours, theirs), times, strict=True):
-            start = time.perf_counter()
+            start = time.process_time()
             run(*given)
-            taken.append(time.perf_counter() - start)
+            taken.append(time.process_time() - start)
     return min(times[0]), min(times[1])
 
 
@@ -378,7 +362,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=TURNS)
     options = parser.parse_args()
     print(f"{'program':20} {'ZynML':>9} {'Python':>9}  times as long")
-    for program in PROGRAMS:
+    for program in (*PROGRAMS, *EXAMPLES):
         if options.only in program.name:
             ours, theirs = ratio(program, options.turns)
             print(f"{program.name:20} {ours * 1e3:6.1f} ms {theirs * 1e3:6.1f} ms  {ours / theirs:.2f}")

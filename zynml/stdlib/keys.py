@@ -10,11 +10,13 @@ from zynml.stdlib.printing import literal_text
 
 HINT = "keys are ints, bools, text, and tuples, structs and enums of those"
 SHOWN = 60
+PLAIN = frozenset({int, str, bool})
+"""Classes of values that may be keys as they are."""
 
 
 def as_key(value: Any) -> Any:
     """The value, which may be a key. A program's types say so already, where they are known."""
-    if type(value) is str or type(value) is int or type(value) is bool:
+    if type(value) in PLAIN:
         return value
     _require(value)
     return value

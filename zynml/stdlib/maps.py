@@ -9,7 +9,7 @@ from compiler.typed_ast.types import BOOL, UNIT, UNKNOWN, DictType, ListType, Op
 from runtime.values import NONE, ElementSet, RecordValue, Some
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
-from zynml.stdlib.keys import as_key
+from zynml.stdlib.keys import PLAIN, as_key
 from zynml.stdlib.sequences import call, item_type, items, receiver_type, result_of
 
 family = FunctionFamily()
@@ -53,7 +53,10 @@ def map_of(pairs: Any = ()) -> dict[Any, Any]:
 @family.function("HashSet::from", "HashSet::new", "set", result=lambda calls: SetType(item_type(calls["elements"])))
 def set_of(elements: Any = ()) -> ElementSet:
     """A set of what iterates."""
-    return ElementSet({as_key(element): None for element in items(elements)})
+    values = list(items(elements))
+    if set(map(type, values)) <= PLAIN:
+        return ElementSet(dict.fromkeys(values))
+    return ElementSet({as_key(element): None for element in values})
 
 
 def _of_iterables(name: str, result: Callable[[CallTypes], Type], make: Callable[[Any], Any], doc: str) -> None:

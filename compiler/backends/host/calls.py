@@ -8,10 +8,10 @@ from attrs import evolve
 
 from compiler.backends.host import direct
 from compiler.backends.host.emit import is_stable, load, not_supported
-from compiler.backends.host.expressions import Expressions
 from compiler.backends.host.fitted import ConversionTarget, Fitting
+from compiler.backends.host.iterators import Iterators
 from compiler.backends.host.naming import MARK, DeclaredFunction, ImportedModule, LibraryName
-from compiler.backends.host.operators import has_weak
+from compiler.backends.host.operators import has_weak, is_already
 from compiler.backends.host.record_values import RECORD_TYPES
 from compiler.backends.host.support import bind_arguments
 from compiler.backends.host.values import kind_of_type
@@ -21,12 +21,23 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.library import TARGET, LibraryFault, LibraryFunction
-from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, OptionType, ResultType, Scalar, StructType, TupleType, Type
+from compiler.typed_ast.types import (
+    UNKNOWN,
+    FunctionType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    StringType,
+    StructType,
+    TupleType,
+    Type,
+)
 
 Maker = Callable[[], ast.expr]
 
 
-class Calls(Expressions):
+class Calls(Iterators):
     """The callee decides how arguments are bound."""
 
     def call(self, node: nodes.Call) -> ast.expr:
@@ -76,7 +87,9 @@ class Calls(Expressions):
         self._check_arguments(node, declared)
         self.note_use(declared)
         types = {p.name: self.resolve(p.annotation) for p in declared.node.parameters}
-        return self.plain_call(node, self.at(load(declared.python), node.function.span), types)
+        given = zip(node.arguments, types.values(), strict=False)
+        fit = declared.trusting and all(argument.name is None and _fits_already(argument.value, type_) for argument, type_ in given)
+        return self.plain_call(node, self.at(load(declared.trusting if fit else declared.python), node.function.span), types)
 
     def _program_method(self, node: nodes.Call, declared: DeclaredFunction) -> ast.expr:
         """A method of the program is a function that gets the receiver first."""
@@ -147,7 +160,8 @@ class Calls(Expressions):
         named = {a.name: v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is not None}
         bound = self._bound(entry, tuple(positional), named, node.span)
         arguments = [self._library_argument(b) for b in bound]
-        made = self._direct_call(node, entry, receiver, arguments) if not named else None
+        unread, self.unread = self.unread is node, None
+        made = self._direct_call(node, entry, receiver, arguments, unread) if not named else None
         if made is not None:
             return made
         if named and [v for v in values if not is_stable(v)] != [v for v in _flat(bound) if v in values and not is_stable(v)]:
@@ -158,25 +172,34 @@ class Calls(Expressions):
         if entry.takes_target and target is not None and target[0] is node:
             known = self.constant(ConversionTarget(target[1], Fitting(self.library, self.layouts)))
             arguments = [known if p.types == TARGET else a for p, a in zip(entry.parameters, arguments, strict=True)]
+        return self.made(self._entry_call(entry, arguments), node.span, *values)
+
+    def _entry_call(self, entry: LibraryFunction, arguments: list[ast.expr]) -> ast.expr:
         name = f"{MARK}library·{entry.name}·{id(entry)}"
         self.constants[name] = entry.implementation
-        return self.made(ast.Call(load(name), arguments, []), node.span, *values)
+        return ast.Call(load(name), arguments, [])
 
     def _direct_call(
-        self, node: nodes.Call, entry: LibraryFunction, receiver: nodes.Expression | None, arguments: list[ast.expr]
+        self, node: nodes.Call, entry: LibraryFunction, receiver: nodes.Expression | None, arguments: list[ast.expr], unread: bool
     ) -> ast.expr | None:
         """The call as Python's own, where the types say that it means the same."""
+        types = tuple(argument.value.type for argument in node.arguments)
         if receiver is None:
-            if entry.name != "len" or len(node.arguments) != 1:
-                return None
-            make = direct.method(node.arguments[0].value.type, "len", ())
+            if entry.name in ("max", "min") and len(types) == 2 and all(map(direct.is_int, types)):
+                return self.extreme(entry.name, arguments[0], node.span)
+            make = direct.method(types[0], "len", ()) if entry.name == "len" and len(types) == 1 else None
+        elif entry.name == "get" and isinstance(receiver.type, ListType | StringType) and direct.looks_up(receiver.type, types[0]):
+            return direct.element(self, arguments[0], arguments[1], node.span)
         else:
-            make = direct.method(receiver.type, entry.name, tuple(argument.value.type for argument in node.arguments))
+            make = (direct.unread(receiver.type, entry.name, types) if unread else None) or direct.method(receiver.type, entry.name, types)
         if make is None:
             return None
-        if receiver is not None and direct.turns_around(entry.name):
-            arguments = [arguments[0] if isinstance(arguments[0], ast.Name) else self.keep(arguments[0], node.span), *arguments[1:]]
-        return self.made(make(arguments), node.span, *arguments)
+        if receiver is not None and direct.names_receiver(entry.name) and not isinstance(arguments[0], ast.Name):
+            arguments = [self.keep(arguments[0], node.span), *arguments[1:]]
+        made = make(arguments)
+        if isinstance(made, direct.Guarded):
+            made = ast.IfExp(made.test, self.at(made.value, node.span), self.at(self._entry_call(entry, arguments), node.span))
+        return None if made is None else self.made(made, node.span, *arguments)
 
     def _bound(self, entry: LibraryFunction, positional: tuple[ast.expr, ...], named: dict[str, ast.expr], span: Span) -> list[object]:
         try:
@@ -209,6 +232,9 @@ class Calls(Expressions):
         kind = kind_of_type(receiver.type)
         entry = self.library.methods.get((kind, name)) if kind is not None else None
         if entry is not None:
+            looped = self.looped(node, receiver, name)
+            if looped is not None:
+                return looped
             return self._library_call(node, entry, receiver, _argument_type(receiver.type, name))
         makers: list[Maker] = [lambda: self.expression(receiver), *[self._argument(a) for a in node.arguments]]
         value, *values = self.in_order(makers, node.span)
@@ -226,6 +252,11 @@ class Calls(Expressions):
             raise not_supported(f"`{declared.name}`, which changes its receiver, on a value whose type isn't known", node.span, hint)
         self.note_use(declared)
         return ast.Tuple([self.constant(self.resolve(declared.node.parameters[0].annotation)), load(declared.python)], ast.Load())
+
+
+def _fits_already(value: nodes.Expression, to: Type) -> bool:
+    """Whether an argument is as it is what the parameter declares. Literals are made so."""
+    return is_already(value.type, to) and not has_weak(value.type)
 
 
 def _argument_type(receiver: Type, method: str) -> Type:

@@ -16,9 +16,33 @@ from compiler.backends.host.naming import MARK
 from compiler.backends.host.positions import DirectLookup
 from compiler.source import Span
 from compiler.typed_ast.library import LibraryFault
-from compiler.typed_ast.types import BOOL, I64, CharType, DictType, ListType, RangeType, Scalar, SetType, StringType, Type
+from compiler.typed_ast.types import (
+    BOOL,
+    I64,
+    CharType,
+    DictType,
+    FunctionType,
+    ListType,
+    RangeType,
+    Scalar,
+    SetType,
+    StringType,
+    TupleType,
+    Type,
+)
+from runtime.records import frozen
 
-DirectMaker = Callable[[list[ast.expr]], ast.expr]
+
+@frozen(eq=False)
+class Guarded:
+    """An expression of Python's that means the same as a call where a test holds. Both read the receiver."""
+
+    test: ast.expr
+    value: ast.expr
+
+
+DirectMaker = Callable[[list[ast.expr]], Any]
+"""Gives an expression, one that is `Guarded`, or None where these arguments don't allow it."""
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
@@ -44,7 +68,7 @@ def same_plain(left: Type, right: Type) -> bool:
 def looks_up(container: Type, index: Type) -> bool:
     """Whether `container[index]` is Python's."""
     match container:
-        case ListType():
+        case ListType() | StringType():
             return is_int(index)
         case DictType(key=key):
             return same_plain(key, index)
@@ -136,27 +160,124 @@ def method(receiver: Type, name: str, arguments: tuple[Type, ...]) -> DirectMake
             return lambda v: marked(ast.Call(load(f"{MARK}len!"), v, []), LENGTH)
         case (ListType() | DictType() | SetType() | StringType()), "is_empty", ():
             return lambda v: ast.UnaryOp(ast.Not(), v[0])
-        case ListType(), "push" | "append", (_,):
-            return _attribute("append")
-        case DictType(key=key), "contains_key" | "contains", (given,) if same_plain(key, given):
+        case ListType(), "take" | "skip", (_,):
+            return _part if name == "take" else _rest
+        case (SetType(element=part) | ListType(element=part) | DictType(key=part)), "contains", (given,) if same_plain(part, given):
             return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
-        case (SetType(element=part) | ListType(element=part)), "contains", (given,) if same_plain(part, given):
-            return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
-        case DictType(key=key), "get_or", (given, _) if same_plain(key, given):
-            return _attribute("get")
-        case StringType(), "contains", (given,) if is_text(given):
-            return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
-        case StringType(), "starts_with" | "ends_with", (given,) if is_text(given):
-            return _attribute(name.replace("_", ""))
+        case StringType(), _, _:
+            return _of_text(name, arguments)
+        case ListType(element=part), _, _:
+            return _of_list(part, name, arguments)
+        case DictType(key=key), _, _:
+            return _of_map(key, name, arguments)
     return None
 
 
-def turns_around(name: str) -> bool:
-    """Whether the direct form of a method evaluates its argument before its receiver."""
-    return name in ("contains", "contains_key")
+def _of_text(name: str, arguments: tuple[Type, ...]) -> DirectMaker | None:
+    match name, arguments:
+        case "contains", (given,) if is_text(given):
+            return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
+        case ("starts_with" | "ends_with" | "split" | "replace"), _ if arguments and all(map(is_text, arguments)):
+            return _split if name == "split" else _attribute(name.replace("_", ""))
+        case "index_of", (given,) if is_text(given):
+            return lambda v: marked(_attribute("find")(v), (-1, LENGTH[1]))
+        case "chars", ():
+            return _builtin("list")
+    without = {"lines": "splitlines", "split": "split"} | _SPELLINGS
+    return _attribute(without[name], 1) if name in without and not arguments else None
 
 
-def _attribute(name: str) -> DirectMaker:
-    return lambda v: ast.Call(ast.Attribute(v[0], name, ast.Load()), v[1:], [])
+_SPELLINGS = {
+    "trim": "strip",
+    "strip": "strip",
+    **dict.fromkeys(("to_upper", "to_uppercase", "upper"), "upper"),
+    **dict.fromkeys(("to_lower", "to_lowercase", "lower"), "lower"),
+}
 
 
+def _of_list(part: Type, name: str, arguments: tuple[Type, ...]) -> DirectMaker | None:
+    match name, arguments:
+        case ("push" | "append"), (_,):
+            return _attribute("append")
+        case "extend", (ListType(),):
+            return _attribute("extend")
+        case ("clear" | "reverse"), ():
+            return _attribute(name)
+        case "sorted", () if sorts_plainly(part):
+            return _builtin("sorted")
+        case "sorted", (FunctionType(result=key),) if sorts_plainly(key):
+            return lambda v: ast.Call(load(f"{MARK}sorted!"), v[:1], [ast.keyword("key", v[1])])
+        case "sort", () if sorts_plainly(part):
+            return _attribute("sort", 1)
+        case "join", (given,) if is_text(part) and is_text(given):
+            return lambda v: _attribute("join")(v[::-1])
+        case "pop", ():
+            return lambda v: Guarded(v[0], _attribute("pop")(v))
+        case ("first" | "last"), ():
+            place = ast.Constant(0) if name == "first" else ast.UnaryOp(ast.USub(), ast.Constant(1))
+            return lambda v: Guarded(v[0], ast.Subscript(v[0], place, ast.Load()))
+    return None
+
+
+def _of_map(key: Type, name: str, arguments: tuple[Type, ...]) -> DirectMaker | None:
+    match name, arguments:
+        case "contains_key", (given,) if same_plain(key, given):
+            return lambda v: ast.Compare(v[1], [ast.In()], [v[0]])
+        case "get_or", (given, _) if same_plain(key, given):
+            return _attribute("get")
+        case ("insert" | "set"), (given, _) if same_plain(key, given):
+            return _attribute("__setitem__")
+        case "keys", ():
+            return _builtin("list")
+        case ("values" | "items" | "entries"), ():
+            listed = _builtin("list")
+            return lambda v: listed([_attribute("values" if name == "values" else "items")(v)])
+    return None
+
+
+def unread(receiver: Type, name: str, arguments: tuple[Type, ...]) -> DirectMaker | None:
+    """The same for a call whose value nobody reads."""
+    match receiver, name, arguments:
+        case (SetType(element=key) | DictType(key=key)), "remove", (given,) if same_plain(key, given):
+            return lambda v: _attribute("pop")([*v, ast.Constant(None)])
+        case SetType(element=key), "insert" | "add", (given,) if same_plain(key, given):
+            return lambda v: _attribute("__setitem__")([*v, ast.Constant(None)])
+    return None
+
+
+def sorts_plainly(key: Type) -> bool:
+    """Whether Python orders values of the type as the language does."""
+    if isinstance(key, TupleType):
+        return bool(key.elements) and all(map(sorts_plainly, key.elements))
+    return is_int(key) or is_text(key)
+
+
+def names_receiver(name: str) -> bool:
+    """Whether the direct form of a method evaluates its argument before its receiver, or the receiver twice."""
+    return name in ("contains", "contains_key", "join", "pop", "first", "last")
+
+
+def _attribute(name: str, count: int | None = None) -> DirectMaker:
+    """A method of Python's, with the first `count` of the values or all."""
+    return lambda v: ast.Call(ast.Attribute(v[0], name, ast.Load()), v[1:count], [])
+
+
+def _builtin(name: str) -> DirectMaker:
+    return lambda v: ast.Call(load(f"{MARK}{name}!"), v[:1], [])
+
+
+def _split(v: list[ast.expr]) -> ast.expr | None:
+    """An empty separator is the library's business."""
+    return _attribute("split")(v) if isinstance(v[1], ast.Constant) and v[1].value else None
+
+
+def _count(tree: ast.expr) -> bool:
+    return isinstance(tree, ast.Constant) and type(tree.value) is int
+
+
+def _part(v: list[ast.expr]) -> ast.expr | None:
+    return ast.Subscript(v[0], ast.Slice(None, v[1]), ast.Load()) if _count(v[1]) else None
+
+
+def _rest(v: list[ast.expr]) -> ast.expr | None:
+    return ast.Subscript(v[0], ast.Slice(v[1], None), ast.Load()) if _count(v[1]) else None

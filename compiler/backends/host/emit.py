@@ -51,6 +51,8 @@ class Emitter:
         self.methods: dict[str, DeclaredFunction] = {}
         self.target: tuple[nodes.Expression, Type] | None = None
         """The expression before an `as`, and the type behind it, while the expression's own code is made."""
+        self.unread: nodes.Expression | None = None
+        """A call whose value nobody reads, while its code is made."""
 
     def resolve(self, syntax: nodes.TypeSyntax | None) -> Type:
         """A written type; Unknown for none and for what the checker has objected to."""

@@ -17,7 +17,23 @@ from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.function_annotations import REMEMBERS, lifetime
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import BOOL, F64, I64, STRING, UNIT, UNKNOWN, EnumType, Scalar, StructType, TensorType, Type, UnknownType
+from compiler.typed_ast.types import (
+    BOOL,
+    F64,
+    I64,
+    STRING,
+    UNIT,
+    UNKNOWN,
+    DictType,
+    EnumType,
+    ListType,
+    Scalar,
+    SetType,
+    StructType,
+    TensorType,
+    Type,
+    UnknownType,
+)
 from compiler.typed_ast.walk import walk
 
 _CLASSES: dict[Type, type] = {I64: int, F64: float, BOOL: bool, STRING: str}
@@ -40,6 +56,8 @@ class Functions(Statements):
         """The function's name, from here on."""
         frame = self.frame
         declared = DeclaredFunction(node.name, frame.python_name(node.name), frame, node, frame.loop, is_global=frame.is_module)
+        if frame.is_module and self._takes_containers(node):
+            declared.trusting = frame.python_name(f"{MARK}trusting {node.name}")
         method = self.method_names.get(id(node))
         if method is not None:
             self.methods[method] = declared
@@ -62,11 +80,34 @@ class Functions(Statements):
             self._define(declared.python, node.parameters, UNKNOWN, lambda to: self._beside(node, body, result, to), node.span, declared)
         else:
             self._define(declared.python, node.parameters, result, lambda to: self.block_into(body, to), node.span, declared)
+        if declared.trusting:
+            self._write_looking(declared)
         kept = next((annotation for annotation in node.annotations if annotation.name in REMEMBERS), None)
         if kept is not None:
             names = self.constant(tuple(parameter.name for parameter in node.parameters))
             made = self.help("remembered", node.span, load(declared.python), names, ast.Constant(lifetime(kept)))
             self.assign(declared.python, made, node.span)
+
+    def _takes_containers(self, node: nodes.Function) -> bool:
+        """Whether a call looks at all that lists or maps hold, and that is all there is to do before the body."""
+        if node.body is None or node.is_async or node.annotations or changes_receiver(node):
+            return False
+        types = [self.resolve(p.annotation) for p in node.parameters]
+        if any(p.default is not None for p in node.parameters) or any(isinstance(t, TensorType) for t in types):
+            return False
+        looks_inside = any(isinstance(t, ListType | DictType | SetType) and not needs_no_check(t) for t in types)
+        return looks_inside and not any(map(self.layouts.holds_arrays, types))
+
+    def _write_looking(self, declared: DeclaredFunction) -> None:
+        """The function for all other callers: makes the arguments what is declared, and calls the one that was written."""
+        node = declared.node
+        self.assign(declared.trusting, load(declared.python), node.span)
+
+        def call(to: Destination) -> None:
+            values = [self._value(p) for p in node.parameters]
+            self.write(ast.Return(ast.Call(load(declared.trusting), list(values), [])), node.span)
+
+        self._define(declared.python, node.parameters, UNKNOWN, call, node.span, declared, looks=True)
 
     def _beside(self, node: nodes.Function, body: nodes.Block, result: Type, to: Destination) -> None:
         """The body of an `async` function: what it does is a function of its own, which runs beside its caller."""
@@ -130,6 +171,7 @@ class Functions(Statements):
         write: Callable[[Destination], None],
         span: Span,
         declared: DeclaredFunction | None = None,
+        looks: bool = False,
     ) -> None:
         defaults = [self._default(p, python) for p in parameters]
         outer_frame, outer_scope = self.frame, self.scope
@@ -138,7 +180,8 @@ class Functions(Statements):
         try:
             with self.collected() as body:
                 names = self._parameters(parameters, defaults, declared is not None and changes_receiver(declared.node))
-                self._checks(parameters)
+                if looks or declared is None or not declared.trusting:
+                    self._checks(parameters)
                 write(DISCARD if result == UNIT else Destination(to_caller=True, to=result))
             frame = self.frame
         finally:

@@ -45,6 +45,8 @@ class DeclaredFunction:
     node: nodes.Function
     loop: int = 0
     is_global: bool = False
+    trusting: str = ""
+    """The same function for callers whose arguments have the declared types already, if looking at lists and maps would take long."""
 
 
 @define(eq=False)

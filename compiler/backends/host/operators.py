@@ -306,9 +306,20 @@ class Operators(Emitter):
         slow = self.at(ast.Call(load(f"{MARK}{ARITHMETIC['/']}·f64"), [left, right], []), span)
         return self.made(ast.IfExp(right, self.at(ast.BinOp(left, ast.Div(), right), span), slow), span, left, right)
 
-    def _named(self, operand: ast.expr, span: Span) -> tuple[ast.expr, ast.expr]:
-        """The operand, and what gives its value once more."""
-        if isinstance(operand, ast.Name | ast.Constant):
+    def extreme(self, name: str, pair: ast.expr, span: Span) -> ast.expr:
+        """The larger or smaller of two i64, which are the elements of a tuple."""
+        assert isinstance(pair, ast.Tuple)
+        left, right = pair.elts
+        first, again = self._named(left, span, not isinstance(right, ast.Name | ast.Constant) and not is_stable(left))
+        second, other = self._named(right, span)
+        test = ast.Compare(first, [ast.GtE() if name == "max" else ast.LtE()], [second])
+        pick = max if name == "max" else min
+        bounds = [pick(ends) for ends in zip(intervals.interval(left), intervals.interval(right), strict=True)]
+        return intervals.marked(self.made(ast.IfExp(test, again, other), span, left, right), (bounds[0], bounds[1]))
+
+    def _named(self, operand: ast.expr, span: Span, may_change: bool = False) -> tuple[ast.expr, ast.expr]:
+        """The operand, and what gives its value once more; of a variable that `may_change` a copy."""
+        if isinstance(operand, ast.Name | ast.Constant) and not may_change:
             return operand, operand
         name = self.frame.temporary()
         return self.made(ast.NamedExpr(ast.Name(name, ast.Store()), operand), span, operand), load(name)

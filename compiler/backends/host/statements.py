@@ -40,6 +40,7 @@ class Statements(Tries):
             case nodes.Try():
                 self.try_into(node, destination)
             case _:
+                self.unread = node if destination == DISCARD else None
                 self.deliver(self.converted(node, destination.to), node.span, destination)
 
     def deliver(self, value: ast.expr, span: Span, destination: Destination) -> None:

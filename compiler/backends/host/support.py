@@ -123,8 +123,8 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
     named: dict[str, Any] = {MARK + name: helper for name, helper in table.items()}
-    builtins = {"range": range, "slice": slice, "float": float, "len": len, "type": type, "str": str, "exception": Exception}
-    plain = {"missing": MISSING, "late": LATE, **{f"{name}!": value for name, value in builtins.items()}}
+    builtins = (range, slice, float, len, type, str, list, sorted)
+    plain = {"missing": MISSING, "late": LATE, "exception!": Exception, **{f"{value.__name__}!": value for value in builtins}}
     return named | {MARK + name: value for name, value in plain.items()}
 
 
