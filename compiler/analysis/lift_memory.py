@@ -205,7 +205,18 @@ class LiftedMemory(MemoryEvents):
         unknowns = {frame.axis + "'": frame.extent for frame in own if frame.axis not in bound}
         known = {frame.axis: frame.extent for frame in frames}
         mine = [self._resolved_form(form).substitute(prime) for form in event.index]
-        return solve(list(zip(mine, index, strict=True)), unknowns, known)
+        solution = solve(list(zip(mine, index, strict=True)), unknowns, known)
+        values = solution.values.items() if solution.outcome is SolveOutcome.SOLVED else ()
+        if any(self._is_outside(form, unknowns[name]) for name, form in values):
+            return Solution(SolveOutcome.NEVER)
+        return solution
+
+    def _is_outside(self, form: Affine, extent: Affine) -> bool:
+        """Whether no iteration of an axis of this extent is the one that the form says."""
+        if form.constant == 0 and len(form.terms) <= 1:
+            return False
+        facts = self.made.facts()
+        return facts.proves(-form - 1) or facts.proves(form - extent)
 
     def _not_before(
         self,

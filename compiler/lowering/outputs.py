@@ -1,6 +1,6 @@
 """The block's results: names, dtype, rank and extent, whether every element is written, and how each is handed back."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from attrs import evolve
 
@@ -153,7 +153,8 @@ def _exact(loop: NumberRange) -> NumberRange:
 def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Inequalities) -> tuple[Affine, ...] | None:
     """Forms of sizes that are all at least 0 only where the writes reach every element: none where they surely do, by boxes of
     unconditional writes that follow each other along one axis. None where that isn't a matter of sizes."""
-    boxes = [box for access in _plain_writes(accesses, name) if (box := _box(access, facts)) is not None]
+    plain = _plain_writes(accesses, name)
+    boxes = [box for access in (*plain, *_side_by_side(plain)) if (box := _box(access, facts)) is not None]
     sure = [box.sides for box in boxes if not box.needs]
     for axis in range(len(dims)):
         usable = [box for box in sure if all(_spans(box[other], dims[other], facts) for other in range(len(dims)) if other != axis)]
@@ -183,6 +184,23 @@ def _plain_writes(accesses: Sequence[Access], name: str) -> list[Access]:
             ):
                 plain.append(access)
     return plain
+
+
+def _side_by_side(writes: Sequence[Access]) -> Iterator[Access]:
+    """Writes of the same loops to neighbouring elements along an axis (`out[2 * e]`, `out[2 * e + 1]`), each set as one write with a loop
+    over the neighbours."""
+    neighbours: dict[tuple[int, Affine, tuple[Affine, ...], tuple[NumberRange, ...]], list[Access]] = {}
+    for access in writes:
+        for axis, form in enumerate(access.index):
+            others = (*access.index[:axis], *access.index[axis + 1 :])
+            neighbours.setdefault((axis, form - form.constant, others, access.ranges), []).append(access)
+    for (axis, *_), accesses in neighbours.items():
+        constants = sorted({access.index[axis].constant for access in accesses})
+        if len(constants) > 1 and constants[-1] - constants[0] == len(constants) - 1:
+            first = min(accesses, key=lambda access: access.index[axis].constant)
+            digit = NumberRange("neighbour", Affine(), Affine.of(len(constants) - 1))
+            index = (*first.index[:axis], first.index[axis] + digit.name, *first.index[axis + 1 :])
+            yield evolve(first, index=index, ranges=(*first.ranges, digit))
 
 
 _Side = tuple[Affine, Affine]

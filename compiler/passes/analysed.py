@@ -17,6 +17,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirFunction
 from compiler.lowering.kernel import LoweredKernel
+from compiler.passes.gathered_sums import gathered_sums
 from compiler.passes.known_divisors import divisors_of, with_divisors
 from compiler.passes.pipelines import NEST, PassTimes, run_passes
 from compiler.passes.wide_sums import wide_sums
@@ -60,9 +61,13 @@ class AnalysedKernel:
 
     @cached_property
     def assuming(self) -> Assuming | None:
-        """The field that a nest with checked indices has where sizes say that they can't fail, with the checks that data decide; None
-        where it has one anyway, or none."""
-        return None if self._is_final else _assuming(self.nest, self.lowered)
+        """The field that a nest with scattered sums has where these are gathered, or one with checked indices where sizes say that they
+        can't fail, with the checks that data decide; None where it has one anyway, or none."""
+        if self._is_final:
+            return None
+        gathered = gathered_sums(self.nest)
+        field = None if gathered is None else _assuming(gathered, self.lowered)
+        return field or _assuming(self.nest, self.lowered)
 
     @cached_property
     def divisors(self) -> tuple[Value, ...]:
