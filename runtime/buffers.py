@@ -100,6 +100,11 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return array
 
 
+def is_lent_once(base: Any) -> bool:
+    """Whether an array whose `base` is this has memory of its own: NumPy's, or a block that was lent to it."""
+    return base is None or base.__class__ is _Lease
+
+
 _Byte = ctypes.c_char
 
 

@@ -3,13 +3,16 @@ the standard library's."""
 
 from collections.abc import Callable, Hashable
 from functools import cache
+from sys import getrefcount
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
+from runtime import buffers
 from runtime.device import CPU, Device
 from runtime.lazy_numpy import Array as Array
 from runtime.lazy_numpy import np
 from runtime.overlap import share_memory
+from runtime.records import frozen
 
 
 def is_foreign(dtype: "np.dtype[Any]") -> bool:
@@ -88,27 +91,38 @@ class Remote(Protocol):
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
+@frozen
+class Filled:
+    """Elements that are all this number: a device makes them itself."""
+
+    number: Any
+
+
 class Tensor:
     """A dense tensor. `array` is any view (any strides) of a supported dtype and is never copied on the way in; two tensors are
     equal when they are the same object.
 
     A tensor that a device computed, or that was sent there, has its elements there (`remote`). `contents` fetches them to be read
     and both copies stay; `array` fetches them too, and, since whoever asked may write to them, the remote ones no longer count.
-    Views of one another share NumPy's memory on the host, and on a device a `SharedElements`."""
+    Views of one another share NumPy's memory on the host, and on a device a `SharedElements`.
 
-    __slots__ = ("__weakref__", "_array", "_shared", "remote")
+    A tensor that lies on the host may have a copy on a device besides (`device_copy`), until somebody asks for `array`. It is made where
+    the tensor is alone: nobody has the array then who could write to it without asking."""
+
+    __slots__ = ("__weakref__", "_array", "_shared", "device_copy", "remote")
 
     def __init__(self, array: Array | None, remote: Remote | None = None) -> None:
         assert array is not None or remote is not None
         self._array, self.remote = array, remote
         self._shared: SharedElements | None = None
+        self.device_copy: Remote | Filled | None = None
 
     @property
     def array(self) -> Array:
         array = self._fetched()
         if self._shared is not None:
             self._shared.leave()
-        self.remote = None
+        self.remote = self.device_copy = None
         return array
 
     @property
@@ -136,6 +150,35 @@ class Tensor:
         self._array = None
         if self._shared is not None:
             self._shared.forget_host()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether only this tensor reaches its elements, which lie on the host: no view, no other tensor or library, nobody who was given
+        them. So says the number of references, as views refer to the array that they are of."""
+        if self._array is None or self.remote is not None:
+            return False
+        (of_view, *of_bases), last = self._references()
+        alone = _references_alone()
+        return of_view <= alone[0] and all(count <= alone[1] for count in of_bases) and buffers.is_lent_once(last)
+
+    def _references(self) -> tuple[list[int], Any]:
+        """How many references there are to the array and to those that it is a view of, and what the last of them has its memory from."""
+        counts, base = [getrefcount(self._array)], self._array.base  # type: ignore[union-attr]
+        while base.__class__ is np.ndarray:
+            counts.append(getrefcount(base))
+            base = base.base
+        return counts, base
+
+    def move(self, remote: Remote) -> None:
+        """From now on the elements are these, on a device. The tensor was alone."""
+        self._array = self.device_copy = None
+        self.remote = remote
+
+    def as_it_is(self) -> "Tensor":
+        """Another tensor of the elements as they lie now, for a reader whom writers wait for."""
+        tensor = Tensor(self._array, self.remote)
+        tensor.device_copy = self.device_copy
+        return tensor
 
     def viewed(self, view: Callable[[Array], Array]) -> "Tensor":
         """What `view` makes of the elements, over the same memory, wherever that is: a change of one is a change of the other. It makes
@@ -215,7 +258,9 @@ class Tensor:
             return self
         if self.remote is not None and self.remote.is_contiguous:
             return Tensor(None, self.remote.reshaped(shape))
-        return Tensor(self.contents.reshape(shape))
+        tensor, copy = Tensor(self.contents.reshape(shape)), self.device_copy
+        tensor.device_copy = copy if copy is None or isinstance(copy, Filled) else copy.reshaped(shape)
+        return tensor
 
     def shares_memory(self, other: "Tensor") -> bool:
         """Whether a byte of one's elements is a byte of the other's, where they lie."""
@@ -232,13 +277,19 @@ class Tensor:
     # Other libraries see the elements where they lie, without a copy. NumPy reads a copy of what a device has: it can't write there.
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.contents, dtype=dtype, copy=copy)
+        return np.array(self._exposed, dtype=dtype, copy=copy)
+
+    @property
+    def _exposed(self) -> Array:
+        """The elements on the host for a reader who may write where that has an effect."""
+        return self.array if self.remote is None else self.contents
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         if is_foreign(self.dtype):
             raise AttributeError("NumPy's array interface has no name for the elements")
-        return self.contents.__array_interface__
+        array = _EXPOSED[self] = self._exposed
+        return array.__array_interface__
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -254,12 +305,12 @@ class Tensor:
             self.changed_there()
             return self.remote.__dlpack__(stream=stream, max_version=max_version, **options)
         if not is_foreign(self.dtype):
-            return self.contents.__dlpack__(stream=stream, max_version=max_version, **options)
+            return self.array.__dlpack__(stream=stream, max_version=max_version, **options)
         from runtime.dlpack import export_host_array
 
         if stream is not None or options.get("copy") or options.get("dl_device", (1, 0)) not in (None, (1, 0)):
             raise BufferError("the tensor lies on the CPU and is exported as it lies")
-        return export_host_array(self.contents, self.dtype_name, versioned=max_version is not None and max_version[0] >= 1)
+        return export_host_array(self.array, self.dtype_name, versioned=max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.remote.__dlpack_device__() if self.remote is not None else (1, 0)
@@ -269,6 +320,16 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({np.array2string(self.contents, threshold=20, separator=', ')}, dtype={self.dtype_name}, device={self.device})"
+
+
+_EXPOSED: "WeakKeyDictionary[Tensor, Array]" = WeakKeyDictionary()
+"""Arrays whose addresses others were given, who hold the tensor alone: references that say that the array isn't."""
+
+
+@cache
+def _references_alone() -> list[int]:
+    """The references of an array, and of one that it is a view of, where only a tensor has them."""
+    return Tensor(np.empty(2)[1:])._references()[0]
 
 
 class SharedElements:

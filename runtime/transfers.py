@@ -85,9 +85,9 @@ def to_device(tensor: Tensor, device: Device) -> Tensor:
     if device.kind == EMULATOR:
         return Tensor(None, Emulated(np.array(tensor.contents, order="C", copy=True), device=device))
     from runtime.cuda.gpu import gpu
-    from runtime.cuda.remote import upload
+    from runtime.cuda.remote import sent
 
-    return Tensor(None, upload(tensor.contents, gpu(device.ordinal), named=True))
+    return Tensor(None, sent(tensor, gpu(device.ordinal), named=True))
 
 
 def synchronize() -> None:

@@ -136,7 +136,7 @@ class HeterogeneousBlock:
             runs = history.of(choice.work, choice.estimated)
         if first or runs.runs >= MEASURED_RUNS:
             return run(values)
-        updated = {entry.name for entry in self.block.compute.inputs if entry.mutable}
+        updated = self.block.updated
         if updated:  # while the inputs are the program's own
             require_updatable(choice.kernel.updated, values, self.block.compute)
         there = {

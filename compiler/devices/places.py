@@ -107,14 +107,14 @@ class GpuPlace:
         return self._blocks.of(block, lambda: CudaBlock(block, self.gpu, self.sources, tuner_of(self.gpu)))
 
     def holds(self, tensor: Tensor) -> bool:
-        from runtime.cuda.remote import elements_on
+        from runtime.cuda.remote import copy_on, elements_on
 
-        return elements_on(tensor, self.gpu) is not None
+        return elements_on(tensor, self.gpu) is not None or copy_on(tensor, self.gpu) is not None
 
     def bring(self, tensor: Tensor) -> Tensor:
-        from runtime.cuda.remote import upload
+        from runtime.cuda.remote import sent
 
-        return tensor if self.holds(tensor) else Tensor(None, upload(tensor.contents, self.gpu))
+        return tensor if self.holds(tensor) else Tensor(None, sent(tensor, self.gpu))
 
     def wait(self) -> None:
         self.gpu.synchronize()

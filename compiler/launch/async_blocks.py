@@ -58,7 +58,7 @@ def wait_for_readers(compute: nodes.Compute, values: Mapping[str, Any]) -> None:
 def _as_it_is(value: Any) -> Any:
     """The value, apart from what the program does with its own later: lists are copied, tensors lie where they lie now."""
     value = as_tensor(value)
-    return Tensor(value.host, value.remote) if isinstance(value, Tensor) else value
+    return value.as_it_is() if isinstance(value, Tensor) else value
 
 
 def _told(run: Run, compute: nodes.Compute) -> Run:

@@ -52,6 +52,11 @@ class ComputeBlock:
     def constants(self) -> frozenset[str]:
         return names_needing_values(self.compute)
 
+    @cached_property
+    def updated(self) -> frozenset[str]:
+        """The inputs that it updates."""
+        return frozenset(entry.name for entry in self.compute.inputs if entry.mutable)
+
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """Compiles if this is a new signature, and runs. Raises ZyntaxError."""
         given = {name: on_host(value) for name, value in values.items()}

@@ -2,6 +2,8 @@
 
 import os
 import threading
+from typing import Any
+from weakref import WeakSet
 
 from runtime import forks
 from runtime.cuda.copies import fill
@@ -25,11 +27,13 @@ class Gpu:
 
     def __init__(self, device: CudaDevice, limit: int | None = None) -> None:
         self.device = device
-        self.pool = Pool(device, limit)
+        self.pool = Pool(device, limit, spare=self.drop_copies)
         self.pinned = PinnedPool(device)
         self.modules = Modules(device)
         self.stream = Stream(device)
         self.name = cuda_name(device.ordinal)
+        self.copies: WeakSet[Any] = WeakSet()
+        """Tensors on the host that have kept a copy here."""
         self._zeros: dict[tuple[int, int], DeviceBuffer] = {}
 
     def __repr__(self) -> str:
@@ -54,6 +58,14 @@ class Gpu:
                 self._zeros[key] = block
         return block
 
+    def drop_copies(self) -> bool:
+        """Give the memory back of copies that are only kept for later. Says whether there were any."""
+        tensors = list(self.copies)
+        self.copies.clear()
+        for tensor in tensors:
+            tensor.device_copy = None
+        return bool(tensors)
+
     def synchronize(self) -> None:
         """Wait for all work of blocks: it is on `stream`, or on those of other libraries that last."""
         for stream in (self.stream, *self.device.lasting_streams.values()):
@@ -62,6 +74,7 @@ class Gpu:
     def trim(self) -> None:
         """Give all memory back that nothing uses, on the device and pinned."""
         self._zeros.clear()
+        self.drop_copies()
         self.pool.trim()
         self.pinned.trim()
 

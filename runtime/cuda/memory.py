@@ -3,6 +3,7 @@ a block from the driver costs microseconds and one kept here a fraction of one. 
 buffer frees it, from whatever thread."""
 
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -108,10 +109,13 @@ _Returned = tuple[Shelf, int, Stream, tuple[Stream | None, ...]]
 
 
 class Pool:
-    """The memory of one device. `limit` bounds the bytes taken from the driver (`taken`), `keep` those that lie idle."""
+    """The memory of one device. `limit` bounds the bytes taken from the driver (`taken`), `keep` those that lie idle. Where memory is short
+    `spare` drops what nobody needs, if there is anything."""
 
-    def __init__(self, device: CudaDevice, limit: int | None = None, keep: int | None = None) -> None:
-        self.device, self.limit = device, limit
+    def __init__(
+        self, device: CudaDevice, limit: int | None = None, keep: int | None = None, spare: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.device, self.limit, self._spare = device, limit, spare
         self.keep = device.properties.memory // 8 if keep is None else keep
         self._lock = forks.lock()
         self._returned: deque[_Returned] = deque()
@@ -156,7 +160,7 @@ class Pool:
             try:
                 return shelf.idle.pop()
             except IndexError:
-                pointer = self._take(size, shelf.block, stream)
+                pointer = self._take_or_spare(size, shelf.block, stream)
             shelf.count += 1
             self.taken += shelf.block
             self._from_driver_count += 1
@@ -201,6 +205,15 @@ class Pool:
             self.device.call("cuCtxSynchronize")
             if self._ordered:
                 self.device.call("cuMemPoolTrimTo", self._driver_pool(), keep)
+
+    def _take_or_spare(self, size: int, block: int, stream: Stream) -> int:
+        try:
+            return self._take(size, block, stream)
+        except CudaOutOfMemory:
+            if not self._spare():
+                raise
+        self._collect()
+        return self._take(size, block, stream)
 
     def _take(self, size: int, block: int, stream: Stream) -> int:
         if self.limit is not None and self.taken + block > self.limit:

@@ -1,13 +1,17 @@
 """A tensor's elements on a GPU, as its `remote`."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from runtime.cuda.array import DeviceArray, Layout
-from runtime.cuda.copies import to_device, to_host
+from runtime.cuda.copies import fill, to_device, to_host
 from runtime.cuda.gpu import Gpu
+from runtime.cuda.stream import Stream
 from runtime.device import Device
-from runtime.tensor import Array, Tensor
+from runtime.tensor import Array, Filled, Tensor
 
 
 class OnGpu:
@@ -78,12 +82,43 @@ class OnGpu:
         return fetched
 
 
-def upload(array: Array, gpu: Gpu, named: bool = False) -> OnGpu:
+def upload(array: Array, gpu: Gpu, named: bool = False, stream: Stream | None = None) -> OnGpu:
     """The array's elements in the GPU's memory. Raises CudaOutOfMemory."""
-    return OnGpu(to_device(array, gpu.allocate(max(1, array.nbytes)), gpu.stream), gpu, named)
+    on = stream or gpu.stream
+    return OnGpu(to_device(array, gpu.allocate(max(1, array.nbytes), on), on), gpu, named)
+
+
+def sent(tensor: Tensor, gpu: Gpu, named: bool = False, stream: Stream | None = None) -> OnGpu:
+    """The elements of a tensor in new memory of the GPU: uploaded, or made there where they are all one number. Raises CudaOutOfMemory."""
+    filled = tensor.device_copy
+    pattern = np.asarray(filled.number, tensor.dtype).tobytes() if isinstance(filled, Filled) else b""
+    width = min(len(pattern), 4)
+    if not pattern or pattern != pattern[:width] * (len(pattern) // width):
+        return upload(tensor.contents, gpu, named, stream)
+    on, count = stream or gpu.stream, prod(tensor.shape)
+    buffer = gpu.allocate(max(1, count * len(pattern)), on)
+    elements = DeviceArray(buffer, buffer.pointer, tensor.shape, tensor.dtype_name, on)
+    fill(elements, int.from_bytes(pattern[:width], "little"), on, width)
+    return OnGpu(elements, gpu, named)
+
+
+def kept_copy(tensor: Tensor, gpu: Gpu, stream: Stream) -> OnGpu:
+    """The elements of a tensor on the host, on the GPU; the tensor keeps them, where nobody else can change it."""
+    alone = tensor.is_alone
+    copy = sent(tensor, gpu, stream=stream)
+    if alone:
+        tensor.device_copy = copy
+        gpu.copies.add(tensor)
+    return copy
 
 
 def elements_on(tensor: Tensor, gpu: Gpu) -> DeviceArray | None:
     """The tensor's elements in the GPU's memory, or None when they aren't there."""
     remote = tensor.remote
     return remote.elements if isinstance(remote, OnGpu) and remote.gpu is gpu else None
+
+
+def copy_on(tensor: Tensor, gpu: Gpu) -> OnGpu | None:
+    """The GPU's copy of a tensor on the host."""
+    copy = tensor.device_copy
+    return copy if isinstance(copy, OnGpu) and copy.gpu is gpu else None

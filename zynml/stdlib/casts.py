@@ -10,6 +10,8 @@ from compiler.typed_ast.types import UNKNOWN, CharType, DType, Scalar, TensorTyp
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.dtypes import dtype_of, given_dtype, limits, numpy_of, require_dtype, scalar_of, type_name
 from zynml.stdlib.family import FunctionFamily
+from zynml.stdlib.on_devices import computed_there
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import dims_of, tensor_type
 
 family = FunctionFamily()
@@ -28,15 +30,16 @@ def _cast_rule(calls: CallTypes) -> Type:
     raise TypeFault("0203", f"{kind} can't be converted to {dtype.value if dtype else 'a number'}")
 
 
-@family.function("operator as", result=_cast_rule)
-def cast(value: Any, dtype: Any) -> Any:
+@family.function("operator as", result=_cast_rule, uses_settings=True)
+def cast(settings: StdlibSettings, value: Any, dtype: Any) -> Any:
     """`value as dtype`: rounds floats, cuts toward zero from float to int, stops where an int doesn't fit."""
     target = require_dtype(dtype)
     source = dtype_of(value)
     if source is None:
         raise LibraryFault("0203", f"{type_name(value)} can't be converted to {target.value}")
     if isinstance(value, Tensor):
-        return Tensor(cast_array(value.array, source, target))
+        there = computed_there(settings, "a", (value,), source, target, value.shape) if _fits(source, target) else None
+        return Tensor(cast_array(value.contents, source, target)) if there is None else there
     if target.is_int and source.is_float:
         if value != value or value in (math.inf, -math.inf):
             raise LibraryFault("0806", f"{float(value)} has no {target.value}")
@@ -44,6 +47,16 @@ def cast(value: Any, dtype: Any) -> Any:
     if target is DType.BOOL:
         return bool(value)
     return scalar_of(value, target)
+
+
+def _fits(source: DType, target: DType) -> bool:
+    """Whether every element of one dtype has a counterpart in the other, rounded where that is a float."""
+    if target.is_float or source is target or source is DType.BOOL:
+        return True
+    if not (source.is_int and target.is_int):
+        return False
+    (low, high), (least, most) = limits(source), limits(target)
+    return least <= low and high <= most
 
 
 def cast_array(array: Array, source: DType, target: DType) -> Array:

@@ -22,7 +22,9 @@ from zynml.stdlib import integers, scalar_math
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import combine_types, combine_values, dtype_of, element_dtype, float_array, host_scalar, numpy_of, type_name
 from zynml.stdlib.family import FunctionFamily, subject
+from zynml.stdlib.on_devices import called_there
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_operand, operand_array, shape_of, undefined
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import broadcast_dims, broadcast_shapes, dims_of, require_memory, tensor_type
 from zynml.stdlib.structure import as_tensor_type
 
@@ -135,8 +137,17 @@ def _real(name: str, function: Real) -> Callable[[Any], Any]:
     return run
 
 
+NO_KERNEL = {"log10", "trunc", "isnan", "isinf", "isfinite"}
+"""Functions of one element that blocks don't know."""
+
+
 def declare_unary(name: str, implementation: Callable[[Any], Any], rule: Callable[[CallTypes], Type]) -> None:
-    family.tensor_method(name, f"tensor_{name}", result=rule)(implementation)
+    def run(settings: StdlibSettings, self: Any) -> Any:
+        there = None if name in NO_KERNEL else called_there(settings, f"{name}(a)", self)
+        return implementation(self) if there is None else there
+
+    run.__doc__ = implementation.__doc__
+    family.tensor_method(name, f"tensor_{name}", result=rule, uses_settings=True)(run)
     family.method("int float", name, result=rule)(implementation)
 
 

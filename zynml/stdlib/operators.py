@@ -5,7 +5,7 @@ Tier 0 calls them as `operator add` and so on. Indexing is in indexing.py, matmu
 import math
 import operator as python
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,8 @@ from zynml.stdlib.dtypes import (
     type_name,
 )
 from zynml.stdlib.family import FunctionFamily
+from zynml.stdlib.on_devices import called_there, operated_there
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import broadcast_dims, broadcast_shapes, dims_of, require_memory, tensor_type
 from zynml.stdlib.wrapped import is_wrapped, operated
 
@@ -50,6 +52,7 @@ family = FunctionFamily()
 IntOperation = Callable[[int, int], int]
 FloatOperation = Callable[[float, float], float]
 ArrayOperation = Callable[[Array, Array, DType], Array]
+Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 I64_LOW, I64_HIGH = limits(DType.I64)
 NUMBER_TYPES = (int, float, np.generic)
@@ -217,7 +220,7 @@ ARITHMETIC = {
 }
 
 
-def _named(run: Callable[[Any, Any], Any], symbol: str) -> Callable[[Any, Any], Any]:
+def _named(run: Operation, symbol: str) -> Operation:
     run.__doc__ = f"`left {symbol} right`."
     return run
 
@@ -225,9 +228,23 @@ def _named(run: Callable[[Any, Any], Any], symbol: str) -> Callable[[Any, Any], 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {}
 """Implementation of each binary operator by its name."""
 
+
+def there_first(symbol: str, run: Callable[[Any, Any], Any], result: DType | None = None) -> Callable[[StdlibSettings, Any, Any], Any]:
+    """The operator as programs call it: on floats that lie on a GPU by a kernel there."""
+
+    def operate(settings: StdlibSettings, left: Any, right: Any) -> Any:
+        there = operated_there(settings, symbol, left, right, result)
+        return run(left, right) if there is None else there
+
+    return _named(operate, symbol)
+
 for _name, (_symbol, *_rest) in ARITHMETIC.items():
     BINARY[_name] = _named(arithmetic(_symbol, *_rest), _symbol)  # type: ignore[arg-type]
-    family.function(f"operator {_name}", f"tensor_{_name}", result=arithmetic_rule(_symbol))(BINARY[_name])
+    if _name in ("add", "sub", "mul", "div"):
+        _operate = there_first(_symbol, BINARY[_name])
+        family.function(f"operator {_name}", f"tensor_{_name}", result=arithmetic_rule(_symbol), uses_settings=True)(_operate)
+    else:
+        family.function(f"operator {_name}", f"tensor_{_name}", result=arithmetic_rule(_symbol))(BINARY[_name])
 
 
 # ---- bits ------------------------------------------------------------------------------------------------------------
@@ -394,7 +411,8 @@ COMPARISONS = {
 
 for _name, (_symbol, _test, _ufunc) in COMPARISONS.items():
     BINARY[_name] = _named(comparison(_symbol, _test, _ufunc), _symbol)
-    family.function(f"operator {_name}", result=comparison_rule(_symbol))(BINARY[_name])
+    _operate = there_first(_symbol, BINARY[_name], DType.BOOL)
+    family.function(f"operator {_name}", result=comparison_rule(_symbol), uses_settings=True)(_operate)
 
 
 # ---- logic -----------------------------------------------------------------------------------------------------------
@@ -441,9 +459,14 @@ def _negate_rule(calls: CallTypes) -> Type:
     return kind
 
 
-@family.function("operator neg", "tensor_neg", result=_negate_rule)
-def negate(operand: Any) -> Any:
+@family.function("operator neg", "tensor_neg", result=_negate_rule, uses_settings=True)
+def negate_there(settings: StdlibSettings, operand: Any) -> Any:
     """`-x`."""
+    there = called_there(settings, "-a", operand)
+    return negate(operand) if there is None else there
+
+
+def negate(operand: Any) -> Any:
     kind = type(operand)
     if is_wrapped(operand):
         return kind((negate(operand[0]),))

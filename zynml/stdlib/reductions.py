@@ -24,8 +24,10 @@ from compiler.typed_ast.types import (
 from runtime.tensor import Array, Tensor, is_foreign
 from zynml.stdlib.dtypes import array_dtype, element_dtype, float_array, host_scalar, limits, numpy_of, require_bool, type_name
 from zynml.stdlib.family import FunctionFamily, subject
+from zynml.stdlib.on_devices import gpu_of, reduced_there
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_number, is_operand, undefined
 from zynml.stdlib.sequences import extreme, numbers_array
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import dims_of, is_int, require_axis, shape_text, static_axis, tensor_type
 from zynml.stdlib.structure import as_tensor_type, contents_of
 
@@ -99,14 +101,7 @@ def reduction_rule(name: str) -> Callable[[CallTypes], Type]:
 
 def reduce_array(name: str, array: Array, axis: Any, keepdims: Any, work: Reduction) -> Any:
     """Applies `work` to the axes meant (all when None) and gives a scalar or a tensor."""
-    keep = require_bool(keepdims, "`keepdims=`")
-    if axis is None:
-        axes = tuple(range(array.ndim))
-    else:
-        given = axis if isinstance(axis, list | tuple) else (axis,)
-        axes = tuple(require_axis(a, array.ndim) for a in given)
-        if len(set(axes)) != len(axes):
-            raise LibraryFault("0307", f"an axis stands twice in {shape_text(given)}")
+    keep, axes = require_bool(keepdims, "`keepdims=`"), _axes(axis, array.ndim)
     if name in ("min", "max", "argmin", "argmax") and any(array.shape[a] == 0 for a in axes):
         if array.size == 0 and axis is None:
             raise LibraryFault("0803", f"`{name}` of an empty tensor: its shape is {shape_text(array.shape)}")
@@ -114,6 +109,25 @@ def reduce_array(name: str, array: Array, axis: Any, keepdims: Any, work: Reduct
     with np.errstate(all="ignore"):
         result = np.asarray(work(array, axes, keep))
     return host_scalar(result) if result.ndim == 0 else Tensor(result)
+
+
+def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, list | tuple) else (axis,)
+    axes = tuple(require_axis(a, rank) for a in given)
+    if len(set(axes)) != len(axes):
+        raise LibraryFault("0307", f"an axis stands twice in {shape_text(given)}")
+    return axes
+
+
+def reduce_tensor(settings: StdlibSettings, name: str, tensor: Tensor, axis: Any, keepdims: Any) -> Any:
+    """The same of a tensor, by a kernel where it lies on a GPU."""
+    if gpu_of(tensor) is not None:
+        there = reduced_there(settings, name, tensor, _axes(axis, len(tensor.shape)), require_bool(keepdims, "`keepdims=`"))
+        if there is not None:
+            return there if isinstance(there, Tensor) else host_scalar(there)
+    return reduce_array(name, tensor.contents, axis, keepdims, WORK[name])
 
 
 def _narrow(values: Any, array: Array) -> Array:
@@ -250,25 +264,26 @@ def _values(value: Any) -> Array:
 
 def declare_reduction(name: str) -> None:
     """Declares the method, its `_axis` form, and unless `max` or `min` (which take more) the free function."""
-    work = WORK[name]
 
-    def run(self: Any, axis: Any = None, keepdims: Any = False) -> Any:
-        return reduce_array(name, _values(self), axis, keepdims, work)
+    def run(settings: StdlibSettings, self: Any, axis: Any = None, keepdims: Any = False) -> Any:
+        if isinstance(self, Tensor):
+            return reduce_tensor(settings, name, self, axis, keepdims)
+        return reduce_array(name, _values(self), axis, keepdims, WORK[name])
 
-    def along(self: Any, axis: Any, keepdims: Any = False) -> Any:
-        return reduce_array(name, _values(self), axis, keepdims, work)
+    def along(settings: StdlibSettings, self: Any, axis: Any, keepdims: Any = False) -> Any:
+        return run(settings, self, axis, keepdims)
 
     run.__doc__ = DOCS[name]
     along.__doc__ = f"{DOCS[name][:-1]} along an axis."
     rule = reduction_rule(name)
     if name in ("min", "max"):
-        family.method("tensor", name, result=rule)(run)
-        family.function(f"tensor_{name}", result=rule)(run)
+        family.method("tensor", name, result=rule, uses_settings=True)(run)
+        family.function(f"tensor_{name}", result=rule, uses_settings=True)(run)
     elif name in ("any", "all"):
-        family.method("tensor", name, result=rule)(run)
+        family.method("tensor", name, result=rule, uses_settings=True)(run)
     else:
-        family.tensor_method(name, f"tensor_{name}", result=rule)(run)
-    family.tensor_method(f"{name}_axis", result=rule)(along)
+        family.tensor_method(name, f"tensor_{name}", result=rule, uses_settings=True)(run)
+    family.tensor_method(f"{name}_axis", result=rule, uses_settings=True)(along)
     if name in ("sum", "prod", "mean", "min", "max", "var", "std", "argmin", "argmax"):
         family.method("List range", name, result=_sequence_rule(name))(_sequence(name))
 
@@ -349,13 +364,13 @@ def _extreme(name: str) -> Callable[..., Any]:
             raise undefined(name, left, right)
         return apply_arrays(name, left, right, lambda a, b, dtype: ufunc(a, b))
 
-    def run(values: tuple[Any, ...], axis: Any = None, keepdims: Any = False) -> Any:
+    def run(settings: StdlibSettings, values: tuple[Any, ...], axis: Any = None, keepdims: Any = False) -> Any:
         if not values:
             raise LibraryFault("0204", f"`{name}` needs values to choose from")
         if len(values) == 1:
             only = values[0]
             if isinstance(only, Tensor):
-                return reduce_array(name, only.contents, axis, keepdims, WORK[name])
+                return reduce_tensor(settings, name, only, axis, keepdims)
             if isinstance(only, list | range | tuple):
                 return of_sequence(name, list(only))
             raise LibraryFault("0204", f"`{name}` of one value takes a list, a range or a tensor, not {type_name(only)}")
@@ -370,7 +385,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 
 for _name in ("max", "min"):
-    family.function(_name, result=_extreme_rule(_name), variadic="values", keywords=REDUCED)(_extreme(_name))
+    family.function(_name, result=_extreme_rule(_name), variadic="values", keywords=REDUCED, uses_settings=True)(_extreme(_name))
 
 
 # ---- running sums ----------------------------------------------------------------------------------------------------

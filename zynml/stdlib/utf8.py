@@ -51,7 +51,7 @@ def write(path: Path, value: Any) -> None:
 @family.method("String", "bytes", result=tensor_type(DType.U8, (None,)))
 def bytes_of(self: Any) -> Tensor:
     """Its bytes in UTF-8, as a tensor of u8."""
-    return Tensor(np.frombuffer(bytearray(encoded(self)), np.uint8))
+    return Tensor(np.frombuffer(encoded(self), np.uint8).copy())
 
 
 @family.function("String::from_bytes", result=STRING, values="tensor or list of ints")

@@ -2,7 +2,6 @@
 `layers.zynml`, compiled in the program that runs, once, when it is first asked for. Their blocks run wherever the program's own do."""
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,21 +53,10 @@ def _size(tensor: Tensor) -> int:
 def _function(settings: StdlibSettings, source: Source, name: str) -> Callable[..., Any]:
     from zynml.parse import parse_source
 
-    programs = settings.programs or _programs()
-    function: Callable[..., Any] = programs.library_program(source, parse_source(source)).value(name)
+    function: Callable[..., Any] = settings.programs.library_program(source, parse_source(source)).value(name)
     return function
 
 
 def _source(file: str) -> Source:
     path = FOLDER / f"{file}.zynml"
     return Source(display_path(path), path.read_text(encoding="utf-8"))
-
-
-@cache
-def _programs() -> Any:
-    """An empty program, for functions of the library that are called outside of any."""
-    from compiler.options import CompileOptions
-    from compiler.source import Sources
-    from zynml.api import open_source
-
-    return open_source(Source("library", ""), CompileOptions(), Sources(), lambda diagnostic: None)

@@ -150,7 +150,7 @@ class _Writer:
         dtype, wanted = np.dtype(numpy_dtype(found.element.dtype.value)), extents(found) or ()
         array, flags = self.name(), self.name()
         self.line(indent, f"if {given}.__class__ is not {self.value(Tensor)} or {given}.remote is not None: {miss}")
-        self.line(indent, f"{array} = {given}.host")
+        self.line(indent, f"{array} = {given}.{'array' if self.writes else 'host'}")
         self.line(indent, f"if {array}.dtype is not {self.value(dtype)} or {array}.ndim != {len(wanted)}: {miss}")
         self.line(indent, f"{flags} = {array}.flags")
         self.line(indent, f"if not {flags}.aligned{f' or not {flags}.writeable' if self.writes else ''}: {miss}")

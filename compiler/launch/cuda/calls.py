@@ -16,8 +16,8 @@ from compiler.launch.updates import require_updatable
 from compiler.lowering.result_plan import ResultPlan
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray
-from runtime.cuda.copies import copy, fill, restore, saved, to_device, to_host
-from runtime.cuda.remote import OnGpu, elements_on
+from runtime.cuda.copies import copy, fill, restore, saved, to_host
+from runtime.cuda.remote import OnGpu, elements_on, kept_copy, sent
 from runtime.cuda.stream import Stream
 from runtime.records import define
 from runtime.tensor import Tensor
@@ -119,7 +119,7 @@ class GpuRun:
         self.before: dict[str, DeviceArray] = {}
         if call.updated:
             require_updatable(sorted(call.updated), {name: self.original(name) for name in call.tensors}, call.compute)
-        self.memory = {name: self.placed(given[name]) for name in call.tensors}
+        self.memory = {name: self.placed(given[name], name in call.updated) for name in call.tensors}
         if call.updated:
             for name in call.updated:
                 # work elsewhere that still reads it
@@ -145,7 +145,7 @@ class GpuRun:
 
     # ---- what goes in ----
 
-    def placed(self, tensor: Tensor) -> DeviceArray:
+    def placed(self, tensor: Tensor, updated: bool) -> DeviceArray:
         """The tensor's elements on this GPU, ready for work on the stream."""
         remote = tensor.remote
         elements_ = remote.elements if remote.__class__ is OnGpu and remote.gpu is self.gpu else None
@@ -155,8 +155,9 @@ class GpuRun:
             elements_ = CallMemory.of(tensor.shape, source.dtype).take(self.gpu, self.stream)
             copy(elements_, source, self.stream)
         elif elements_ is None:
-            host = tensor.contents
-            return to_device(host, self.gpu.allocate(host.nbytes, self.stream), self.stream)
+            if updated or tensor.remote is not None:
+                return sent(tensor, self.gpu, stream=self.stream).elements
+            return kept_copy(tensor, self.gpu, self.stream).elements
         elif elements_.stream is not self.stream:
             elements_.used_on(self.stream)
             self.stream.follow(elements_.stream)
@@ -198,7 +199,7 @@ class GpuRun:
         return elements
 
     def value(self) -> Any:
-        """Numbers are fetched; tensors stay; what was updated goes back to the memory it came from, which other tensors may view."""
+        """Numbers are fetched; tensors stay; what was updated goes back to the memory it came from where others may view that."""
         call = self.call
         results = [
             elements if plan.input is None else self.updated(self.original(plan.input), elements)
@@ -209,7 +210,10 @@ class GpuRun:
     def updated(self, tensor: Tensor, elements: DeviceArray) -> Tensor:
         there = elements_on(tensor, self.gpu)
         if there is None:
-            tensor.array[...] = to_host(elements, self.stream)
+            if tensor.is_alone:
+                tensor.move(OnGpu(elements, self.gpu))
+            else:
+                tensor.array[...] = to_host(elements, self.stream)
             return tensor
         if there is not elements:
             restore(there, elements, self.stream)

@@ -29,7 +29,7 @@ from compiler.source import Sources
 from compiler.typed_ast import nodes
 from runtime import forks
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.remote import OnGpu
+from runtime.cuda.remote import OnGpu, copy_on
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import PARAMETER
 from runtime.records import define
@@ -90,9 +90,18 @@ class CudaBlock:
                 if theirs is not stream and stream is gpu.stream and theirs.number in lasting:
                     stream = theirs
             else:
-                value = _prepared(value)
+                value = self._prepared(name, value)
             given[name] = value
         return given, self.block.call_key(given), stream
+
+    def _prepared(self, name: str, value: Any) -> Any:
+        """A tensor where the value stands for one: the GPU's copy where there is one, and one without gaps where it is sent there."""
+        tensor = as_tensor(value)
+        if not isinstance(tensor, Tensor):
+            return tensor
+        if (copy := copy_on(tensor, self.gpu)) is not None and name not in self.block.updated:
+            return Tensor(None, copy)
+        return tensor if tensor.is_contiguous else Tensor(np.ascontiguousarray(tensor.contents))
 
     def call_for(self, given: Mapping[str, Any], key: CallKey, values: Mapping[str, Any], stream: Stream) -> PlannedCall | None:
         """The call for values of these layouts and sizes; compiles when they make a new signature, and tries candidates out where these
@@ -124,14 +133,6 @@ class CudaBlock:
     def _load(self, kernel: ThreadKernel) -> LoadedKernel:
         self.block.tell(kernel.unheeded(self.block.compute))
         return load(kernel, self.gpu, self.sources, self.block.compute)
-
-
-def _prepared(value: Any) -> Any:
-    """A tensor where the value stands for one, and one without gaps where it is sent to the GPU."""
-    tensor = as_tensor(value)
-    if isinstance(tensor, Tensor) and not tensor.is_contiguous:
-        return Tensor(np.ascontiguousarray(tensor.contents))
-    return tensor
 
 
 def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Compute) -> LoadedKernel:

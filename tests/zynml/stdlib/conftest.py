@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 from library_calls import Caller
 
+from compiler.options import CompileOptions
+from compiler.source import Source, Sources
+from zynml.api import open_source
 from zynml.stdlib import StdlibSettings
 
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caller:
     monkeypatch.chdir(tmp_path)
-    return Caller(StdlibSettings(output=StringIO(), error_output=StringIO(), render_folder=Path("out")))
+    empty = open_source(Source("library", ""), CompileOptions(), Sources(), lambda diagnostic: None)
+    return Caller(StdlibSettings(output=StringIO(), error_output=StringIO(), render_folder=Path("out"), programs=empty))
 
 
 @pytest.fixture
