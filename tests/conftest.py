@@ -4,6 +4,8 @@ have in common (engines, compiled programs) is made once; and first those files 
 import gc
 import os
 import signal
+import sys
+import tempfile
 from collections import defaultdict
 from typing import Any
 
@@ -21,8 +23,15 @@ def _heap_of_files_before() -> None:
     gc.freeze()
 
 
-def pytest_configure() -> None:
-    """Processes that tests start and interrupt would ignore Ctrl-C where these tests run as a job in the background."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes that tests start and interrupt would ignore Ctrl-C where these tests run as a job in the background; and where Python may
+    write no byte code, each of them would compile the compiler's files anew, which takes longer than most commands: such code goes to a
+    folder of this run."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        folder = tempfile.TemporaryDirectory(prefix="zyntax-bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder.name
+        sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
