@@ -3,6 +3,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,19 @@ from compiler.hir.text import print_instruction
 from compiler.hir.types import Mem, Pointer, Tile, is_float
 
 
+@lru_cache(maxsize=1024)
+def _code(source: str, name: str) -> CodeType:
+    """Many functions become the same source each time: those of an engine that many programs are run with, say."""
+    return compile(source, f"<@{name}>", "exec")
+
+
 def finish(translator: Translator, functions: dict[str, Callable[..., Any]], more: Mapping[str, Any] = {}) -> Callable[..., Any]:
     """Compile what a translator writes, and the functions it calls; `more` is what its source may call besides. Failures that an `attempt`
     caught are put in its list `caught`."""
     source = translator.translate()
     more = {"caught": [], **more}
     namespace: dict[str, Any] = {**ENVIRONMENT, **more, **translator.constants, "functions": functions}
-    exec(compile(source, f"<@{translator.function.name}>", "exec"), namespace)
+    exec(_code(source, translator.function.name), namespace)
     run: Callable[..., Any] = namespace["run"]
     functions.setdefault(translator.function.name, run)
     for name in translator.called:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from attrs import define, frozen
 
-from compiler.backends.native.compile import HostModule, compile_module
+from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import link_modules
 from compiler.emulator.execute import finish, prepare
 from compiler.emulator.translate import Translator
@@ -19,7 +19,6 @@ from compiler.hir.native_expressions import minimum, select
 from compiler.hir.native_types import I1, I64, U8, U64, struct
 from compiler.hir.types import Array
 from quantdsl.engine import layout
-from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_RUNNER
 from quantdsl.engine.layout import ENGINE_STATE
 from quantdsl.engine.orders import program_functions
@@ -33,6 +32,7 @@ from tests.quantdsl.reference.market import Event, Instrument, Side
 from tests.quantdsl.reference.numbers import CheckedFailure
 from tests.quantdsl.reference.orders import Tif
 from tests.quantdsl.reference.risk import Limits
+from tests.quantdsl.whole_engine import compiled_engine, whole_engine
 
 NOTHING, ORDER, CANCEL, REPLACE, FLATTEN, CANCEL_ALL, KILL, FAIL = range(8)
 ACTS = 64
@@ -62,11 +62,6 @@ CALLS = 4096
 ACT_TYPE = np.dtype([(name, "?" if type is I1 else "u1" if type is U8 else "i8" if type is I64 else "u8") for name, type in ACT.fields])
 SIDES = (Side.BUY, Side.SELL)
 TIFS = (Tif.GTC, Tif.DAY, Tif.IOC, Tif.FOK)
-
-
-@cache
-def engine(level: OptimizationLevel = OptimizationLevel.OLATENCY) -> HostModule:
-    return compile_module(engine_module(), level)
 
 
 @cache
@@ -306,7 +301,7 @@ Run = Callable[[str, Sequence[Any]], tuple[Any, ...]]
 
 @cache
 def compiled(rules: RiskRules, level: OptimizationLevel = OptimizationLevel.OLATENCY) -> Run:
-    functions = link_modules([engine(level), compile_module(acting_module(rules), level)])
+    functions = link_modules([compiled_engine(level), compile_module(acting_module(rules), level)])
 
     def run(name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         outcome = functions[name].run(arguments)
@@ -318,7 +313,7 @@ def compiled(rules: RiskRules, level: OptimizationLevel = OptimizationLevel.OLAT
 
 @cache
 def interpreted(rules: RiskRules) -> Run:
-    module = merged(engine_module(), acting_module(rules))
+    module = merged(whole_engine(), acting_module(rules))
     translated = {name: finish(Translator(module.functions[name], module), {}) for name in OF_RUNNER}
 
     def run(name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ import pytest
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import HostFunction, RunOutcome, link_modules
 from compiler.hir.layout import new_memory
+from compiler.hir.module import OptimizationLevel
 from compiler.hir.native_build import FunctionCode, ModuleBuilder
 from compiler.hir.native_types import F64, I64, struct
 from compiler.hir.types import Array
@@ -20,8 +21,9 @@ from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import Loss, RiskRules, risk_memory
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import EVENT, EventKind, Flag
-from tests.quantdsl.engine.desk_stand import Options, engine, new_desk
+from tests.quantdsl.engine.desk_stand import Options, new_desk
 from tests.quantdsl.reference.market import Fee, Instrument
+from tests.quantdsl.whole_engine import compiled_engine
 
 BUY, SELL = 0, 1
 LIVE, PART_FILLED, FILLED, CANCELLED = 2, 3, 4, 5
@@ -46,7 +48,7 @@ class Desk:
                 if event in handlers:
                     desk, own, *number = b.parameters
                     handlers[event](b, desk, own, number[0] if number else None)
-        self.linked = link_modules([engine(), compile_module(program.module)])
+        self.linked = link_modules([compiled_engine(OptimizationLevel.OLATENCY), compile_module(program.module)])
         handles = sum(1 << EVENTS.index(event) for event in handlers)
         options = options or Options(fills="next")
         self.memory = new_desk(rules, instrument or Instrument(), options)

@@ -20,7 +20,6 @@ from compiler.hir.merge import merged
 from compiler.hir.module import HirModule
 from compiler.source import Sources
 from compiler.syntax.read import read_source
-from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import OF_RUNNER
 from quantdsl.readers.decoders import NativeDecoders
 from quantdsl.run.open import CompileRequest, elaborated
@@ -34,6 +33,7 @@ from runtime.replay.rules import Rules
 from tests.quantdsl.golden.programs import DATA, GOLDEN
 from tests.quantdsl.reference.as_records import as_records
 from tests.quantdsl.reference.engine import Engine
+from tests.quantdsl.whole_engine import whole_engine
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -99,7 +99,7 @@ class Interpreted:
     """Program and engine in the interpreter of HIR, as a linked strategy."""
 
     def __init__(self, module: HirModule) -> None:
-        self.module = merged(engine_module(), module)
+        self.module = merged(whole_engine(), module)
         self.functions = {name: finish(Translator(self.module.functions[name], self.module), {}) for name in OF_RUNNER}
 
     def __getitem__(self, name: str) -> Any:

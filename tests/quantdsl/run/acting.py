@@ -8,13 +8,14 @@ import numpy as np
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import Linked, link_modules
 from compiler.hir.layout import numpy_dtype, offset_of, size_of
-from quantdsl.engine.build import engine_module
+from compiler.hir.module import OptimizationLevel
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.risk import RiskRules
 from quantdsl.metadata import Market, StateShape, StrategyMetadata
 from quantdsl.run.program import LinkedStrategy
 from tests.quantdsl.engine import desk_stand as stand
 from tests.quantdsl.reference.market import Instrument
+from tests.quantdsl.whole_engine import compiled_engine
 
 STEP = {"tick": (2, 1), "lot": (5, 1)}
 """Of BTCUSDT: 0.01 and 0.00001."""
@@ -22,7 +23,7 @@ STEP = {"tick": (2, 1), "lot": (5, 1)}
 
 @cache
 def linked(rules: RiskRules) -> Linked:
-    return link_modules([compile_module(engine_module()), compile_module(stand.acting_module(rules))])
+    return link_modules([compiled_engine(OptimizationLevel.OLATENCY), compile_module(stand.acting_module(rules))])
 
 
 def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] = (), target_ns: float | None = None) -> LinkedStrategy:

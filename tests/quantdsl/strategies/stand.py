@@ -1,13 +1,12 @@
 """Runs strategies over events written by hand: compiled for latency and at O0, linked with the engine, and on request in the interpreter;
 all must leave the same memory and the same records."""
 
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from compiler.backends.native.compile import HostModule, compile_module
+from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import link_modules
 from compiler.emulator.execute import finish, prepare
 from compiler.emulator.translate import Translator
@@ -18,13 +17,13 @@ from compiler.hir.verify import verify
 from compiler.source import Source
 from quantdsl.check.program import check_program
 from quantdsl.elaborate.strategies import elaborate_strategy
-from quantdsl.engine.build import engine_module
 from quantdsl.engine.layout import COLLECTED
 from quantdsl.metadata import StrategyMetadata
 from quantdsl.parse import parse_source
 from quantdsl.run.engine_state import EngineState
 from quantdsl.run.options import RunOptions
 from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
+from tests.quantdsl.whole_engine import compiled_engine, whole_engine
 
 ES = """currency USD { scale 8 }
 instrument ES : USD { tick 0.25  lot 1  multiplier 50 }
@@ -57,11 +56,6 @@ def events(rows: Iterable[Row]) -> Events:
         for name, value in row.items():
             found[number][name] = value
     return found
-
-
-@cache
-def _engine(optimization: OptimizationLevel) -> HostModule:
-    return compile_module(engine_module(), optimization)
 
 
 def elaborated(text: str, name: str | None = None) -> tuple[HirModule, StrategyMetadata]:
@@ -98,8 +92,10 @@ class Stand:
 
     def __init__(self, text: str, interpret: bool = False) -> None:
         self.module, self.metadata = elaborated(text)
-        self.linked = [link_modules([_engine(one), compile_module(self.module, one)]) for one in LEVELS]
-        self.interpreted = merged(engine_module(), self.module) if interpret else None
+        self.linked = [link_modules([compiled_engine(one), compile_module(self.module, one)]) for one in LEVELS]
+        self.interpreted = merged(whole_engine(), self.module) if interpret else None
+        self.translated: dict[str, Callable[..., Any]] = {}
+        self.failed: list[Any] = []
 
     def __call__(self, rows: Sequence[Row], **options: Any) -> Ran:
         first, *others = [self._run(linked, rows, options) for linked in (*self.linked, *([None] if self.interpreted else []))]
@@ -124,9 +120,11 @@ class Stand:
             if linked is None:
                 assert self.interpreted is not None
                 function = self.interpreted.functions[name]
-                failed: list[Any] = []
-                results = finish(Translator(function, self.interpreted), {}, {"caught": failed})(*prepare(function, given))
-                caught.extend((f.code, f.values) for f in failed)
+                if name not in self.translated:
+                    self.translated[name] = finish(Translator(function, self.interpreted), {}, {"caught": self.failed})
+                self.failed.clear()
+                results = self.translated[name](*prepare(function, given))
+                caught.extend((f.code, f.values) for f in self.failed)
                 results = tuple(results or ())
             else:
                 outcome = linked[name].run(given)
