@@ -255,10 +255,18 @@ class Session:
         return program
 
     def native_explained(self) -> str:
-        """Which functions of the program are native, and why the others aren't: lines of text. Raises ZyntaxError."""
+        """Which functions of the program are native, and why the others aren't, and which blocks are split over devices: lines of text.
+        Raises ZyntaxError."""
         from compiler.backends.host.native_explained import native_explained
 
-        return native_explained(*self._with_native_forms(), self.sources)
+        return native_explained(*self._with_native_forms(), self.sources) + self._splits_explained()
+
+    def _splits_explained(self) -> str:
+        from compiler.devices.explain import splits_explained
+
+        functions = functions_of(self.check())
+        blocks = (node for node in walk(self.check()) if isinstance(node, nodes.Compute))
+        return splits_explained(blocks, lambda block: self.blocks.shown(block, functions).analysed.split, self.sources)
 
     def exported(self, names: Sequence[str]) -> "ExportedProgram":
         """Functions of the program by name, for C. Raises ZyntaxError."""

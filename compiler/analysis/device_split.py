@@ -91,8 +91,8 @@ class _Splitting:
         for instruction in walk(self.nest.body):
             self.require_apart(instruction)
         self.require_extents()
-        scalars = frozenset(scalar.name for scalar in self.lowered.signature.scalars if scalar.name in self.ranged)
-        return DeviceSplit(self.parallel.axis, self.inputs, scalars)
+        ints = {scalar.name for scalar in self.lowered.signature.scalars} - self.roots.keys()
+        return DeviceSplit(self.parallel.axis, self.inputs, frozenset(name for name in ints if self.shared(name) in self.ranged))
 
     def refuse(self, reason: str, span: Span | None, hint: str, label: str = "") -> NoReturn:
         axis, annotation = self.parallel.axis, self.parallel.span

@@ -1,10 +1,12 @@
-"""What `--explain-placement` says of a block: where it could have run, at what cost, where it runs, and why."""
+"""What `--explain-placement` says of a block: where it could have run, at what cost, where it runs, and why; and what `zyntax explain` says
+of blocks that are split."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import Factory, field
 
+from compiler.analysis.device_split import DeviceSplit
 from compiler.source import Sources, Span
 from runtime.cuda.errors import readable
 from runtime.device import Device
@@ -70,9 +72,29 @@ class Telling:
         key = (decision.span, decision.sizes, decision.device, decision.why, tuple(candidate.moved for candidate in decision.candidates))
         if key not in self._told:
             self._told.add(key)
-            source = self.sources.get(decision.span.path)
-            line, column = source.line_and_column(decision.span.start) if source is not None else (0, 0)
-            self.tell(decision.text(f"{decision.span.path}:{line}:{column}" if source is not None else decision.span.path))
+            self.tell(decision.text(_position(decision.span, self.sources)))
+
+
+def splits_explained(blocks: Iterable[Any], split_of: Callable[[Any], DeviceSplit | None], sources: Sources) -> str:
+    """A line for each of the blocks that several devices compute together: what each of them gets. Raises ZyntaxError."""
+    lines = []
+    for compute in blocks:
+        split = split_of(compute) if compute.kernel is not None and compute.kernel.parallel is not None else None
+        if split is not None:
+            cut = [f"`{name}` along its axis {axis}" for name, axis in split.inputs.items()]
+            whole = [f"`{entry.name}`" for entry in compute.inputs if entry.name not in {*split.inputs, *split.scalars}]
+            gets = f"each gets a range of {', '.join(cut) or 'the size'}{'; all of ' if whole else ''}{', '.join(whole)}"
+            devices = ", ".join(compute.kernel.devices)
+            lines.append(f"compute ({_position(compute.span, sources)})  split over {devices} along axis {split.axis}: {gets}\n")
+    return "".join(lines)
+
+
+def _position(span: Span, sources: Sources) -> str:
+    source = sources.get(span.path)
+    if source is None:
+        return span.path
+    line, column = source.line_and_column(span.start)
+    return f"{span.path}:{line}:{column}"
 
 
 def _costs(candidate: DeviceCandidate) -> str:

@@ -57,7 +57,7 @@ class SplitBlock:
             results = self._results(kernel, ranges)
         except ZyntaxError as error:
             # Indices in the message of a device count from its own range on.
-            if kernel.nest.sites and all(fault.code.startswith("08") for fault in error.diagnostics):
+            if {fault.code for fault in error.diagnostics} <= {site.code for site in kernel.nest.sites}:
                 raise ZyntaxError(first_fault(kernel, given, self.block.compute, error.diagnostics[0])) from None
             raise
         return results[0] if len(results) == 1 else joined(results, split.axis, ranges[0].device_place)

@@ -64,8 +64,7 @@ _DERIVED = {
 
 def without_effect(compute: Compute) -> Iterator[Diagnostic]:
     """Warnings for annotations that nothing of the schedule follows."""
-    of_block = [each for each in compute.annotations if each.name != "parallel"]
-    for annotation in (*of_block, *(each for loop in _loops(compute.body) for each in loop.annotations)):
+    for annotation in (*compute.annotations, *(each for loop in _loops(compute.body) for each in loop.annotations)):
         why = _DERIVED.get(annotation.name)
         if why is not None:
             message = f"`@{annotation.name}` has no effect in this version: {why}"

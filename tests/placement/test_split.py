@@ -128,9 +128,11 @@ def test_sizes_that_do_not_agree_are_told_for_the_whole() -> None:
     assert [fault.code for fault in caught.value.diagnostics] == ["0802"]
 
 
-def test_an_int_that_is_the_size() -> None:
-    text = "def f(x: tensor, n: int): tensor { compute(x) DEVICES { for i in 0..n: out[i] = 3.0 * x[i] } }"
-    np.testing.assert_array_equal(np.asarray(program(text).f(np.arange(7, dtype=np.float32), 5)), 3.0 * np.arange(5))
+@pytest.mark.parametrize("stated", ["", "-> tensor[n] "])
+def test_an_int_that_is_the_size(stated: str) -> None:
+    text = f"def f(x: tensor, n: int): tensor {{ compute(x) {stated}DEVICES {{ for i in 0..n: out[i] = 3.0 * x[i] }} }}"
+    for extent in (5, 7):
+        np.testing.assert_array_equal(np.asarray(program(text).f(np.arange(extent, dtype=np.float32), 5)), 3.0 * np.arange(5))
 
 
 def test_extents_that_the_type_states_in_numbers() -> None:
@@ -151,6 +153,22 @@ def test_a_chain_of_split_blocks() -> None:
 def test_a_future(machine) -> None:
     text = f"let x = arange(0, 5)\nlet f = compute(x) @async {TWO} {{ for i in 0..N: out[i] = x[i] + 1.0 }}\nprintln(await f)\n"
     assert machine.run(text).output == "tensor([1.0, 2.0, 3.0, 4.0, 5.0], shape=[5], dtype=f32)\n"
+
+
+def test_explain_shows_what_each_device_gets(machine) -> None:
+    text = machine.open(PRODUCT.replace("DEVICES", TWO) + "\nlet x = arange(0, 3)\n" + f"let y = compute(x) {TWO} {{ for i in 0..N: out[i] = x[i] }}\n")
+    assert text.native_explained().splitlines()[-2:] == [
+        "compute (program.zynml:2:5)  split over emulator:sm_80, emulator:sm_90a along axis 0: each gets a range of `A` along its axis 0; all of `B`",
+        "compute (program.zynml:10:9)  split over emulator:sm_80, emulator:sm_90a along axis 0: each gets a range of `x` along its axis 0",
+    ]
+
+
+def test_a_split_block_is_joined_with_no_other() -> None:
+    text = """def f(x: tensor[N]): tensor {
+        let y = compute(x) DEVICES { for i in 0..N: out[i] = 2.0 * x[i] }
+        compute(y) { for i in 0..N: out[i] = y[i] + 1.0 }
+    }"""
+    assert "it is split over devices" in program(text).emit("fusion")
 
 
 # ---- on GPUs ----
@@ -192,12 +210,20 @@ def test_each_gpu_gets_its_rows_and_the_first_has_the_result(machine) -> None:
 
 @pytest.mark.parametrize("gpus", [2])
 def test_what_lies_on_a_gpu_is_not_fetched(machine) -> None:
-    text = (
-        'let x = ones(5, 2).to_device("cuda:0")\n'
-        'let y = ones(5, 2).to_device("cuda:1")\n'
-        f"{ADDED}"
-    )
+    text = f'let x = ones(5, 2).to_device("cuda:0")\nlet y = ones(5, 2).to_device("cuda:1")\n{ADDED}'
     ran = machine.run(text)
     assert ran.told[0].splitlines()[1:] == ["  cuda:0:    0..3, 24 bytes to copy", "  cuda:1:    3..5, 16 bytes to copy"]
     assert machine.copies == {"in": 2, "out": 0}  # `to_device`
     assert machine.fake.calls["cuMemcpyPeerAsync"] == 3  # two ranges of inputs, and a range of the result
+
+
+@pytest.mark.parametrize("gpus", [2])
+def test_both_gpus_are_at_work_before_anybody_waits(machine) -> None:
+    text = f'let x = ones(5, 2).to_device("cuda:0")\nlet y = ones(5, 2).to_device("cuda:0")\n{ADDED}'
+    machine.run(text)
+    machine.fake.order.clear()
+    machine.fake.calls.clear()
+    machine.run(text.replace("ones(5, 2)", "ones(7, 2)"))
+    assert [event for event, *_ in machine.fake.order].count("launch") == 2
+    assert len({stream for event, stream, *_ in machine.fake.order if event == "launch"}) == 2
+    assert not any(name.endswith("Synchronize") for name in machine.fake.calls), machine.fake.calls
