@@ -160,14 +160,14 @@ class _Linker:
             case nodes.ImportForm.EVERYTHING:
                 return {**module.cases_of(module.public), **module.public}
         names: dict[str, Meaning_] = {**module.cases_of(node.names)}
-        for name in node.names:
+        for name, bound in zip(node.names, node.bound, strict=True):
             if name not in module.names:
                 if report:
                     self._add(not_in_module(module, name, node.span))
                 continue
             if name.startswith("_") and report:
                 self._private(module.module, name, node.span)
-            names[name] = module.names[name]
+            names[bound] = module.names[name]
         return names
 
     def _bound(self, node: nodes.Import) -> Names:
@@ -180,7 +180,7 @@ class _Linker:
             case nodes.ImportForm.MODULE:
                 names = [node.alias or node.module[-1]]
             case nodes.ImportForm.NAMES:
-                names = [*node.names]
+                names = [*node.bound]
             case nodes.ImportForm.EVERYTHING:
                 library = self.language.library_module(node.module)
                 names = [] if library is None else [*ModuleNames.of(self.language.read_module(library, self.sources)[1], "", "").public]
@@ -213,7 +213,7 @@ class _Linker:
                 everything |= brought
                 continue
             for name, meaning in brought.items():
-                if name in own.names and name in declared and (name in node.names or node.form is nodes.ImportForm.MODULE):
+                if name in own.names and name in declared and (name in node.bound or node.form is nodes.ImportForm.MODULE):
                     twice = defined_twice(f"`{name}`", name_place(declared[name]), node.span)
                     self._add(evolve(twice, others=(Label(node.span, "imported here"),)))
                 named[name] = meaning

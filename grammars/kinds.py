@@ -24,14 +24,18 @@ _LITERAL_BEHIND = re.compile(
     r"\{\s*(?:\}|[A-Za-z_]\w*\s*:(?!:)|[fF]?[\"'][^\"'\n]*[\"']\s*:(?!:)|-?\d[\w.]*\s*:(?!:)|\([^(){}\n]*\)\s*:(?!:)"
     r"|[^{};\n]{0,100}:[^{};\n]{0,100}\bfor\b[^{};\n]{0,100}\bin\b)"
 )
+_VALUE_AT_START = re.compile(  # No block is empty here, or begins with a literal before `:`, or a name before `:` and a value without `=`.
+    rf"\{{\s*(?:\}}|[fF]?[\"'][^\"'\n]*[\"']\s*:(?!:)|-?\d[\w.]*\s*:(?!:)|(?!(?:{'|'.join(HARD)}|try)\b)[A-Za-z_]\w*\s*:(?!:)[^=;\n{{}}]+[,}}])"
+)
 _AFTER_PATTERN = re.compile(r"[ \t]*(?::|\{|if\b|=>|\|(?![>|]))")
 _AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|=(?!=)|\|(?![>|]))")
 _AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for|in|effects)\b)")
-_INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:;?+\[\]().=>*-]*$")
+_INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:;?+\[\](){}.=>*-]*$")
 _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
 _TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
 _IN_GENERICS = re.compile(r"[<>()\[\]\"'{};\n]")
 _LONGEST_GENERICS = 400
+_RECORD_TYPE_STARTS = re.compile(r"[<,(\[:]\s*\Z")
 _NESTED_GENERICS = re.compile(r"(?:[A-Za-z_]\w*<){20,300}")
 _KERNEL_WORD = re.compile(rf"[ \t]+(?!(?:{'|'.join(HARD)})\b)[A-Za-z_]")
 _COLON_BEHIND = re.compile(r"[ \t]*:")
@@ -175,6 +179,8 @@ class Kinds:
     def _brace(self, start: int) -> str:
         last, frame = self.last.kind, self.frames[-1]
         text = self.text
+        if frame.generics:
+            return "LITBRACE"
         if frame.headers:
             if frame.headers[-1] == "CASE" and last == "NAME" and self._closes_before(start, _AFTER_PATTERN):
                 return "PATTERNBRACE"
@@ -183,6 +189,8 @@ class Kinds:
             return "PATTERNBRACE"
         if last == "RPAR" and self.model_open:
             self.model_open = False
+            return "LITBRACE"
+        if self.at_start and _VALUE_AT_START.match(text, start):
             return "LITBRACE"
         if (self.at_start and last != "COLON") or last in ("RPAR", "ELSE", "TRY", "RBRACE"):
             return "LBRACE"
@@ -219,7 +227,7 @@ class Kinds:
     def _opens_generics(self, start: int, end: int) -> bool:
         if self.last.kind == "IMPL":
             return True
-        if self.last.kind != "NAME" or self.last.end != start:
+        if self.last.kind not in ("NAME", "DOUBLECOLON") or self.last.end != start:
             return False
         nested = _NESTED_GENERICS.match(self.text, end)
         if nested is not None and nested.group().count("<") >= MAX_NESTING:
@@ -236,13 +244,15 @@ class Kinds:
                         return round_ == 0 and _INSIDE_GENERICS.match(inside) is not None and self._ends_generics(match.end())
                 case "(" | "[":
                     round_ += 1
-                case ")" | "]":
+                case "{" if _RECORD_TYPE_STARTS.search(self.text, end - 1, match.start()):
+                    round_ += 1
+                case ")" | "]" | "}":
                     round_ -= 1
                     if round_ < 0:
                         return False
                 case ";" if round_ > 0:
                     continue
-                case '"' | "'" | "{" | "}" | ";" | "\n":
+                case '"' | "'" | "{" | ";" | "\n":
                     return False
         return False
 

@@ -2,7 +2,8 @@
 case. To change a part makes a new value, so that no two variables share one. The one part of a value that changes in place is a fixed array
 `[T; N]`, an array of NumPy's or an `ElementArray`; `copied` gives a value with arrays of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import cache
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -144,6 +145,9 @@ def _attributes(shape: RecordShape) -> dict[str, Any]:
     parts = {name: property(itemgetter(place)) for place, name in enumerate(shape.parts)}
     return {"__slots__": (), "__record__": shape, **parts}
 
+
+SHOWN_BY: ContextVar[Callable[[Any], str | None] | None] = ContextVar("SHOWN_BY", default=None)
+"""How the running program shows values of its own types, inside of others too: the text of one whose type says, None of others."""
 
 Nothing, Some = case_classes("Option", (("None", ()), ("Some", ("0",))))
 Err, Ok = case_classes("Result", (("Err", ("0",)), ("Ok", ("0",))))

@@ -16,6 +16,9 @@ class PatternActions(LiteralActions):
     def tuple_pattern(self, start: int, end: int, *elements: nodes.Pattern) -> nodes.Pattern:
         return nodes.TuplePattern(elements=elements, span=self.span(start, end))
 
+    def list_pattern(self, start: int, end: int, *elements: nodes.Pattern) -> nodes.Pattern:
+        return nodes.ListPattern(elements=elements, span=self.span(start, end))
+
     case_words: frozenset[str] = frozenset()
     """Names of cases that begin with a small letter."""
 

@@ -151,6 +151,8 @@ class BodyEffects:
             case nodes.LiteralPattern(value=nodes.StringLiteral()):
                 self.because(DYNAMIC, "it compares text", pattern.span)
                 return
+            case nodes.ListPattern():
+                self.because(DYNAMIC, "it takes a list apart", pattern.span)
         cases = cases_of(self.checker, found) or {}
         match pattern:
             case nodes.AlternativePattern(alternatives=alternatives):

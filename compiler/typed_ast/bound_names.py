@@ -21,5 +21,5 @@ def bindings(found: Iterable[nodes.Node]) -> Iterator[str]:
                 yield name
             case nodes.ForClause(names=names) | nodes.Comprehension(names=names):
                 yield from names
-            case nodes.Import(names=names, alias=alias):
+            case nodes.Import(bound=names, alias=alias):
                 yield from (*names, *((alias,) if alias else ()))

@@ -79,6 +79,8 @@ def reached(checker: Checker, program: nodes.Program) -> frozenset[int]:
         return found
 
     wanted = closure([(one, checker.findings) for one in _not_generic(program.statements)])
+    for copy in by_method.get("to_string", ()):  # of values inside of others, which tell only when they are shown
+        wanted |= {id(copy): copy, **closure([(copy.node, copy.findings)])}
     for statement in program.statements:
         if isinstance(statement, nodes.Function) and statement.type_parameters:
             for copy in checker.copies_of.get(id(statement), ()):

@@ -25,6 +25,7 @@ from compiler.typed_ast.traits import associated
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
+    NONE,
     UNKNOWN,
     CharType,
     FunctionType,
@@ -231,6 +232,9 @@ def _member(checker: Checker, node: Call, target: Field, scope: Scope) -> Type |
 
 
 def _method(checker: Checker, node: Call, target: Field, receiver: Type, scope: Scope, expected: Type | None) -> Type | None:
+    if receiver == NONE:
+        known = target.name == "unwrap_or" and node.arguments
+        receiver = OptionType(strong(checker.infer(node.arguments[0].value, scope)) if known else UNKNOWN)
     function = checker.library.methods.get((kind_of(receiver) or "", target.name))
     checker.findings.rewrites.pop(id(node), None)
     if function is None:

@@ -146,7 +146,8 @@ def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
     module = ".".join(node.module)
     here = checker.find_module is not None and checker.find_module(node.module)
     known = module in checker.library.modules
-    names = node.names if node.form is ImportForm.NAMES else (node.alias or node.module[-1],)
+    own = node.alias or node.module[-1]
+    names = zip(node.names, node.bound, strict=True) if node.form is ImportForm.NAMES else ((own, own),)
     found: Type = UNKNOWN
     if checker.find_module is not None and not here and not known:
         hint = did_you_mean(module, checker.library.modules) or "a module is a program file beside this one"
@@ -156,22 +157,23 @@ def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
     if node.form is ImportForm.EVERYTHING:
         checker.open_names = checker.open_names or not known
         return UNIT
-    for name in names:
-        bound = node.prefix + name
+    for name, called in names:
+        bound = node.prefix + called
         if known and not here:
-            if node.form is ImportForm.NAMES:
-                _import_name(checker, node, module, name, scope)
-            elif node.alias is not None:
+            is_there = node.form is not ImportForm.NAMES or _import_name(checker, node, module, name, scope)
+            if is_there and (called != name or node.alias is not None):
                 scope.entries[bound] = Variable(bound, UNKNOWN, VariableKind.LET, node.span, frame=checker.frame)
         else:
             scope.entries[bound] = Variable(bound, found, VariableKind.LET, node.span, frame=checker.frame)
     return UNIT
 
 
-def _import_name(checker: Checker, node: Import, module: str, name: str, scope: Scope) -> None:
+def _import_name(checker: Checker, node: Import, module: str, name: str, scope: Scope) -> bool:
+    """Whether a module of the library has the name."""
     functions = checker.library.functions
     if name in functions or name in checker.library.constants or f"{module}::{name}" in functions or not checker.library.functions:
-        return
+        return True
     hint = did_you_mean(name, functions)
     checker.report("0202", f"module `{module}` has no `{name}`", node.span, hint=hint)
     scope.entries[name] = Variable(name, ERROR, VariableKind.LET, node.span, frame=checker.frame)
+    return False

@@ -170,13 +170,14 @@ class CallRules:
 class TraitRules:
     """What a language's traits make of operators and loops; None where they say nothing. Each is asked with the checker first, and notes
     what stands for the node. `binary`, of an operator and both types: the type of its value; `unary` and `index` so, too; `loop`: whether a
-    `for` goes over values that a trait hands out; `shown`: what stands for a value of a type in a text; `missing`: the `impl` to write for
-    an operator that isn't defined."""
+    `for` goes over values that a trait hands out; `stored`: whether a trait takes what is assigned to an element; `shown`: what stands for
+    a value of a type in a text; `missing`: the `impl` to write for an operator that isn't defined."""
 
     binary: Callable[[Any, Binary, Type, Type, Scope, Type | None], Type | None] = nothing
     unary: Callable[[Any, Any, Type, Scope, Type | None], Type | None] = nothing
     index: Callable[[Any, Index, Type, Scope, Type | None], Type | None] = nothing
     loop: Callable[[Any, Any, Scope], bool | None] = nothing
+    stored: Callable[[Any, Any, Scope], bool | None] = nothing
     shown: Callable[[Any, Expression, Type, Scope], Expression | None] = nothing
     missing: Callable[[Any, str, Type, Type | None], str | None] = nothing
 

@@ -48,6 +48,7 @@ TRAITS: Mapping[str, nodes.Trait] = {
         _trait("Eq", ("Rhs",), _function("eq", "other", result="bool"), _function("ne", "other", result="bool")),
         _trait("Ord", ("Rhs",), _function("cmp", "other"), *(_function(name, "other", result="bool") for name in _COMPARED)),
         _trait("Index", ("Idx",), _associated("Output"), _function("index", "index")),
+        _trait("IndexMut", ("Idx",), _function("index_mut", "index", "value", changes=True)),
         _trait("Display", (), _function("to_string", result="String")),
         _trait("Clone", (), _function("clone", result="Self")),
         _trait("Iterator", (), _associated("Item"), _function("next", changes=True)),

@@ -10,11 +10,13 @@ from compiler.typed_ast.checker import ZYNML_RULES, Checker
 from compiler.typed_ast.conversions import fits, is_silent, strong
 from compiler.typed_ast.operator_traits import BINARY, UNARY
 from compiler.typed_ast.rules.calls import Receiver
+from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.signatures import parameter_type
 from compiler.typed_ast.trait_impls import trait_name
 from compiler.typed_ast.traits import bound_by, missing_impl
 from compiler.typed_ast.type_arguments import is_open, substituted
+from compiler.typed_ast.type_parts import inner_types
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
@@ -32,6 +34,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
+from compiler.typed_ast.walk import walk
 
 _OWN_TYPES = (StructType, EnumType)
 _WITHOUT_RIGHT = {"unary -": "Neg", "for": "Iterator"}
@@ -124,16 +127,71 @@ def index(checker: Checker, node: nodes.Index, subject: Type, scope: Scope, expe
     return _called(checker, node, meant, Receiver(node.value, subject), items, scope, expected)
 
 
+def stored(checker: Checker, node: nodes.Assign, scope: Scope) -> bool | None:
+    """`a[i] = v` as `a.index_mut(i, v)`, where the type of `a` implements `IndexMut`; `a[i] += v` reads by `Index` first."""
+    checker.findings.rewrites.pop(id(node), None)
+    target = node.target
+    if not isinstance(target, nodes.Index) or any(isinstance(item, nodes.Slice | nodes.EllipsisIndex) for item in target.indices):
+        return None
+    if not any(trait_name(impl) == "IndexMut" for impl in checker.declarations.impls):
+        return None
+    subject = checker.infer(target.value, scope)
+    if not any(trait_name(impl) == "IndexMut" and bound_by(checker, impl, subject) is not None for impl in checker.declarations.impls):
+        return None
+    checker.kept.append(node)
+    span, lets, indices = node.span, list[nodes.Statement](), target.indices
+    value = node.value
+    if node.operator is not None:
+        if any(isinstance(inside, nodes.Call) for inside in walk(target.value)):
+            hint = "keep what is computed there in a variable"
+            checker.later(f"`{node.operator}=` of a trait on a part whose place is computed by a call", target.span, hint)
+            return True
+        names = tuple(nodes.Name(name=f"·index {item.span.start}", span=item.span) for item in indices)
+        for name, item in zip(names, indices, strict=True):
+            lets.append(nodes.Let(pattern=nodes.BindingPattern(name=name.name, span=item.span), value=item, span=item.span))
+        indices = names
+        read = evolve(target, indices=tuple(map(evolve, names)))
+        value = nodes.Binary(operator=node.operator, left=read, right=value, span=span)
+    if len(indices) > 1 and not _takes(checker, subject, len(indices) + 1):
+        indices = (nodes.TupleLiteral(elements=indices, span=indices[0].span.to(indices[-1].span)),)
+    function = nodes.Field(value=target.value, name="index_mut", span=target.span)
+    call = nodes.Call(function=function, arguments=tuple(nodes.Argument(value=one, span=one.span) for one in (*indices, value)), span=span)
+    block = nodes.Block(statements=(*lets, nodes.ExpressionStatement(value=call, span=span)), span=span)
+    checker.infer(block, scope, used=False)
+    checker.findings.rewrites[id(node)] = nodes.ExpressionStatement(value=block, span=span)
+    return True
+
+
+def _takes(checker: Checker, subject: Type, count: int) -> bool:
+    """Whether an `index_mut` of a type takes so many arguments."""
+    impl_of = checker.declarations.impl_of
+    methods = checker.declarations.methods("index_mut").values()
+    fitting = [one for one in methods if id(one) in impl_of and bound_by(checker, impl_of[id(one)], strong(subject)) is not None]
+    return any(len(one.parameters) == count + 1 for one in fitting)
+
+
 def shown(checker: Checker, node: nodes.Expression, found: Type, scope: Scope) -> nodes.Expression | None:
     """The text of a value whose type implements `Display`; None of others, which print as literals do."""
     meant = by_trait(checker, "Display", "to_string", found, ()) if checker.declarations.impls else None
     if meant is None:
+        if checker.declarations.impls:
+            _shown_inside(checker, node, found, scope, set())
         return None
     call = nodes.Call(function=nodes.Field(value=node, name=meant[1].name, span=node.span), span=node.span)
     checker.kept.append(call)
     checker.findings.callees[id(call)] = meant[0]
     checker.findings.types[id(call)] = checker.meaning.rules.calls.call(checker, call, meant[1], Receiver(node, found), scope, STRING)
     return call
+
+
+def _shown_inside(checker: Checker, node: nodes.Expression, found: Type, scope: Scope, seen: set[Type]) -> None:
+    """Has the functions made that show values of generic types inside of a value."""
+    for inside in (*inner_types(found), *(part for parts in (cases_of(checker, found) or {}).values() for _, part in parts)):
+        if inside not in seen:
+            seen.add(inside)
+            if isinstance(inside, _OWN_TYPES) and inside.arguments:
+                shown(checker, nodes.Name(name="", span=node.span), inside, scope)
+            _shown_inside(checker, node, inside, scope, seen)
 
 
 def shown_arguments(checker: Checker, node: nodes.Call, scope: Scope) -> None:
@@ -157,7 +215,7 @@ def missing(checker: Checker, operator: str, left: Type, right: Type | None) -> 
     return missing_impl(checker, strong(left), nodes.NamedTypeSyntax(name=trait, arguments=other))
 
 
-ZYNML_RULES.traits = evolve(ZYNML_RULES.traits, binary=binary, unary=unary, index=index, shown=shown, missing=missing)
+ZYNML_RULES.traits = evolve(ZYNML_RULES.traits, binary=binary, unary=unary, index=index, stored=stored, shown=shown, missing=missing)
 
 
 # ---- methods of the traits that the language's own types have by nature ----------------------------------------------

@@ -126,6 +126,8 @@ def _builtin_head(trait: str, target: str, given: str) -> str:
             return "def next(mut self): Option<int>"
         case "Index":
             return "def index(self, i: int): f64"
+        case "IndexMut":
+            return "def index_mut(mut self, i: int, value: f64)"
         case "From":
             return f"def from(value: {given}): {target}"
         case "Into":
@@ -268,7 +270,7 @@ def _require_like(
         message = f"`{member.name}` {'lacks' if of_self[0] else 'takes'} `self`, and in the trait `{trait.name}` it doesn't"
         checker.report("0203", message, here, others=label, hint=wanted)
         return
-    if len(asked.parameters) != len(member.parameters) and asked.name != "index":
+    if len(asked.parameters) != len(member.parameters) and asked.name not in ("index", "index_mut"):
         message = f"`{member.name}` takes {_takes(member)}, and in the trait `{trait.name}` {_takes(asked)}"
         checker.report("0203", message, here, others=label, hint=wanted)
         return

@@ -9,6 +9,7 @@ from compiler.typed_ast.overloads import by_trait
 from compiler.typed_ast.rules.calls import method_of
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.signatures import result_type
+from compiler.typed_ast.stream_steps import STEPS
 from compiler.typed_ast.trait_impls import trait_name
 from compiler.typed_ast.traits import bound_by
 from compiler.typed_ast.type_arguments import substituted
@@ -16,10 +17,11 @@ from compiler.typed_ast.types import UNKNOWN, OptionType, Type
 
 ITERATED = "·iterated"
 """The library's function that hands out what a function gives until that is none."""
-_LAZY = ("map", "filter", "take", "skip", "enumerate", "take_while")
+_LAZY = ("map", "filter", "take", "skip", "enumerate", "take_while", "zip", "chain")
 _ENDS = ("collect", "to_list", "iter")
-_OTHERS = ("fold", "sum", "any", "all", "find", "min", "max", "zip", "chain", "count", "for_each", "reduce", "join", "to_map", "to_set")
-METHODS = (*_LAZY, *_ENDS, *_OTHERS)
+_OTHERS = ("for_each", "join", "to_map", "to_set")
+_OF_LISTS = tuple(name for name, form in STEPS.items() if form.of_lists)
+METHODS = (*_LAZY, *_ENDS, *_OTHERS, *_OF_LISTS)
 
 
 def item_of(checker: Checker, found: Type) -> Type | None:
@@ -158,24 +160,14 @@ def _stream(checker: Checker, node: nodes.Call, scope: Scope) -> nodes.Expressio
     while lazy < len(steps) and steps[lazy].name in _LAZY:
         lazy += 1
     taken, rest = steps[:lazy], steps[lazy:]
-    if rest and rest[0].name in ("find", "any") and len(rest[0].arguments) == 1:
-        # What is looked for is found without what comes behind it.
-        taken.append(evolve(rest[0], name="filter"))
-        taken.append(_step("take", nodes.IntLiteral(value=1, span=node.span), node))
-    elif rest and rest[0].name == "zip" and len(rest[0].arguments) == 1 and isinstance(rest[0].arguments[0].value, nodes.Name):
-        length = nodes.Field(value=rest[0].arguments[0].value, name="len", span=node.span)
-        taken.append(_step("take", nodes.Call(function=length, span=node.span), node))
-    taken.append(nodes.StreamStep(name="collect", span=node.span))
+    collects = nodes.StreamStep(name="collect", span=node.span)
+    taken.append(rest.pop(0) if rest and rest[0].name in _OF_LISTS else collects)
     value: nodes.Expression = nodes.Stream(source=_source(root), steps=tuple(taken), span=node.span)
     for step in rest:
         if step.name not in _ENDS:
             function = nodes.Field(value=value, name=step.name, span=step.span)
             value = nodes.Call(function=function, arguments=step.arguments, span=step.span)
     return value
-
-
-def _step(name: str, value: nodes.Expression, at: nodes.Node) -> nodes.StreamStep:
-    return nodes.StreamStep(name=name, arguments=(nodes.Argument(value=value, span=at.span),), span=at.span)
 
 
 def _source(root: nodes.Expression) -> nodes.Expression:

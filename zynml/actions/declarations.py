@@ -58,10 +58,12 @@ class ZynmlDeclarations(DeclarationActions):
     def import_module(self, start: int, end: int, module: tuple[str, ...], alias: Token | None) -> nodes.Declaration:
         return nodes.Import(form=nodes.ImportForm.MODULE, module=module, alias=alias.text if alias else None, span=self.span(start, end))
 
-    def import_names(self, start: int, end: int, module: tuple[str, ...], *names: Token) -> nodes.Declaration:
-        return nodes.Import(
-            form=nodes.ImportForm.NAMES, module=module, names=tuple(name.text for name in names), span=self.span(start, end)
-        )
+    def import_names(self, start: int, end: int, module: tuple[str, ...], *names: tuple[str, str]) -> nodes.Declaration:
+        written, bound = zip(*names, strict=True)
+        return nodes.Import(form=nodes.ImportForm.NAMES, module=module, names=written, bound=bound, span=self.span(start, end))
+
+    def import_name(self, start: int, end: int, name: Token, alias: Token | None) -> tuple[str, str]:
+        return name.text, (alias or name).text
 
     def import_everything(self, start: int, end: int, module: tuple[str, ...], _star: Token) -> nodes.Declaration:
         return nodes.Import(form=nodes.ImportForm.EVERYTHING, module=module, span=self.span(start, end))

@@ -1,6 +1,6 @@
 """Iterating: methods of lists and ranges that go through their elements, and `range len enumerate zip any all assert`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import compress
 from typing import Any
 
@@ -247,7 +247,9 @@ def _itself(value: Any) -> Any:
 @_iterator("count", result=I64)
 def count_(self: Any, function: Any = None) -> int:
     """How many elements, or of how many the function says true."""
-    return len(self) if function is None else sum(1 for value in items(self) if holds(function, value))
+    if function is None:
+        return sum(1 for _ in self) if isinstance(self, Iterator) else len(self)
+    return sum(1 for value in items(self) if holds(function, value))
 
 
 @_iterator("for_each", result=UNIT)

@@ -192,7 +192,7 @@ def _filled(array: Array, number: Any, device: Any) -> Tensor:
     return placed(tensor, device)
 
 
-@family.function(*shaped_forms("full"), result=_shaped_rule, keywords=PLACE)
+@family.function(*forms("full"), result=_shaped_rule, keywords=PLACE)
 def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of one value."""
     source = dtype_of(value)
@@ -201,6 +201,28 @@ def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tenso
     extents, numpy_type = place((shape,) if not isinstance(shape, tuple) else shape, dtype, device)
     number = cast_array(np.asarray(value), source, array_dtype(np.empty(0, numpy_type)))[()]
     return _filled(np.full(extents, number, dtype=numpy_type), number, device)
+
+
+def _filled_rule(calls: CallTypes) -> Type:
+    kinds, values = calls.types.get("sizes", ()), calls.constants.get("sizes")
+    if "value" in calls.types:
+        return tensor_type(given_dtype(calls), shape_argument(calls, "sizes"))
+    if len(kinds) < 2:
+        raise TypeFault("0204", "the last argument is the value that fills the tensor, behind its sizes")
+    constants = {**calls.constants, "sizes": values[:-1] if values is not None else None}
+    return tensor_type(given_dtype(calls), shape_argument(CallTypes({**calls.types, "sizes": kinds[:-1]}, constants), "sizes"))
+
+
+@family.function(
+    *(f"{form}_{rank}d" for form in forms("full") for rank in (1, 2, 3)), result=_filled_rule, variadic="sizes", keywords=("value", *PLACE)
+)
+def full_of_rank(sizes: Any, value: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of the value behind its sizes: `full_2d(2, 3, 1.5)`."""
+    if value is None:
+        if len(sizes) < 2:
+            raise LibraryFault("0204", "the last argument is the value that fills the tensor, behind its sizes")
+        *sizes, value = sizes
+    return full(sizes[0] if len(sizes) == 1 else tuple(sizes), value, dtype, device)
 
 
 @family.function(*forms("eye"), result=_eye_rule, keywords=PLACE, rows="int", columns="int")

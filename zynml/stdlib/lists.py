@@ -1,5 +1,7 @@
 """Lists that change in place, sort, and are searched; and `in`."""
 
+from collections import deque
+from collections.abc import Iterable, Iterator
 from functools import cmp_to_key
 from typing import Any
 
@@ -145,13 +147,23 @@ def get(self: Any, index: Any) -> Any:
 @family.method("List", "first", result=element_type)
 def first(self: Any) -> Any:
     """The first element."""
+    if isinstance(self, Iterator):
+        return _of_stream("first", self)
     return self[position(0, len(self), "list")]
 
 
 @family.method("List", "last", result=element_type)
 def last(self: Any) -> Any:
     """The last element."""
+    if isinstance(self, Iterator):
+        return _of_stream("last", deque(self, maxlen=1))
     return self[position(-1, len(self), "list")]
+
+
+def _of_stream(which: str, values: Iterable[Any]) -> Any:
+    for value in values:
+        return value
+    raise LibraryFault("0801", f"`{which}` of an empty stream")
 
 
 @family.method("List range tuple", "contains", result=BOOL)

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from compiler.typed_ast.conversions import fits
+from compiler.typed_ast.conversions import fits, strong
 from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
-from compiler.typed_ast.types import BOOL, UNIT, UNKNOWN, DictType, ListType, OptionType, SetType, TupleType, Type
+from compiler.typed_ast.types import BOOL, UNIT, UNKNOWN, DictType, ListType, OptionType, Scalar, SetType, TupleType, Type
 from runtime.values import NONE, ElementSet, RecordValue, Some
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
@@ -90,7 +90,8 @@ def _value_or_given(calls: CallTypes) -> Type:
     wanted, given = value_type(calls), calls["default"]
     if not fits(given, wanted):
         raise TypeFault("0203", f"`get_or` gives {wanted}, not {given}", "default", f"this is {given}")
-    return wanted
+    same = not isinstance(given, Scalar) or given.weak or given == strong(wanted)
+    return wanted if same else UNKNOWN
 
 
 @family.method("HashMap", "get_or", result=_value_or_given)

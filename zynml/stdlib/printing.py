@@ -10,7 +10,7 @@ from compiler.typed_ast.types import STRING, UNIT
 from runtime.futures import PendingValue
 from runtime.lazy_numpy import np
 from runtime.tensor import Array, Tensor, dtype_name
-from runtime.values import ElementSet, RecordValue, elements_of, is_array
+from runtime.values import SHOWN_BY, ElementSet, RecordValue, elements_of, is_array
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.settings import StdlibSettings
@@ -78,7 +78,11 @@ def literal_text(value: Any, depth: int) -> str:
 
 
 def _record_text(value: RecordValue, depth: int) -> str:
-    """As a program would write it: `Point { x: 1.0 }`, `Circle(2.0)`, `Empty`."""
+    """What its type says, or as a program would write it: `Point { x: 1.0 }`, `Circle(2.0)`, `Empty`."""
+    shown_by = SHOWN_BY.get()
+    own = shown_by(value) if shown_by is not None else None
+    if own is not None:
+        return own
     shape = value.__record__
     parts = [literal_text(part, depth + 1) for part in value]
     if not parts:

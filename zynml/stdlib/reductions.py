@@ -2,7 +2,8 @@
 and `sum` also take lists and scalars."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -302,7 +303,20 @@ def of_sequence(name: str, values: Any) -> Any:
         values = list(values)
     if name in ("min", "max"):
         return extreme(values, name)
+    if isinstance(values, Iterator):
+        return _of_stream(name, values)
     return reduce_array(name, _values(values), None, False, WORK[name])
+
+
+def _of_stream(name: str, values: Iterator[Any]) -> Any:
+    """A sum or product of values that come one by one, by runs of them; that of one run is as a list's."""
+    total = of_sequence(name, list(islice(values, _RUN)))
+    while run := list(islice(values, _RUN)):
+        total = of_sequence(name, [total, of_sequence(name, run)])
+    return total
+
+
+_RUN = 1 << 16
 
 
 def _sequence_rule(name: str) -> Callable[[CallTypes], Type]:

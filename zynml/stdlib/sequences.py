@@ -1,6 +1,6 @@
 """What iterates, and what lists of numbers are for reductions: shared by the files about lists and about tensors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def items(value: Any) -> Iterable[Any]:
     """The values that `for x in value` goes through."""
     if is_array(value):
         return elements_of(value)
-    if isinstance(value, list | range | str | tuple) and not isinstance(value, RecordValue):
+    if isinstance(value, list | range | str | tuple | Iterator) and not isinstance(value, RecordValue):
         return value
     if isinstance(value, Tensor):
         if value.shape == ():
@@ -139,12 +139,13 @@ def numbers_array(values: list[Any]) -> Array:
 
 def extreme(values: Any, name: str) -> Any:
     """The largest or smallest of a list; nan wins."""
-    listed = list(values)
-    if not listed:
-        raise LibraryFault("0803", f"`{name}` of an empty list")
+    following = iter(items(values))
+    try:
+        best = next(following)
+    except StopIteration:
+        raise LibraryFault("0803", f"`{name}` of an empty {'stream' if following is values else 'list'}") from None
     less = BINARY["lt" if name == "min" else "gt"]
-    best = listed[0]
-    for value in listed[1:]:
+    for value in following:
         if best != best:
             return best
         if less(value, best) or value != value:

@@ -209,27 +209,27 @@ class Generator(Functions):
             case nodes.ImportForm.MODULE:
                 self.enter(node.prefix + (node.alias or node.module[-1]), module)
             case nodes.ImportForm.NAMES:
-                for name in node.names:
+                for name, bound in zip(node.names, node.bound, strict=True):
                     if name not in module.names:
                         raise ZyntaxError(Diagnostic("0202", f"module `{dotted}` has no `{name}`", node.span))
-                    self._enter_member(ModuleMember(name, module), node.prefix)
+                    self._enter_member(ModuleMember(name, module), node.prefix + bound)
             case nodes.ImportForm.EVERYTHING:
                 for name in module.names:
                     if not name.startswith("_"):
-                        self._enter_member(ModuleMember(name, module), node.prefix)
+                        self._enter_member(ModuleMember(name, module), node.prefix + name)
 
-    def _enter_member(self, member: ModuleMember, prefix: str) -> None:
+    def _enter_member(self, member: ModuleMember, name: str) -> None:
         """Functions above the import may use what it brings, too."""
-        self.enter(prefix + member.name, member)
+        self.enter(name, member)
         if self.scope.parent is self._ahead:
-            self._ahead.names.setdefault(prefix + member.name, member)
+            self._ahead.names.setdefault(name, member)
 
     def _import_from_library(self, node: nodes.Import) -> None:
-        for name in node.names:
+        for name, bound in zip(node.names, node.bound, strict=True):
             candidates = (name, "::".join((*node.module, name)), f"{node.module[-1]}::{name}")
             entry = next((self.library.functions[c] for c in candidates if c in self.library.functions), None)
             if entry is not None:
-                self.enter(node.prefix + name, LibraryName(name, entry))
+                self.enter(node.prefix + bound, LibraryName(name, entry))
             elif name not in self.library.constants:
                 raise ZyntaxError(Diagnostic("0202", f"module `{'.'.join(node.module)}` has no `{name}`", node.span))
 

@@ -11,7 +11,7 @@ from compiler.backends.host.values import kind_of, kind_of_type
 from compiler.typed_ast import nodes
 from compiler.typed_ast.operator_traits import BINARY
 from compiler.typed_ast.types import EnumType, Scalar, StructType, Type, UnknownType
-from runtime.values import Nothing, RecordValue
+from runtime.values import SHOWN_BY, Nothing, RecordValue
 
 _HELPERS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "matmul": "@",
@@ -20,6 +20,9 @@ _HELPERS = {
 """The operator that each helper computes."""
 _OTHERS = {"negate": "neg", "get": "index"}
 _METHODS = frozenset([*(method for _, method in BINARY.values()), "neg", "index", "to_string", "next"])
+_OF_LIBRARY = ("print", "eprint", "to", "join", "format", "assert", "panic", "concat", "string")
+_SHOWING = tuple(MARK + name for name in ("text", "format", "method", *(f"library{MARK}{name}" for name in _OF_LIBRARY)))
+"""What makes texts of values, as the beginnings of the helpers' names."""
 Helper = Callable[..., Any]
 
 
@@ -31,7 +34,10 @@ def is_of_type(value: Any, type_: Type, layouts: RecordLayouts) -> bool:
         case Scalar(dtype=dtype):
             return dtype_of(value) is dtype
         case StructType() | EnumType():
-            return any(type(value) is case.values for case in (layouts.cases(type_) or {}).values())
+            case = next((case for case in (layouts.cases(type_) or {}).values() if type(value) is case.values), None)
+            if case is None or not type_.arguments:
+                return case is not None
+            return all(is_of_type(part, of_part, layouts) for part, (_, of_part) in zip(value, case.parts, strict=True))
     return kind_of_type(type_) == kind_of(value)
 
 
@@ -66,9 +72,9 @@ def with_overloads(
 
         return run
 
-    def text(value: Any) -> Any:
+    def text(value: Any) -> str | None:
         own = found("to_string", (value,))
-        return value if own is None else own(value)
+        return None if own is None else own(value)
 
     def iterated(helper: Helper) -> Helper:
         def run(value: Any) -> Any:
@@ -83,21 +89,19 @@ def with_overloads(
         if key.startswith(MARK) and plain in names and names[plain] in known and callable(helper):
             namespace[key] = asking(names[plain], helper)
     if "to_string" in known:
-        for name in ("text", "format"):
-            namespace[MARK + name] = _with_text(namespace[MARK + name], text)
-        for key in [key for key in namespace if key.startswith((f"{MARK}library{MARK}print", f"{MARK}library{MARK}eprint"))]:
-            namespace[key] = _with_texts(namespace[key], text)
+        for key in [key for key in namespace if key.startswith(_SHOWING)]:
+            namespace[key] = _with_text(namespace[key], text)
     if "next" in known:
         namespace[f"{MARK}iterate"] = iterated(namespace[f"{MARK}iterate"])
 
 
-def _with_text(helper: Helper, text: Helper) -> Helper:
-    return lambda value, *rest: helper(text(value), *rest)
-
-
-def _with_texts(helper: Helper, text: Helper) -> Helper:
-    def run(*given: Any) -> Any:
-        return helper(*(tuple(map(text, one)) if type(one) is tuple else text(one) for one in given))
+def _with_text(helper: Helper, text: Callable[[Any], str | None]) -> Helper:
+    def run(*given: Any, **named: Any) -> Any:
+        token = SHOWN_BY.set(text)
+        try:
+            return helper(*given, **named)
+        finally:
+            SHOWN_BY.reset(token)
 
     return run
 

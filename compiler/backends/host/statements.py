@@ -1,7 +1,7 @@
 """Statements to Python statements: bindings, assignments, loops, and blocks whose value goes to a destination."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve
 
@@ -195,8 +195,13 @@ class Statements(Tries):
             case nodes.WildcardPattern():
                 pass
             case nodes.TuplePattern(elements=elements):
-                types = type_.elements if isinstance(type_, TupleType) and len(type_.elements) == len(elements) else None
-                parts = value if types else self.help("unpack", pattern.span, value, ast.Constant(len(elements)))
+                is_list = isinstance(pattern, nodes.ListPattern)
+                if is_list:
+                    types: Sequence[Type] | None = (getattr(type_, "element", UNKNOWN),) * len(elements)
+                else:
+                    types = type_.elements if isinstance(type_, TupleType) and len(type_.elements) == len(elements) else None
+                helper = "unpack list" if is_list else "unpack"
+                parts = value if types and not is_list else self.help(helper, pattern.span, value, ast.Constant(len(elements)))
                 names = [self.frame.temporary() for _ in elements]
                 self.write(ast.Assign([ast.Tuple([ast.Name(n, ast.Store()) for n in names], ast.Store())], parts), pattern.span)
                 for index, (element, name) in enumerate(zip(elements, names, strict=True)):

@@ -3,12 +3,13 @@ any length needs the memory of its largest window."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from compiler.backends.host.numbers import dtype_of
 from compiler.backends.host.values import describe, truth
 from compiler.typed_ast.library import LibraryFault
+from compiler.typed_ast.stream_steps import VALUES
 from runtime.values import Nothing
 
 
@@ -99,7 +100,9 @@ STREAMING: dict[str, Callable[..., Any]] = {
     "stream window": windows,
     "stream batch": batches,
     "stream enumerate": enumerate,
+    "stream zip": zip,
+    "stream chain": chain,
     "stream sink": drained,
     "stream collect": list,
-    "stream count": lambda values: sum(1 for _ in values),
+    f"stream {VALUES}": iter,
 }

@@ -14,10 +14,12 @@ class Streams(Awaiting):
         value = self.help("stream", node.source.span, self.expression(node.source))
         for step in node.steps:
             form = STEPS[step.name]
-            names = form.counts or (form.function,)
+            names = form.arguments
             places = {argument.name or names[number]: argument.value for number, argument in enumerate(step.arguments)}
             given = [places[name] for name in names if name in places]
             before = value
             value, *arguments = self.in_order([lambda before=before: before, *map(self.maker, given)], step.span)  # type: ignore[misc]
+            if form.others:
+                arguments = [self.help("stream", step.span, argument) for argument in arguments]
             value = self.help(f"stream {step.name}", step.span, value, *arguments)
         return value

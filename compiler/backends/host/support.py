@@ -39,6 +39,7 @@ from compiler.backends.host.values import (
     make_range,
     truth,
     unpack,
+    unpack_list,
     weak_to,
 )
 from compiler.typed_ast.arguments import ArgumentSlot, Misfit, assigned
@@ -95,6 +96,7 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         "weak": weak_to,
         "truth": truth,
         "unpack": unpack,
+        "unpack list": unpack_list,
         "range": make_range,
         "call": call_value,
         "sizes": bind_sizes,

@@ -320,6 +320,16 @@ def unpack(value: Any, count: int) -> Sequence[Any]:
     return value
 
 
+def unpack_list(value: Any, count: int) -> Sequence[Any]:
+    """The elements of a list or array that as many names take apart."""
+    if type(value) is not list and not is_array(value):
+        raise LibraryFault("0807", f"expected a list of {count}, found {describe(value)}")
+    if len(value) != count:
+        what = "list" if type(value) is list else "array"
+        raise LibraryFault("0807", f"the {what} has {len(value)} elements, and this pattern takes {count} apart")
+    return elements_of(value) if is_array(value) else value
+
+
 def make_range(low: Any, high: Any, step: Any = 1, inclusive: bool = False) -> range:
     for part in (low, high, step):
         dtype = dtype_of(part)

@@ -94,13 +94,14 @@ class ImportForm(Enum):
 
 @frozen(kw_only=True)
 class Import(Declaration):
-    """`import a.b as T` (MODULE), `from a.b import f, g` (NAMES), `from m import *` (EVERYTHING). `prefix` stands before each name that the
-    import binds, where it came from another file of the program."""
+    """`import a.b as T` (MODULE), `from a.b import f, g` (NAMES), `from m import *` (EVERYTHING). `bound`: what `names` are called in
+    this file. `prefix` stands before each name that the import binds, where it came from another file of the program."""
 
     form: ImportForm
     module: tuple[str, ...] = children
     alias: str | None = None
     names: tuple[str, ...] = children
+    bound: tuple[str, ...] = children
     prefix: str = ""
 
 

@@ -35,6 +35,11 @@ class TuplePattern(Pattern):
 
 
 @frozen(kw_only=True)
+class ListPattern(TuplePattern):
+    """`[a, b]`: a list or an array of as many elements."""
+
+
+@frozen(kw_only=True)
 class FieldPattern(Node):
     name: str
     pattern: Pattern

@@ -29,11 +29,14 @@ def assign(checker: Checker, node: nodes.Assign, scope: Scope) -> Type:
             found = _to_several(checker, node, targets, scope)
         case nodes.Name() as target:
             found = _to_name(checker, node, target, scope)
+        case nodes.Index() if checker.meaning.rules.traits.stored(checker, node, scope):
+            return UNIT
         case nodes.Index() | nodes.Field():
             place = _part(checker, node.target, node.span, scope)
             if checker.findings.rewrites.pop(id(node.target), None) is not None:
                 checker.infer(node.value, scope)
-                hint = "write a method that changes it: `def set(mut self, ...)`"
+                shown = checker.show(checker.type_of(node.target.value)) if isinstance(node.target, nodes.Index) else ""
+                hint = f"write `impl IndexMut for {shown} {{ def index_mut(mut self, i: int, value: f64) {{ ... }} }}`"
                 checker.report("0205", "`Index` reads an element, and doesn't change it", node.target.span, hint=hint)
                 return UNIT
             found = _assigned_type(checker, node, place, scope)

@@ -4,6 +4,8 @@ A function is found by its name, a method by its name and the type of what it is
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from compiler.diagnostics import Diagnostic
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.checker import CORE, Checker
@@ -83,6 +85,13 @@ def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type
             checker.findings.rewrites[id(node)] = by_value
             return found
     callee = rules.find(checker, key, scope)
+    if plain and _is_of_library(checker, node, name, callee, scope):
+        function = Path(segments=("extern", name), span=node.function.span)
+        outside = evolve(node, function=function)
+        checker.kept.append(node)
+        found = checker.infer(outside, scope, expected)
+        checker.findings.rewrites[id(node)] = outside
+        return found
     if callee is not None:
         return _function(checker, node, key, callee, scope, expected)
     if plain and scope.variable(name) is not None:
@@ -101,9 +110,20 @@ def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type
     owners = {enum.name for enum, _ in checker.declarations.cases.get(name, ())}
     if owners and (plain or (isinstance(of_enum, EnumType) and of_enum.name in owners)):
         return case_with_values(checker, node, name, scope, of_enum)
-    if plain and node.piped and name not in checker.library.functions and _is_method(checker, name):
-        return _piped_to_method(checker, node, name, scope, expected)
+    is_method_alone = node.piped and name not in checker.library.functions and _is_method(checker, name)
+    if plain and (is_method_alone or (checker.declarations.methods(name) and node.arguments and scope.variable(name) is None)):
+        return _as_method(checker, node, name, scope, expected)
     return rules.outside(checker, node, scope)
+
+
+def _is_of_library(checker: Checker, node: Call, name: str, callee: CallableDeclaration | UserFunction | None, scope: Scope) -> bool:
+    """Whether a call means a function of the library, since the program only has methods of that name, of other types than the argument."""
+    if name not in checker.library.functions or not node.arguments or scope.variable(name) is not None:
+        return False
+    if not (is_method(declaration_of(callee)) if callee is not None else checker.declarations.methods(name)):
+        return False
+    given = checker.infer(node.arguments[0].value, scope)
+    return not is_silent(given) and method_of(checker, name, given, scope) is None
 
 
 def _is_method(checker: Checker, name: str) -> bool:
@@ -111,8 +131,8 @@ def _is_method(checker: Checker, name: str) -> bool:
     return bool(checker.declarations.methods(name)) or any(method == name for _, method in checker.library.methods)
 
 
-def _piped_to_method(checker: Checker, node: Call, name: str, scope: Scope, expected: Type | None) -> Type:
-    """`x |> f(a)`, where `f` is no function but a method: `x.f(a)`."""
+def _as_method(checker: Checker, node: Call, name: str, scope: Scope, expected: Type | None) -> Type:
+    """`x |> f(a)`, or `f(x, a)`, where `f` is no function but a method: `x.f(a)`."""
     subject, *others = node.arguments
     by_value = Call(function=Field(value=subject.value, name=name, span=node.function.span), arguments=tuple(others), span=node.span)
     checker.kept.append(node)

@@ -8,7 +8,7 @@ from compiler.typed_ast.rules import abstract_types
 from compiler.typed_ast.rules.bounds import meets
 from compiler.typed_ast.rules.literals import is_weak, known_int, place_of_operand, settled
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import FutureType, OptionType, Scalar, Type
+from compiler.typed_ast.types import NONE, FutureType, OptionType, Scalar, Type
 
 _I64 = range(-(1 << 63), 1 << 63)
 
@@ -23,6 +23,8 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
         found = checker.findings.types[id(node.value)] = settled(checker, node.value, found, target if large else None)
     if is_silent(found) or is_silent(target) or takes_target(checker, node.value, scope):
         return target
+    if isinstance(target, OptionType):
+        return _in_optional(checker, node, found, target, scope)
     if isinstance(found, OptionType) and not isinstance(target, OptionType):
         return report_optional(checker, found, node.value.span)
     if isinstance(found, FutureType) and not isinstance(target, FutureType):
@@ -41,6 +43,33 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
             return made
     message = f"`as` doesn't turn a `{checker.show(found)}` into a `{checker.show(target)}`"
     return checker.report("0203", message, node.span, hint=next((kind.cast_hint for kind in kinds if kind.cast_hint), None))
+
+
+def _in_optional(checker: Checker, node: nodes.Cast, found: Type, target: OptionType, scope: Scope) -> Type:
+    """`e as T?` is `Some(e as T)`; of an optional `e`, it stays one."""
+    inner = nodes.KnownTypeSyntax(type=target.value, span=node.target.span)
+    value, made = node.value, node.span
+    if found in (target, NONE):
+        checker.findings.types[id(value)] = target
+        checker.findings.rewrites[id(node)] = value
+        return target
+    if isinstance(found, OptionType):
+        name = nodes.Name(name=f"·value {made.start}", span=made)
+        function = nodes.Lambda(
+            parameters=(nodes.Parameter(name=name.name, span=made),), body=nodes.Cast(value=name, target=inner, span=made), span=made
+        )
+        call = nodes.Call(
+            function=nodes.Field(value=value, name="map", span=made), arguments=(nodes.Argument(value=function, span=made),), span=made
+        )
+    else:
+        cast_ = nodes.Cast(value=value, target=inner, span=made)
+        call = nodes.Call(
+            function=nodes.Name(name=checker.meaning.some, span=made), arguments=(nodes.Argument(value=cast_, span=made),), span=made
+        )
+    checker.kept.append(call)
+    checker.infer(call, scope, target)
+    checker.findings.rewrites[id(node)] = call
+    return target
 
 
 def takes_target(checker: Checker, node: nodes.Expression, scope: Scope) -> bool:

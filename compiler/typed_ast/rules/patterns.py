@@ -10,7 +10,7 @@ from compiler.typed_ast.requirements import require
 from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, UNKNOWN, ListType, StructType, TensorType, TupleType, Type
+from compiler.typed_ast.types import ERROR, UNKNOWN, ArrayType, ListType, Size, StructType, TensorType, TupleType, Type
 
 _CONSTANTS = (VariableKind.CONSTANT, VariableKind.PROGRAM_PARAMETER)
 
@@ -27,6 +27,11 @@ def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, 
             return PatternShape(either=_either(checker, alternatives, subject, scope, kind))
         case nodes.LiteralPattern(value=value):
             return _literal(checker, value, subject, scope)
+        case nodes.ListPattern(elements=elements):
+            part = _element(checker, pattern, len(elements), subject)
+            for element in elements:
+                bind(checker, element, part, scope, kind)
+            return ANYTHING
         case nodes.TuplePattern(elements=elements):
             return _tuple(checker, pattern, elements, subject, scope, kind)
         case nodes.VariantPattern(path=path, arguments=arguments):
@@ -85,6 +90,19 @@ def _tuple(
     return PatternShape(
         "", tuple(bind(checker, element, part, scope, kind) for element, part in zip(elements, subject.elements, strict=True))
     )
+
+
+def _element(checker: Checker, pattern: nodes.ListPattern, count: int, subject: Type) -> Type:
+    """The type of the elements that a list pattern takes apart. How many a list has is seen then."""
+    match subject:
+        case ArrayType(element=element, size=Size(value=size)) if size == count:
+            return element
+        case ListType(element=element):
+            return element
+    if is_silent(subject):
+        return subject
+    message = f"this pattern has {count} elements, and what it takes apart is a `{checker.show(subject)}`"
+    return checker.report("0203", message, pattern.span, hint="`(a, b)` takes a tuple apart" if isinstance(subject, TupleType) else None)
 
 
 def _is_named(checker: Checker, path: tuple[str, ...]) -> bool:
