@@ -184,6 +184,8 @@ class Calls(Iterators):
     ) -> ast.expr | None:
         """The call as Python's own, where the types say that it means the same."""
         types = tuple(argument.value.type for argument in node.arguments)
+        if isinstance(receiver, nodes.Stream):
+            return None  # its values come one by one
         if receiver is None:
             if entry.name in ("max", "min") and len(types) == 2 and all(map(direct.is_int, types)):
                 return self.extreme(entry.name, arguments[0], node.span)
