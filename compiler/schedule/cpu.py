@@ -42,7 +42,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             packing = packing_for(field, table, machine)
             words = (*str(table).split("\n"), *in_words(field.loops, table.unheeded))
             if packing is not None:
-                return Scheduled(PlacingPacked(field, table, packing).run(), (*words, str(packing)), table.unheeded)
+                return Scheduled(PlacingPacked(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
             return Scheduled(place(field, table), words, table.unheeded)
         except NotPlaceable as refusal:
             reason = str(refusal)

@@ -8,7 +8,9 @@ the registers hold, and each read from its beginning to its end:
             for each panel of columns, for each panel of rows: a tile of results
 
 Sums of a tile wait in a buffer for the next block of the summed axis; the last block computes what the stores want of them. The order of a
-sum depends on the extent of its axis alone.
+sum depends on extents alone.
+
+Where columns are few, vectors along them would be mostly empty: then they lie along the sum, if rows lie along it, too.
 
 Small products keep the tiles of their table: both are in the function, and sizes decide as it runs."""
 
@@ -53,8 +55,12 @@ LEAST_DEPTH, LEAST_ROWS = 32, 16
 LEAST_WHOLE, LEAST_RAGGED = 10 << 10, 1 << 10
 """So are elements of the operand of its columns: many where these are whole panels, few where their end would be masked term by term."""
 
-PANEL, WIDE, TURNED, TOGETHER = "p", "w", "t", "u"
-"""Digits of axes: inside a panel, inside a group of panels, of squares that are turned, and of terms that are added in one iteration."""
+MOST_THIN, THIN_ROWS = 6, 8
+"""Columns up to which vectors lie along the sum instead, and the rows that such a loop takes together."""
+
+PANEL, WIDE, TURNED, TOGETHER, THIN = "p", "w", "t", "u", "v"
+"""Digits of axes: inside a panel, inside a group of panels, of squares that are turned, of terms that are added in one iteration, and of
+rows where columns are few."""
 
 
 @frozen(eq=False)
@@ -87,10 +93,15 @@ class Packing:
     depth: int
     """Terms of a block of the sum, at most."""
     lanes: int
+    thin: Table | None
+    """For few columns: vectors along the sum, as the rows lie."""
 
     def __str__(self) -> str:
         rows, columns = (f"{side.plan.tile} along {side.plan.axis}" for side in (self.rows, self.columns))
-        return f"  large: panels of {rows} and of {columns}, blocks of {self.depth} along {self.product.k[0]}"
+        summed = self.product.k[0]
+        few = "" if self.thin is None else f"\n  few: at most {MOST_THIN} along {self.columns.plan.axis} take vectors along {summed}"
+        return f"  large: panels of {rows} and of {columns}, blocks of {self.depth} along {summed}{few}"
+
 
 
 def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packing | None:
@@ -128,7 +139,16 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         ours.reverse()
     rows = min(MOST_ROWS, (machine.vector_registers - 1 - VECTORS) // VECTORS)
     depth = PANEL_BYTES // bytes_of(product.op.to) // width * width
-    return Packing(product, product.op, side(*ours[0], rows, 1), side(*ours[1], VECTORS, width), depth, width)
+    down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
+    return Packing(product, product.op, down, across, depth, width, _thin(table, down, across, summed, width) if down.along else None)
+
+
+def _thin(table: Table, rows: Side, columns: Side, summed: str, width: int) -> Table:
+    """Several rows at a time, each with a vector along the sum, for one column after the other."""
+    lanes = {summed: (1, width), rows.plan.axis: (THIN_ROWS, 1)}
+    last = (columns.plan.axis, summed)
+    plans = [AxisPlan(p.axis, p.place if p.axis not in last else "time", *lanes.get(p.axis, (1, 1)), digit=THIN) for p in table.plans]
+    return Table(sorted(plans, key=lambda plan: last.index(plan.axis) if plan.axis in last else -1))
 
 
 class PlacingPacked(Placing):
@@ -143,12 +163,33 @@ class PlacingPacked(Placing):
         for side in (packing.rows, packing.columns):
             for plan in (side.plan, side.copies, AxisPlan(self.summed, "time", *side.turns, digit=TURNED)):
                 self.declare(plan)
+        for plan in packing.thin.plans if packing.thin is not None else ():
+            self.declare(plan)
         self.declare(AxisPlan(self.summed, "time", packing.lanes, digit=TOGETHER))
 
     def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
+        thin = self.packing.thin
+        if thin is None:
+            self.packed_or_not(stores, root)
+            return
+        with root.builder.branch(self.is_thin(root.builder)) as (then, otherwise, _):
+            table, self.table = self.table, thin
+            self.produce(stores, TileRegion(then, made=dict(root.made)), {})
+            self.table = table
+            self.packed_or_not(stores, TileRegion(otherwise, made=dict(root.made)))
+
+    def packed_or_not(self, stores: Sequence[Target], root: TileRegion) -> None:
         with root.builder.branch(self.is_large(root.builder)) as (then, otherwise, _):
             self.packed(stores, TileRegion(then, made=dict(root.made)))
             self.produce(stores, TileRegion(otherwise, made=dict(root.made)), {})
+
+    def is_thin(self, b: Builder) -> Value:
+        """Whether there are too few columns to make vectors of."""
+        extents = self.field.axes
+        result = b.op("le", b.index(extents[self.packing.columns.plan.axis]), b.const(MOST_THIN, "index"))
+        for axis, least in (self.summed, LEAST_DEPTH), (self.packing.rows.plan.axis, THIN_ROWS):
+            result = b.both(result, b.op("ge", b.index(extents[axis]), b.const(least, "index")))
+        return result
 
     def is_large(self, b: Builder) -> Value:
         """Whether packing gains more than it takes."""

@@ -20,7 +20,7 @@ from compiler.schedule.packed import PlacingPacked, packing_for
 from tests.schedule.fields import EXAMPLES
 
 MACHINES = [CpuMachine(256, 16), CpuMachine(512, 32), CpuMachine(128, 32)]
-SIZES = [(0, 3, 2), (3, 0, 5), (5, 4, 0), (1, 1, 1), (7, 33, 19), (31, 3, 130), (97, 64, 31), (130, 131, 47)]
+SIZES = [(0, 3, 2), (3, 0, 5), (5, 4, 0), (1, 1, 1), (9, 1, 33), (19, 6, 47), (7, 33, 19), (31, 3, 130), (97, 64, 31), (130, 131, 47)]
 """Rows, columns, terms: none, one, ends in every direction, several blocks of each."""
 
 
