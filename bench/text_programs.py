@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.text_examples import EXAMPLES, TextProgram, text
+from compiler.backends.host.naming import MARK
 from compiler.driver import CompileOptions
 from compiler.source import Source, Sources
 from zynml.api import open_source
@@ -334,12 +335,12 @@ def run(n):
 
 
 def functions(program: TextProgram) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Its function in ZynML, without what a call from Python costs, and in Python."""
+    """Its function in ZynML, as functions of a program call it, and in Python: a call from Python looks at all that lists hold."""
     host = open_source(Source(program.name, program.zynml), CompileOptions(device="cpu"), Sources(), lambda warning: None).host
     host.start()
     names: dict[str, Any] = {}
     exec(program.python, names)
-    return host.value("run"), names["run"]
+    return host.namespace.get(f"{MARK}trusting run") or host.value("run"), names["run"]
 
 
 def ratio(program: TextProgram, turns: int = TURNS) -> tuple[float, float]:

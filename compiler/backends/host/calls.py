@@ -192,6 +192,9 @@ class Calls(Iterators):
             make = direct.method(types[0], "len", ()) if entry.name == "len" and len(types) == 1 else None
         elif entry.name == "get" and isinstance(receiver.type, ListType | StringType) and direct.looks_up(receiver.type, types[0]):
             return direct.element(self, arguments[0], arguments[1], node.span)
+        elif unread and direct.puts(receiver.type, entry.name, types):
+            direct.store(self, arguments[0], arguments[1], arguments[2] if len(types) == 2 else ast.Constant(None), node.span)
+            return ast.Constant(None)
         else:
             make = (direct.unread(receiver.type, entry.name, types) if unread else None) or direct.method(receiver.type, entry.name, types)
         if make is None:

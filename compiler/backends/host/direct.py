@@ -240,9 +240,17 @@ def unread(receiver: Type, name: str, arguments: tuple[Type, ...]) -> DirectMake
     match receiver, name, arguments:
         case (SetType(element=key) | DictType(key=key)), "remove", (given,) if same_plain(key, given):
             return lambda v: _attribute("pop")([*v, ast.Constant(None)])
-        case SetType(element=key), "insert" | "add", (given,) if same_plain(key, given):
-            return lambda v: _attribute("__setitem__")([*v, ast.Constant(None)])
     return None
+
+
+def puts(receiver: Type, name: str, arguments: tuple[Type, ...]) -> bool:
+    """Whether a method, of which nobody reads whether the key is new, stores a key with a value, or with none in a set."""
+    match receiver, name, arguments:
+        case DictType(key=key), "insert" | "set", (given, _):
+            return same_plain(key, given)
+        case SetType(element=key), "insert" | "add", (given,):
+            return same_plain(key, given)
+    return False
 
 
 def sorts_plainly(key: Type) -> bool:

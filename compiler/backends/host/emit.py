@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from compiler.backends.host.intervals import FULL, Interval, interval, marked
 from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.naming import MARK, Binding, DeclaredFunction, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.positions import Positions
+from compiler.backends.host.value_ranges import ValueRanges
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -51,12 +53,18 @@ class Emitter:
         self.methods: dict[str, DeclaredFunction] = {}
         self.target: tuple[nodes.Expression, Type] | None = None
         """The expression before an `as`, and the type behind it, while the expression's own code is made."""
+        self.ranges: ValueRanges | None = None
+        """Of the function whose code is made, where that is all of it."""
         self.unread: nodes.Expression | None = None
         """A call whose value nobody reads, while its code is made."""
 
     def resolve(self, syntax: nodes.TypeSyntax | None) -> Type:
         """A written type; Unknown for none and for what the checker has objected to."""
         return UNKNOWN if syntax is None else self._types.resolve(syntax)
+
+    def range_of(self, node: nodes.Expression) -> Interval:
+        """Between which bounds an int lies."""
+        return FULL if self.ranges is None else self.ranges.of(node)
 
     # ---- statements ----------------------------------------------------------------------------------------------
 
@@ -121,7 +129,7 @@ class Emitter:
             return value
         name = self.frame.temporary()
         self.assign(name, value, span)
-        return load(name)
+        return marked(load(name), interval(value))
 
     def in_order(self, makers: Sequence[Callable[[], ast.expr]], span: Span) -> list[ast.expr]:
         """Expressions evaluated one after the other, also when a later one writes statements first: what comes before those is

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from compiler.backends.host import direct
 from compiler.backends.host.emit import load, not_supported
-from compiler.backends.host.intervals import loop, marked
+from compiler.backends.host.intervals import loop, marked, within
 from compiler.backends.host.naming import (
     MARK,
     DeclaredFunction,
@@ -19,6 +19,7 @@ from compiler.backends.host.naming import (
 )
 from compiler.backends.host.operators import inferred
 from compiler.backends.host.records import Records
+from compiler.backends.host.untouched import leaves_maps
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -61,6 +62,11 @@ class Expressions(Records):
 
     def expression(self, node: nodes.Expression) -> ast.expr:
         """An expression to be evaluated exactly once, after the statements written so far and in the order of its parts."""
+        made = self._expression(node)
+        known = isinstance(node, nodes.Name | nodes.Index | nodes.Call | nodes.If | nodes.Conditional) and direct.is_int(node.type)
+        return within(made, self.range_of(node)) if known else made
+
+    def _expression(self, node: nodes.Expression) -> ast.expr:
         match node:
             case nodes.IntLiteral() | nodes.FloatLiteral():
                 return self.number(node)
@@ -339,7 +345,7 @@ class Expressions(Records):
     def comprehension(self, node: nodes.Comprehension) -> ast.expr:
         """A loop that appends: its variables are new in each iteration, as a loop's are."""
         result = self.frame.temporary()
-        source = self.iterated(node.source, len(node.names))
+        source = self.iterated(node.source, len(node.names), node.key, node.element, node.condition)
         self.assign(result, ast.List([], ast.Load()) if node.key is None else ast.Dict([], []), node.span)
         self.frame.loop += 1
         with self.block(), self.collected() as body:
@@ -387,10 +393,13 @@ class Expressions(Records):
     def _part_maker(self, node: nodes.Expression, to: Type) -> Callable[[], ast.expr]:
         return lambda: self.converted(node, inferred(to))
 
-    def iterated(self, source: nodes.Expression, names: int = 1) -> ast.expr:
-        """What a `for` with so many names runs over. A map or set doesn't change the loop's way when it is changed in it."""
+    def iterated(self, source: nodes.Expression, names: int = 1, *body: nodes.Node | None) -> ast.expr:
+        """What a `for` with so many names runs over. A map or set doesn't change the loop's way when it is changed in its `body`."""
         value = self.expression(source)
         if isinstance(source.type, DictType | SetType):
+            if body and all(part is None or leaves_maps(part, self._is_library_function) for part in body):
+                entries = names == 2 and isinstance(source.type, DictType)
+                return self.made(ast.Call(ast.Attribute(value, "items", ast.Load()), [], []), source.span, value) if entries else value
             return self.help("entries" if names == 2 and isinstance(source.type, DictType) else "keys", source.span, value)
         if isinstance(source.type, (ListType, RangeType, StringType)) or isinstance(source, nodes.Range):
             return value
@@ -398,6 +407,9 @@ class Expressions(Records):
             own = self.layouts.holds_arrays(source.type.element)
             return self.help("elements", source.span, self.help("copied", source.span, value) if own else value)
         return self.help("iterate", source.span, value)
+
+    def _is_library_function(self, name: str) -> bool:
+        return name in self.library.functions and self.scope.find(name) is None
 
     def loop_target(self, names: tuple[str, ...], source: nodes.Expression, span: Span, iterated: ast.expr | None = None) -> ast.expr:
         """Declares a loop's variables; several take the element apart at the start of the body."""

@@ -10,6 +10,7 @@ from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, P
 from compiler.backends.host.operators import inferred, needs_no_check
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.statements import Statements
+from compiler.backends.host.value_ranges import ValueRanges
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -49,6 +50,8 @@ class Functions(Statements):
         self.runs_beside = False
         """Whether code of the program may run beside other code of it."""
         self.closure_names = _closure_names(program)
+        at_top = [statement for statement in program.statements if not isinstance(statement, nodes.Function | nodes.Impl)]
+        self.outer_names = frozenset(name for statement in at_top for name in _bound_in(statement))
         self.kept_names = self.closure_names | _changed_names(program)
         """A parameter of such a name may change in its parts, or be kept: arrays in it are copied when the function begins."""
 
@@ -73,6 +76,9 @@ class Functions(Statements):
             return
         body = node.body
         result = self.resolve(node.result)
+        outermost = self.ranges is None
+        if outermost:
+            self.ranges = ValueRanges(node, self.outer_names)
         if declared.is_global and self.scope.find(node.name) is declared:
             self.functions.append(declared)
         if node.is_async:
@@ -82,6 +88,8 @@ class Functions(Statements):
             self._define(declared.python, node.parameters, result, lambda to: self.block_into(body, to), node.span, declared)
         if declared.trusting:
             self._write_looking(declared)
+        if outermost:
+            self.ranges = None
         kept = next((annotation for annotation in node.annotations if annotation.name in REMEMBERS), None)
         if kept is not None:
             names = self.constant(tuple(parameter.name for parameter in node.parameters))
@@ -371,6 +379,10 @@ def _changed_names(program: nodes.Program) -> set[str]:
                 if isinstance(target, nodes.Name):
                     names.add(target.name)
     return names
+
+
+def _bound_in(statement: nodes.Statement) -> set[str]:
+    return {node.name for node in walk(statement) if isinstance(node, nodes.BindingPattern | nodes.ProgramParameter | nodes.Parameter)}
 
 
 def _mentioned(closure: nodes.Node) -> set[str]:

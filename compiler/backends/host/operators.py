@@ -291,7 +291,10 @@ class Operators(Emitter):
             return intervals.marked(self.made(ast.BinOp(left, make(), right), span, left, right), bounds)
         first, again = self._named(left, span)
         test = ast.Compare(first, [ast.GtE()], [ast.Constant(0)])
-        if written is None:
+        if written is None and intervals.interval(left)[0] >= 0:
+            first, again = left, left
+            test = ast.Compare(right, [ast.Gt()], [ast.Constant(0)])
+        elif written is None:
             test = ast.Compare(first, [ast.GtE(), ast.Lt()], [ast.Constant(0), right])
         fast = ast.BinOp(again, make(), right)
         slow = self.at(ast.Call(load(f"{MARK}{ARITHMETIC[symbol]}·i64"), [again, right], []), span)

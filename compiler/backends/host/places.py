@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from compiler.backends.host import direct
 from compiler.backends.host.emit import load
+from compiler.backends.host.intervals import within
 from compiler.backends.host.naming import ImportedModule, PythonVariable
 from compiler.backends.host.patterns import Patterns
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -128,7 +129,7 @@ class Places(Patterns):
             return
         base, *indices = [self.keep(v, target.span) for v in self.in_order(makers, target.span)]
         if _is_direct(target):
-            old = self.keep(direct.element(self, base, indices[0], target.span), target.span)
+            old = self.keep(within(direct.element(self, base, indices[0], target.span), self.range_of(target)), target.span)
             direct.store(self, base, indices[0], self._changed(node, old), target.span)
             return
         old = self.keep(self.help("get", target.span, base, *indices), target.span)

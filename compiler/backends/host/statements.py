@@ -287,7 +287,7 @@ class Statements(Tries):
 
     def _clauses(self, node: nodes.For, position: int) -> None:
         clause = node.clauses[position]
-        source = self.iterated(clause.source, len(clause.names))
+        source = self.iterated(clause.source, len(clause.names), node.body, *node.clauses[position + 1 :])
         self.frame.loop += 1
         with self.collected() as body:
             target = self.loop_target(clause.names, clause.source, clause.span, source)
