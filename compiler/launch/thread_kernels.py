@@ -88,7 +88,7 @@ def _field_where(built: BuiltKernel, facts: Facts) -> HirFunction | None:
         return built.analysed.assuming.field
     if facts.divisors and (divided := built.analysed.divided(facts.divisors)) is not None:
         return divided.field
-    return built.field
+    return built.analysed.thread_field
 
 
 def launch_facts(
@@ -104,7 +104,7 @@ def launch_choices(
     """The same, and others that may be as fast."""
     inside = built.analysed.assuming is not None and built.analysed.assuming.holds(sizes)
     divisors = () if inside else _divisors(built, sizes)
-    field = built.field
+    field = built.analysed.thread_field
     arrays = [parameter.type for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
     if machine.general is not None and any(dim.evaluate(sizes.__getitem__) <= 0 for mem in arrays for dim in mem.dims):
         machine = machine.general  # bulk copies are from arrays that have elements

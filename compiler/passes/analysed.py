@@ -2,6 +2,7 @@
 signature of a block; every target's schedule starts from it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from time import perf_counter
 
@@ -20,6 +21,7 @@ from compiler.lowering.kernel import LoweredKernel
 from compiler.passes.gathered_sums import gathered_sums
 from compiler.passes.known_divisors import divisors_of, with_divisors
 from compiler.passes.pipelines import NEST, PassTimes, run_passes
+from compiler.passes.residues import by_residues
 from compiler.passes.wide_sums import wide_sums
 from runtime.records import define, frozen
 
@@ -66,8 +68,18 @@ class AnalysedKernel:
         if self._is_final:
             return None
         gathered = gathered_sums(self.nest)
-        field = None if gathered is None else _assuming(gathered, self.lowered)
-        return field or _assuming(self.nest, self.lowered)
+        nests = (gathered and by_residues(gathered), gathered, by_residues(self.nest), self.nest)
+        fields = (_assuming(nest, self.lowered) for nest in nests if nest is not None)
+        return next((field for field in fields if field is not None), None)
+
+    @cached_property
+    def thread_field(self) -> HirFunction | None:
+        """The nest's field for machines with many threads: sums of every s-th tap have no taps that don't count."""
+        split = by_residues(self.nest) if self.field is not None and self.nest.form is not Form.THREAD else None
+        if split is not None:
+            with suppress(Refused):
+                return wide_sums(lift(split, zeroed_memories(self.lowered)))
+        return self.field
 
     @cached_property
     def divisors(self) -> tuple[Value, ...]:

@@ -180,3 +180,53 @@ def test_stores_that_leave_elements_out_are_told_of() -> None:
     with pytest.raises(zynml.ZynMLError) as caught:
         zynml.compile(text, strict=True)
     assert caught.value.codes == ("ZYN0601",)
+
+
+GATHERED = """
+def f(x: tensor[N, C, L], w: tensor[C, K, Q], s: int, p: int, d: int) {
+    compute(x, w) {
+        for n in 0..N, o in 0..K, y in 0..(L - 1) * s - 2 * p + d * (Q - 1) + 1:
+            var t = 0.0
+            for c in 0..C, q in 0..Q:
+                let v = y + p - q * d
+                if v >= 0 && v % s == 0 && v / s < L: t += x[n, c, v / s] * w[c, o, q]
+            out[n, o, y] = t
+    }
+}"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 0, 1), (2, 1, 1), (3, 1, 2), (3, 2, 1), (2, 1, 2), (7, 0, 3), (9, 0, 1)])
+def test_every_few_taps_count(stride: int, padding: int, dilation: int, device: str) -> None:
+    program = zynml.compile(GATHERED, device=device)
+    for length, taps in [(31, 3), (1, 4), (5, 1), (3, 9)]:
+        x, w = floats(2, 3, length), floats(3, 2, taps)
+        full = transposed(x, w, stride, dilation)
+        expected = full[..., padding : full.shape[-1] - padding]
+        np.testing.assert_allclose(program.f(x, w, stride, padding, dilation), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("stride", "dilation", "split"), [(2, 1, True), (3, 2, True), (2, 2, False), (9, 1, False), (1, 1, False)])
+def test_taps_are_split_by_residues(stride: int, dilation: int, split: bool) -> None:
+    text = f"x=2x3x31, w=3x2x3, s={stride}, p=0, d={dilation}"
+    (launched,) = zynml.compile(GATHERED)._session.launches_like([text], "emulator:sm_90a")
+    assert any("residue" in axis for axis in launched.threads.field.axes) is split
+
+
+def test_a_loop_that_does_something_for_every_tap_is_kept() -> None:
+    """The count takes all taps, the sum every second one."""
+    text = """
+def f(x: tensor[L], w: tensor[Q]) {
+    compute(x, w) {
+        for y in 0..L:
+            var t = 0.0
+            for q in 0..Q:
+                t += 100.0
+                if (y + q) % 2 == 0: t += w[q]
+            out[y] = t + x[y]
+    }
+}"""
+    x, w = floats(7), floats(5)
+    expected = x + 500 + np.array([w[y % 2 :: 2].sum() for y in range(7)])
+    for device in DEVICES:
+        np.testing.assert_allclose(zynml.compile(text, device=device).f(x, w), expected, rtol=1e-5)

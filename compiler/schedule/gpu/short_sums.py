@@ -149,10 +149,14 @@ def _each(extent: int, terms: int, results: int, facts: Facts) -> int:
 
 
 def _columns(field: HirFunction, common: Sequence[str]) -> str | None:
-    """The axis along which results are contiguous, and all that is loaded for neighbours is near."""
+    """The axis along which results are contiguous, and all that is loaded for neighbours is near. Where that is a short one, whose results
+    lie between those of a longer axis (residues: `out[2 * p + r]`), it is the longer axis."""
     stores, loads = _accesses(field, Store), _accesses(field, Load)
-    found = {axis for op in stores for axis in common if _steps(op, axis) == 1}
-    return next((axis for axis in common if axis in found and all(_is_near(op, axis) for op in loads)), None)
+    steps = {axis: step for op in stores for axis in common if (step := _steps(op, axis)) and all(_is_near(load, axis) for load in loads)}
+    contiguous = next((axis for axis in common if steps.get(axis) == 1), None)
+    extent = None if contiguous is None else field.axes[contiguous].value
+    longer = (axis for axis in common if extent is not None and 1 < extent < SHORTEST_WARP and steps.get(axis) == extent)
+    return next(longer, contiguous)
 
 
 def _is_near(op: Load | Store, axis: str) -> bool:
