@@ -13,7 +13,7 @@ import pytest
 
 from tests.tiers.breadth import breadth
 
-LONGEST = ("schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs")
+LONGEST = ("sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs", "zyntax")
 """Folders by the time that a file of them takes."""
 
 
