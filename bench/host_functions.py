@@ -25,7 +25,6 @@ from compiler.backends.host.boundary import native_entry, room
 from compiler.backends.host.native_code import lowered
 from compiler.backends.native.compile import compile_module, link_modules
 from compiler.backends.native.link import Linked
-from compiler.backends.native.record import CALLERS_BYTES
 from compiler.options import CompileOptions
 from compiler.source import Source, Sources
 from compiler.typed_ast.check import checker_of
@@ -91,7 +90,7 @@ def called(linked: Linked, symbol: str) -> Callable[..., int | float]:
     """A function of ours as a plain one, which must not fail."""
     function = linked[symbol]
     call = native_entry(function.entry, function.address)
-    recorded, given, _, results = room(CALLERS_BYTES, function.entry)
+    recorded, given, _, results, _ = room(function.entry)
 
     def run(*arguments: Any) -> int | float:
         assert call(recorded, *arguments, given) == 0

@@ -3,11 +3,15 @@
 from compiler.emulator.writer import Writer
 from compiler.hir.core import dtype_of
 from compiler.hir.host import (
+    Address,
+    Allocate,
+    AtAddress,
     Checked,
     Clear,
     Copy,
     Cycles,
     Element,
+    HeapMark,
     Local,
     MatchBytes,
     Member,
@@ -15,6 +19,7 @@ from compiler.hir.host import (
     Quotient,
     Read,
     ReadBytes,
+    Release,
     Saturating,
     TrailingZeros,
     Write,
@@ -39,6 +44,16 @@ def host_statement(to: Writer, op: Instruction, indent: int) -> bool:
         case Local():
             assert isinstance(op.type, Pointer)
             give(f"host_memory({size_of(op.type.pointee)})")
+        case Allocate():
+            array = pointee(op.result)
+            assert isinstance(array, Array)
+            give(f"host_memory({size_of(array.element)} * {inputs[0]})")
+        case HeapMark():
+            give("0")
+        case Release():
+            pass  # memory goes with the last address of it
+        case Address() | AtAddress():
+            give(inputs[0])
         case Member():
             struct = pointee(op.pointer)
             assert isinstance(struct, Struct)

@@ -1,7 +1,8 @@
-"""Host functions: memory by address (structs and arrays without a heap), and integer arithmetic that stops at what its type can't hold.
+"""Host functions: memory by address (structs and arrays), and integer arithmetic that stops at what its type can't hold.
 
-A pointer is a parameter, a `local`, or a part of what another pointer points to; it is never kept in memory, carried by a loop or
-returned, so that who may write where is plain from a function's text. `site` names the entry of the function's `sites` that a failure
+A pointer is a parameter, a `local`, an `allocate`, or a part of what another pointer points to; it is never kept in memory, carried by a
+loop or returned, so that who may write where is plain from a function's text. What is handed on is an `address`, which `at_address` makes a
+pointer again. `site` names the entry of the function's `sites` that a failure
 is reported as, and the operands are its values."""
 
 from collections.abc import Iterator
@@ -61,6 +62,75 @@ class Local(Instruction):
             yield f"no memory for {self.type}"
         elif size_of(self.type.pointee) > LARGEST_LOCAL:
             yield f"{size_of(self.type.pointee)} bytes on the stack, which has room for {LARGEST_LOCAL} of one value"
+
+
+@instruction("allocate", InstructionFamily.HOST, Effect.WRITE | Effect.FAULT)
+class Allocate(Instruction):
+    """`%p = allocate %count site=2 : ptr<array<open x f64>>`: memory for so many elements on the heap of this run, all 0. It stops where
+    the run has no room for it. Whoever began the run frees what is left when it ends, however it ends."""
+
+    count: Value = operand()
+    site: int = attribute()
+    type: HirType = attribute()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [self.type]
+
+    def check(self, scope: ValueScope) -> Iterator[str]:
+        if not isinstance(self.type, Pointer) or not isinstance(self.type.pointee, Array) or self.type.pointee.count is not None:
+            yield f"no open array for {self.type}"
+        if dtype_of(self.count) != "i64":
+            yield f"a count of type {self.count.type}"
+
+
+@instruction("heap_mark", InstructionFamily.HOST, Effect.READ)
+class HeapMark(Instruction):
+    """`%m = heap_mark : i64`: how far the heap of this run is filled."""
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [Tile("i64")]
+
+
+@instruction("release", InstructionFamily.HOST, Effect.READ | Effect.WRITE)
+class Release(Instruction):
+    """`release %m, %a, %b`: frees what was allocated since mark `%m`, but for the memory in which the addresses lie."""
+
+    mark: Value = operand()
+    kept: tuple[Value, ...] = operands()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return []
+
+    def check(self, scope: ValueScope) -> Iterator[str]:
+        yield from (f"an address of type {value.type}" for value in (self.mark, *self.kept) if dtype_of(value) != "i64")
+
+
+@instruction("address", InstructionFamily.HOST)
+class Address(Instruction):
+    """`%a = address %p : i64`: where a pointer points to, as a number that can be carried, kept and returned."""
+
+    pointer: Value = operand()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        pointee(self.pointer)
+        return [Tile("i64")]
+
+
+@instruction("at_address", InstructionFamily.HOST)
+class AtAddress(Instruction):
+    """`%p = at_address %a : ptr<array<open x f64>>`: the pointer whose `address` that is."""
+
+    value: Value = operand()
+    type: HirType = attribute()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [self.type]
+
+    def check(self, scope: ValueScope) -> Iterator[str]:
+        if not isinstance(self.type, Pointer):
+            yield f"{self.type} is no pointer"
+        if dtype_of(self.value) != "i64":
+            yield f"an address of type {self.value.type}"
 
 
 @instruction("member", InstructionFamily.HOST)

@@ -12,7 +12,25 @@ from collections.abc import Sequence
 
 from compiler.hir.build import Builder
 from compiler.hir.core import dtype_of
-from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write, pointee
+from compiler.hir.host import (
+    Address,
+    Allocate,
+    AtAddress,
+    Checked,
+    Clear,
+    Copy,
+    Element,
+    HeapMark,
+    Local,
+    Member,
+    Narrow,
+    Quotient,
+    Read,
+    Release,
+    Saturating,
+    Write,
+    pointee,
+)
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import FaultSite
 from compiler.hir.numbers import limits
@@ -328,6 +346,25 @@ class InstructionWriter:
     def local(self, type: HirType) -> Record:
         """Memory of this call, all zero."""
         return self.emit(Local(type=Pointer(type)))
+
+    def allocate(self, element: HirType, count: Expr, message: str) -> Record:
+        """Memory of this run for so many elements, all zero; stops where there is no room."""
+        return self.emit(Allocate(count=count.hir, site=self.site("0804", message), type=Pointer(Array(element, None))))
+
+    def heap_mark(self) -> Expr:
+        """How far the heap is filled."""
+        return self.emit(HeapMark())
+
+    def release(self, mark: Expr, *kept: Expr) -> None:
+        """Frees what was allocated since, but for the memory in which these addresses lie."""
+        self.here.emit(Release(mark=mark.hir, kept=tuple(one.hir for one in kept)))
+
+    def address(self, pointer: Expr) -> Expr:
+        """Where a pointer points to, as a number."""
+        return self.emit(Address(pointer=pointer.hir))
+
+    def at_address(self, address: Number, type: HirType) -> Record:
+        return self.emit(AtAddress(value=self.number(address, "i64").hir, type=Pointer(type)))
 
     def part(self, memory: Expr, part: Part, checks: bool = True) -> Record:
         """The address of a field, by its name, or of an element, by its index."""

@@ -1,18 +1,24 @@
 """What one function does, read off its typed body."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
-from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.body_scopes import LocalVariable
 from compiler.typed_ast.conversions import fits, join, strong
 from compiler.typed_ast.definite_assignment import early_reads
-from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM, FunctionEffects, ProgramEffects, Reason
-from compiler.typed_ast.native_forms import without_form
-from compiler.typed_ast.native_tensors import checks_sizes, same_elements, sizes, tensor_refused
-from compiler.typed_ast.rules.parts import cases_of
+from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM
+from compiler.typed_ast.native_tensors import (
+    creation,
+    enumerated_tensor,
+    numbers_given,
+    row_type,
+    same_elements,
+    shape_of,
+    sizes,
+    tensor_refused,
+)
+from compiler.typed_ast.tensor_effects import TensorEffects
 from compiler.typed_ast.types import (
     ERROR,
     I64,
@@ -30,10 +36,6 @@ from compiler.typed_ast.types import (
     Type,
 )
 from compiler.typed_ast.walk import parts
-from runtime.records import define
-
-NativeCall = Callable[[nodes.Call, str], bool]
-"""`(call, name) -> whether` this call of a function or method of the library has native code."""
 
 _REFUSED: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.Lambda: (DYNAMIC, "it has a function without a name"),
@@ -63,20 +65,8 @@ _STATIC = (
 _VALUES = (nodes.If, nodes.Block, nodes.Match, nodes.Conditional, nodes.LetCondition)
 
 
-@define(eq=False)
-class _Local:
-    """A variable: the type that it keeps, None where only its uses tell; `declared`: that is written."""
-
-    type: Type | None = None
-    declared: bool = False
-
-
-class BodyEffects:
+class BodyEffects(TensorEffects):
     """Looks through one function."""
-
-    def __init__(self, checker: Checker, program: ProgramEffects, own: FunctionEffects, native_call: NativeCall) -> None:
-        self.checker, self.program, self.own, self.native_call = checker, program, own, native_call
-        self.scopes: list[dict[str, _Local]] = [{}]
 
     def look(self) -> None:
         own, node = self.own, self.own.function
@@ -97,80 +87,20 @@ class BodyEffects:
             found = self.written(parameter.annotation) if parameter.annotation is not None else UNKNOWN
             if parameter.annotation is None:
                 self.because(DYNAMIC, f"`{parameter.name}` has no type", parameter.span)
+            elif isinstance(found, TupleType) and any(isinstance(part, TensorType) for part in found.elements):
+                self.because(DYNAMIC, f"`{parameter.name}` is a tuple with a tensor", parameter.span)
             else:
                 self.with_form(found, parameter.span, f"`{parameter.name}`")
             types.append(found)
-            self.scopes[-1] |= dict.fromkeys(sizes([found]), _Local(I64)) | {parameter.name: _Local(found, True)}
+            self.scopes[-1] |= dict.fromkeys(sizes([found]), LocalVariable(I64)) | {parameter.name: LocalVariable(found, True)}
         own.parameters = tuple(types)
         own.result = self.written(node.result) if node.result is not None else inferred_result(node)
         if isinstance(own.result, TensorType):
-            self.because(DYNAMIC, "its result is a tensor", node.result.span if node.result is not None else node.span)
+            own.result = self.tensor_result(own.result, inferred_result(node), node.result.span if node.result is not None else node.span)
         self.with_form(own.result, node.result.span if node.result is not None else node.span, "its result")
         self.visit(node.body, used=own.result != UNIT)
         for name, _ in early_reads(node.body, lambda declaration: True):
             self.because(DYNAMIC, f"`{name.name}` may be read before it has a value", name.span)
-
-    # ---- what is found ----
-
-    def because(self, effect: str, words: str, span: Span) -> None:
-        if not any(found.words == words for found in self.own.reasons):
-            self.own.reasons.append(Reason(effect, words, span))
-
-    def with_form(self, found: Type, span: Span, what: str = "") -> None:
-        words = tensor_refused(found) if isinstance(found, TensorType) else without_form(self.checker, found)
-        if words is not None:
-            shown = words.removeprefix("its ") if not what else words
-            if what and words.startswith("its type"):
-                words = f"the type of {what} isn't known"
-            elif what:
-                words = f"{what} is {words}" if words.startswith(("a ", "text")) else f"{what}: {shown}"
-            else:
-                words = f"it uses {words}" if words.startswith(("a ", "text")) else words.replace("its type", "a type")
-            self.because(DYNAMIC, words, span)
-
-    def written(self, syntax: nodes.TypeSyntax) -> Type:
-        return self.checker.resolver.resolve(syntax)
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        self.scopes.append({})
-        try:
-            yield
-        finally:
-            self.scopes.pop()
-
-    def local(self, name: str) -> _Local | None:
-        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
-
-    def bind(self, pattern: nodes.Pattern, found: Type, declared: bool = False) -> None:
-        """The names that a pattern binds in a value of this type."""
-        match pattern:
-            case nodes.BindingPattern(name=name):
-                self.scopes[-1][name] = _Local(strong(found) if found != UNKNOWN else None, declared)
-                return
-            case nodes.LiteralPattern(value=nodes.StringLiteral()):
-                self.because(DYNAMIC, "it compares text", pattern.span)
-                return
-            case nodes.ListPattern():
-                self.because(DYNAMIC, "it takes a list apart", pattern.span)
-        cases = cases_of(self.checker, found) or {}
-        match pattern:
-            case nodes.AlternativePattern(alternatives=alternatives):
-                inside = [("", alternative) for alternative in alternatives]
-                cases = {"": (("", found),)}
-            case nodes.TuplePattern(elements=elements):
-                inside = [(str(number), element) for number, element in enumerate(elements)]
-            case nodes.VariantPattern(path=path, arguments=arguments):
-                inside = [(str(number), argument) for number, argument in enumerate(arguments)]
-                cases = {"": cases.get(path[-1], ())}
-            case nodes.StructPattern(path=path, fields=fields):
-                inside = [(field.name, field.pattern) for field in fields]
-                cases = cases if "" in cases else {"": cases.get(path[-1], ())}
-            case _:
-                return
-        known = dict(cases.get("", ()))
-        for part, one in inside:
-            self.bind(one, known.get(part, UNKNOWN), declared)
 
     # ---- the walk ----
 
@@ -199,10 +129,12 @@ class BodyEffects:
     def _typed(self, node: nodes.Expression) -> None:
         if isinstance(node, nodes.Call) and node.type == UNKNOWN:
             return  # told by the callee
-        if isinstance(node.type, TensorType) and not isinstance(node, nodes.Name):
-            self.because(DYNAMIC, "it makes a tensor, or a part of one", node.span)
-            return
-        if isinstance(node, _VALUES) and node.type != UNKNOWN:
+        if isinstance(node.type, TensorType) and not isinstance(node, (nodes.Name, nodes.Call, *_VALUES)):
+            row = isinstance(node, nodes.Index) and isinstance(node.value.type, TensorType) and node.type.shape.rank is not None
+            if not row:
+                self.because(DYNAMIC, "it makes a tensor, or a part of one", node.span)
+                return
+        if isinstance(node, _VALUES) and node.type != UNKNOWN and not isinstance(node.type, TensorType):
             return  # told by the ends of its branches
         if not isinstance(node, nodes.TupleLiteral) or node.elements:
             shown = f"`{node.name}`" if isinstance(node, nodes.Name) else ""
@@ -249,6 +181,10 @@ class BodyEffects:
         found = declared if declared is not None else strong(node.value.type) if node.value is not None else UNKNOWN
         self.with_form(found, node.span, "a variable")
         self.bind(node.pattern, found, declared is not None)
+        if isinstance(found, TensorType):
+            self.tensor_taken(found, node.value.type if node.value is not None else UNKNOWN, node.span)
+            if isinstance(node.pattern, nodes.BindingPattern):
+                self.scopes[-1][node.pattern.name].fresh = isinstance(node.value, nodes.Call) and creation(node.value) is not None
 
     def assign(self, node: nodes.Assign, used: bool) -> None:
         self.own.fails = self.own.fails or node.operator is not None
@@ -266,7 +202,8 @@ class BodyEffects:
         """Elements of tensors take numbers of their type, and floats of another width, which are rounded."""
         if not isinstance(target, nodes.Index) or not isinstance(target.value.type, TensorType):
             return
-        self.own.writes = self.own.fails = True
+        self.own.fails = True
+        self.tensor_written(target.value)
         want, found = target.value.type.element, node.value.type
         if node.operator is not None and isinstance(want, Scalar) and isinstance(found, Scalar):
             found = want if node.operator in ("<<", ">>") else self.checker.meaning.meet(want, found) or UNKNOWN
@@ -281,13 +218,19 @@ class BodyEffects:
             self.because(GLOBAL, f"it assigns the top-level variable `{target.name}`", target.span)
             return
         found = node.value.type
-        if isinstance(local.type, TensorType):
-            self.because(DYNAMIC, f"it assigns the tensor `{target.name}`", target.span)
-            return
         if several:
             inside = found.elements if isinstance(found, TupleType) else ()
             at = [id(one) for one in getattr(node.target, "elements", ())].index(id(target))
             found = inside[at] if at < len(inside) else UNKNOWN
+        if isinstance(local.type, TensorType):
+            fresh = isinstance(node.value, nodes.Call) and creation(node.value) is not None and not several
+            local.fresh = local.fresh and fresh
+            self.own.writes = self.own.writes or (local.written and not fresh)
+            if node.operator is not None:
+                self.because(DYNAMIC, f"it computes with the tensor `{target.name}`", target.span)
+            else:
+                self.tensor_taken(local.type, found, target.span)
+            return
         if node.operator is not None and isinstance(local.type, Scalar) and isinstance(found, Scalar):
             found = local.type if node.operator in ("<<", ">>") else self.checker.meaning.meet(local.type, found) or UNKNOWN
         if local.type is None or found in (UNKNOWN, NEVER):
@@ -305,13 +248,22 @@ class BodyEffects:
                 if isinstance(source, nodes.Range):
                     self.inside(source)
                     self.own.fails = True
-                    self.scopes[-1][clause.names[0]] = _Local(I64)
+                    self.scopes[-1][clause.names[0]] = LocalVariable(I64)
+                    continue
+                tensor = enumerated_tensor(source) if self.local("enumerate") is None else None
+                self.visit(tensor if tensor is not None else source)
+                held = tensor.type if tensor is not None else source.type
+                one: Type | None = held.element if isinstance(held, ArrayType) else None
+                if isinstance(held, TensorType) and tensor_refused(held) is None:
+                    one = held.element if held.shape.rank == 1 else row_type(held, 1)
+                elif not isinstance(held, ArrayType):
+                    self.because(DYNAMIC, f"it goes over a {held}", source.span)
+                if tensor is not None and len(clause.names) == 2:
+                    self.scopes[-1].update({clause.names[0]: LocalVariable(I64), clause.names[1]: LocalVariable(one)})
+                elif tensor is not None or (len(clause.names) > 1 and isinstance(held, TensorType)):
+                    self.because(DYNAMIC, "it takes rows of a tensor apart", source.span)
                 else:
-                    self.visit(source)
-                    if not isinstance(source.type, ArrayType):
-                        self.because(DYNAMIC, f"it goes over a {source.type}", source.span)
-                    one = source.type.element if isinstance(source.type, ArrayType) and len(clause.names) == 1 else None
-                    self.scopes[-1].update({name: _Local(one) for name in clause.names})
+                    self.scopes[-1].update({name: LocalVariable(one if len(clause.names) == 1 else None) for name in clause.names})
             self.visit(node.body, used=False)
 
     def while_(self, node: nodes.While, used: bool) -> None:
@@ -345,6 +297,10 @@ class BodyEffects:
             self.because(GLOBAL, f"it reads `{'::'.join(node.segments)}`", node.span)
 
     def call(self, node: nodes.Call, used: bool) -> None:
+        if self.is_creation(node):
+            for one in numbers_given(node) if self.tensor_made(node) else ():
+                self.visit(one)
+            return
         for argument in node.arguments:
             if isinstance(argument.value, nodes.StringLiteral) and getattr(node.function, "name", "") in ("assert", "panic"):
                 continue
@@ -354,7 +310,7 @@ class BodyEffects:
         match node.function:
             case nodes.Name() | nodes.Path() | nodes.Field() if node.callee in self.program.functions:
                 self.own.calls.setdefault(node.callee, node.span)
-                self._tensors_passed(node)
+                self.tensors_passed(node)
             case nodes.Name(name=name) if self.local(name) is None and self._is_case(name):
                 pass
             case nodes.Name(name=name) if self.local(name) is None:
@@ -367,23 +323,6 @@ class BodyEffects:
                 self._library(node, name)
             case other:
                 self.because(DYNAMIC, "it calls a value", other.span)
-
-    def _tensors_passed(self, node: nodes.Call) -> None:
-        """A native call hands tensors on as they are; only Python compares extents."""
-        parameters = self.program.functions[node.callee].function.parameters
-        types = [self.written(p.annotation) if p.annotation is not None else UNKNOWN for p in parameters]
-        if not any(isinstance(found, TensorType) for found in types):
-            return
-        subject = node.function.value if isinstance(node.function, nodes.Field) else None
-        given = {} if subject is None else {parameters[0].name: subject}
-        free = [parameter.name for parameter in parameters][len(given) :]
-        given |= {a.name or free[at]: a.value for at, a in enumerate(node.arguments) if a.name or at < len(free)}
-        for parameter, found in zip(parameters, types, strict=True):
-            argument = given.get(parameter.name)
-            if isinstance(found, TensorType) and (argument is None or not same_elements(found, argument.type)):
-                self.because(DYNAMIC, f"it calls `{node.callee}` with another tensor", node.span)
-        if checks_sizes(types):
-            self.because(DYNAMIC, f"it calls `{node.callee}`, where sizes are compared", node.span)
 
     def _library(self, node: nodes.Call, name: str) -> None:
         self.own.fails = True
@@ -407,6 +346,8 @@ class BodyEffects:
         self.inside(node)
 
     def index(self, node: nodes.Index, used: bool) -> None:
+        if shape_of(node) is not None:
+            return
         self.failing(node, used)
         if isinstance(node.value.type, TensorType) and not all(_is_index(one.type) for one in node.indices):
             self.because(DYNAMIC, "it has an index of a tensor that is no int of 64 bits or less", node.span)

@@ -1,7 +1,8 @@
 """Infers the effects of a program's functions over their calls: which are compiled natively, and why the others aren't."""
 
 from compiler.typed_ast import nodes
-from compiler.typed_ast.body_effects import BodyEffects, NativeCall
+from compiler.typed_ast.body_effects import BodyEffects
+from compiler.typed_ast.body_scopes import NativeCall
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.declarations import is_method

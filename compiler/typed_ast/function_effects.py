@@ -26,7 +26,8 @@ class Reason:
 class FunctionEffects:
     """`name`: that by which it is called, as `Point::norm`; `reasons`: what it does itself that keeps it from being static, and then each
     callee that does; `calls`: the program's functions that it calls, each with its first place; `loops`: it has a loop, or calls
-    itself, by however many steps, or calls one that does; `writes`: it assigns elements of a tensor."""
+    itself, by however many steps, or calls one that does; `writes`: it assigns elements of a tensor that it is given;
+    `makes`: it makes tensors."""
 
     name: str
     function: nodes.Function
@@ -35,6 +36,7 @@ class FunctionEffects:
     fails: bool = False
     loops: bool = False
     writes: bool = False
+    makes: bool = False
     reasons: list[Reason] = Factory(list)
     calls: dict[str, Span] = Factory(dict)
 
@@ -65,8 +67,9 @@ class ProgramEffects:
                     if not callee.is_static and found.is_static:
                         found.reasons.append(Reason(callee.reasons[0].effect, f"it calls `{name}`, which isn't native", span))
                         changed = True
-                    before = found.fails, found.loops, found.writes
+                    before = found.fails, found.loops, found.writes, found.makes
                     found.fails |= callee.fails
                     found.loops |= callee.loops
                     found.writes |= callee.writes
-                    changed |= before != (found.fails, found.loops, found.writes)
+                    found.makes |= callee.makes
+                    changed |= before != (found.fails, found.loops, found.writes, found.makes)

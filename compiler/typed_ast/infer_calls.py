@@ -11,7 +11,7 @@ from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.meaning import CallRules
-from compiler.typed_ast.nodes import Argument, Call, Field, Function, Lambda, ListLiteral, Name, Path
+from compiler.typed_ast.nodes import Argument, Call, Expression, Field, Function, Lambda, ListLiteral, Name, Path
 from compiler.typed_ast.overloads import into, natural, shown_arguments
 from compiler.typed_ast.requirements import AWAIT_HINT
 from compiler.typed_ast.rules.abstract_types import of_library
@@ -117,12 +117,12 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
                 return ERROR
         if parameter.variadic:
             types[parameter.name] = tuple(found[id(a)] for a in given)
-            values = [checker.constant(a.value, scope) for a in given]
+            values = [_known(checker, a.value, scope, parameter.name) for a in given]
             if all(v is not None for v in values):
                 constants[parameter.name] = tuple(values)
         else:
             types[parameter.name] = found[id(given[0])]
-            value = checker.constant(given[0].value, scope)
+            value = _known(checker, given[0].value, scope, parameter.name)
             if value is not None:
                 constants[parameter.name] = value
     if isinstance(function.result, Type):
@@ -133,6 +133,14 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
         where = matched.get(fault.parameter or "")
         span = place(where[0]) if where else node.span
         return checker.report(fault.code, fault.message, span, fault.label, hint=fault.hint)
+
+
+def _known(checker: Checker, node: Expression, scope: Scope, parameter: str) -> object:
+    """What is known of an argument now. Of a shape that is written as a list that is at least how many extents it has."""
+    value = checker.constant(node, scope)
+    if value is None and parameter == "shape" and isinstance(node, ListLiteral):
+        return [checker.constant(element, scope) for element in node.elements]
+    return value
 
 
 def _expected(argument: Argument, handed: tuple[Type, ...] | None) -> Type | None:

@@ -1,6 +1,7 @@
 """Which types have a native form: numbers, and what is made of them in place."""
 
 from compiler.typed_ast.checker import Checker
+from compiler.typed_ast.native_tensors import tensor_refused
 from compiler.typed_ast.rules.parts import parts_of
 from compiler.typed_ast.types import (
     ERROR,
@@ -43,6 +44,8 @@ def without_form(checker: Checker, found: Type) -> str | None:
             return None if dtype is DType.BOOL or dtype.is_int or dtype in (DType.F32, DType.F64) else f"{found} is no native number"
         case ArrayType(size=Size(value=None)):
             return "the size of an array isn't known"
+        case TupleType(elements=elements) if any(isinstance(part, TensorType) for part in elements):
+            return next((words for part in elements if (words := _beside_tensor(checker, part)) is not None), None)
         case TupleType() | StructType() | EnumType() | OptionType() | ResultType() | ArrayType():
             held = parts_of(checker, found) or ()
             return next((words for part in held if (words := without_form(checker, part)) is not None), None)
@@ -53,3 +56,10 @@ def without_form(checker: Checker, found: Type) -> str | None:
     if found in (UNKNOWN, ERROR):
         return "its type isn't known"
     return _NO_FORM.get(found.__class__, f"{found} has no native form")
+
+
+def _beside_tensor(checker: Checker, part: Type) -> str | None:
+    """What keeps a part of a tuple with tensors from having a native form: it is in registers as a whole."""
+    if isinstance(part, TensorType):
+        return tensor_refused(part)
+    return without_form(checker, part) if isinstance(part, Scalar) else "a tuple of tensors and other than numbers"

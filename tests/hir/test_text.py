@@ -87,6 +87,8 @@ FORM_HOST = """
 %d = read_bytes %B, %n, %n to=i64 site=-1 : i64
 %z = const 10 : u8 ; %m = match_bytes %B, %n, %n, %z, %z site=0 : u64 ; %l = trailing_zeros %m : u64
 %t = attempt @g(%o, %x) ; %k = cycles : i64
+%k = heap_mark : i64 ; %r = allocate %n site=0 : ptr<array<open x f64>> ; %s = address %r : i64 ; %t = at_address %s : ptr<array<open x f64>> \
+; release %k, %s ; release %k
 """
 FORM_B = """
 %r = reduce add %t over=[j] reassoc : tile<i:8, f32>

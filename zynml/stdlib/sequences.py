@@ -22,13 +22,14 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
+from runtime.free_memory import available_memory
 from runtime.tensor import Array, Tensor
 from runtime.values import ElementSet, RecordValue, elements_of, is_array
 from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import dtype_of, type_name
 from zynml.stdlib.indexing import get_tensor, tensor_part
 from zynml.stdlib.operators import BINARY, is_number
-from zynml.stdlib.shapes import MAX_EXTENT, available_memory, bytes_text, is_int
+from zynml.stdlib.shapes import MAX_EXTENT, bytes_text, is_int
 
 
 def items(value: Any) -> Iterable[Any]:

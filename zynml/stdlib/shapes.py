@@ -4,7 +4,6 @@ A static shape is a tuple of `ShapeExpr | None` (None: unknown dim), or None whe
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from compiler.typed_ast.library import LibraryFault, TypeFault
@@ -19,6 +18,7 @@ from compiler.typed_ast.types import (
     TensorType,
     Type,
 )
+from runtime.free_memory import available_memory
 from runtime.lazy_numpy import np
 from runtime.tensor import Tensor
 from zynml.stdlib.dtypes import type_name
@@ -209,23 +209,6 @@ def require_memory(shape: tuple[int, ...], item_bytes: int) -> None:
             "0804",
             f"a tensor of shape {shape_text(shape)} takes {bytes_text(elements * item_bytes)}, and {bytes_text(free)} are free",
         )
-
-
-def available_memory() -> int:
-    """Bytes that can still be allocated, as far as the system tells: what is free, and what a container's limit leaves."""
-    free = _number_after("/proc/meminfo", "MemAvailable:")
-    limit, used = _number_after("/sys/fs/cgroup/memory.max", ""), _number_after("/sys/fs/cgroup/memory.stat", "anon ")
-    available = 1 << 40 if free is None else free * 1024
-    return available if limit is None or used is None else max(0, min(available, limit - used))
-
-
-def _number_after(path: str, word: str) -> int | None:
-    """The number that follows a word at the start of a line of one of the system's files."""
-    try:
-        with Path(path).open(encoding="ascii") as lines:
-            return next(int(line[len(word) :].split()[0]) for line in lines if line.startswith(word))
-    except (OSError, ValueError, StopIteration, IndexError):
-        return None
 
 
 def bytes_text(count: int) -> str:

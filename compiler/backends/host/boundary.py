@@ -1,7 +1,8 @@
 """Between Python and native functions: what a Python caller gives is taken apart into the numbers that a native function takes, and what
 that gives is put together again. One place for each signature, a Python function written for it.
 
-An array of numbers goes by its address, which native code only reads, and a result that is one is written into a new array. An argument
+An array of numbers goes by its address, which native code only reads, and a result that is one is written into a new array. A tensor that
+is a result lies on the heap of the run, or in the memory of an argument. An argument
 whose class isn't just what the type has on Python goes to `otherwise`, which converts it or says what is wrong."""
 
 import ast
@@ -14,8 +15,10 @@ from typing import Any
 
 from attrs import Factory
 
+from compiler.backends.host.heap import heap_limit, heap_owner, tensor_at
 from compiler.backends.host.numbers import I64_MAX, I64_MIN, scalar_class
 from compiler.backends.native.facts import NativeEntry
+from compiler.backends.native.record import HEAP, RUN_BYTES
 from compiler.backends.native.stopping import under_way
 from compiler.typed_ast.exhaustiveness import CasesOf
 from compiler.typed_ast.native_tensors import extents
@@ -49,16 +52,16 @@ _PLAIN = (DType.I64, DType.F64, DType.BOOL)
 
 
 _FROM_BUFFER = ctypes.c_char.from_buffer
-NativeRoom = tuple[int, int, Any, Any]
-"""What one call needs besides its arguments: the addresses of the record of failures and of where results go, and both. Calls that run at
-the same time have rooms of their own."""
+NativeRoom = tuple[int, int, Any, Any, Any]
+"""What one call needs besides its arguments: the addresses of the record of failures and of where results go, both, and the heap, which is
+a part of the record. Calls that run at the same time have rooms of their own."""
 
 
-def room(record_bytes: int, entry: NativeEntry) -> NativeRoom:
+def room(entry: NativeEntry) -> NativeRoom:
     """Where one number is given, results are that number."""
     only = _SINGLE.get(entry.results[0][0]) if len(entry.results) == 1 else None
-    record, held = (ctypes.c_char * record_bytes)(), only() if only is not None else (ctypes.c_char * max(8, entry.size))()
-    return ctypes.addressof(record), ctypes.addressof(held), record, held
+    record, held = (ctypes.c_char * RUN_BYTES)(), only() if only is not None else (ctypes.c_char * max(8, entry.size))()
+    return ctypes.addressof(record), ctypes.addressof(held), record, held, (ctypes.c_int64 * 2).from_buffer(record, HEAP)
 
 
 def native_entry(entry: NativeEntry, address: int) -> Any:
@@ -70,7 +73,7 @@ def native_entry(entry: NativeEntry, address: int) -> Any:
 @define(eq=False)
 class _Writer:
     """The text of one function, and the values that it names. `writes`: it changes elements of tensors; `sizes`: the extents that have
-    names."""
+    names; `tensors`: the parameters that are some."""
 
     cases_of: CasesOf
     class_of: Callable[[str], type]
@@ -78,6 +81,7 @@ class _Writer:
     values: dict[str, Any] = Factory(dict)
     writes: bool = False
     sizes: dict[str, str] = Factory(dict)
+    tensors: dict[str, TensorType] = Factory(dict)
     _names: "count[int]" = Factory(lambda: count())
 
     def name(self) -> str:
@@ -240,6 +244,12 @@ class _Writer:
             case Scalar(dtype=dtype):
                 number = numbers.pop(0)
                 return number if dtype in _PLAIN else f"{self.value(scalar_class(dtype))}({number})"
+            case TensorType(element=Scalar(dtype=dtype)):
+                address, *rest = (numbers.pop(0) for _ in range(1 + 2 * (found.shape.rank or 0)))
+                counts, steps = (f"({', '.join(half)},)" for half in (rest[: len(rest) // 2], rest[len(rest) // 2 :]))
+                among = "".join(f"{name}, " for name, type in self.tensors.items() if _may_be(type, found))
+                held = self.value(np.dtype(numpy_dtype(dtype.value)))
+                return f"{self.value(tensor_at)}({held}, {address}, {counts}, {steps}, blocks, ({among}))"
             case TupleType(elements=elements):
                 return f"({''.join(self.give(element, numbers) + ', ' for element in elements)})"
             case StructType():
@@ -259,6 +269,11 @@ class _Writer:
                 return "(" + "".join(f"{value} if {tag} == {known} else " for known, value in first) + f"{last})"
         assert found == UNIT, f"`{found}` doesn't cross"
         return "None"
+
+
+def _may_be(given: TensorType, found: TensorType) -> bool:
+    """Whether a tensor may lie in the memory of a parameter."""
+    return given.element == found.element and (given.shape.rank or 0) >= (found.shape.rank or 0)
 
 
 def array_layout(found: ArrayType) -> tuple[Any, int]:
@@ -283,12 +298,13 @@ def python_function(
     long: bool,
     changing: bool,
     writes: bool = False,
+    makes: bool = False,
 ) -> Callable[..., Any]:
     """The function that Python calls. `names` of the parameters, as callers may write them, of which the last `optional` may be left out,
     and are `missing` then; `otherwise(*arguments)` is called where an argument isn't what its type has, `failed(room, *arguments)` where
     the function stopped; `rooms`: makes one, and those that are free; `long`: it may run for long, and is stopped by a Ctrl-C; `changing`:
     it is a method that changes its first argument, which comes in a box, a list of it, in which the caller finds what it is afterwards;
-    `writes`: it changes elements of tensors."""
+    `writes`: it changes elements of tensors; `makes`: it makes tensors."""
     w = _Writer(cases_of, class_of, writes=writes)
     given = [f"a{number}" for number in range(len(names))]
     miss = f"return {w.value(otherwise)}({', '.join(given)})"
@@ -300,7 +316,9 @@ def python_function(
     make, free = rooms
     w.line(1, f"try: room = {w.value(free.pop)}()")
     w.line(1, f"except {w.value(IndexError)}: room = {w.value(make)}()")
-    w.line(1, "recorded, given, record, results = room")
+    w.line(1, "recorded, given, record, results, heap = room")
+    if makes:
+        w.line(1, f"heap[1] = {w.value(heap_limit)}()")
     if long:
         w.line(1, f"{w.value(under_way)}[{w.value(threading.get_ident)}()] = record")
     if isinstance(result, ArrayType):
@@ -316,6 +334,9 @@ def python_function(
     elif numbers:
         held = struct.Struct("<" + _format(entry.results))
         w.line(1, f"{', '.join(numbers)}, = {w.value(held.unpack_from)}(results)")
+    if makes or any(isinstance(type, TensorType) for type in (result, *getattr(result, "elements", ()))):
+        w.line(1, f"blocks = {w.value(heap_owner)}(heap)")
+        w.tensors = {name: type for name, type in zip(values, parameters, strict=True) if isinstance(type, TensorType)}
     w.line(1, f"{w.value(free.append)}(room)")
     given_back = w.give(result, numbers) if not isinstance(result, ArrayType) else "array"
     if changing:

@@ -13,7 +13,8 @@ from compiler.backends.llvm.types import I8, I32, I64, PTR, LlvmType, memory_typ
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.backends.native.compile import attributes
 from compiler.backends.native.emit import emit_module, entry_name, results_struct
-from compiler.backends.native.record import RECORD_BYTES, FaultPoint
+from compiler.backends.native.heap import has_heap, releaser
+from compiler.backends.native.record import HEAP, RUN_BYTES, FaultPoint
 from compiler.hir.layout import offset_of, size_of
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.native_expressions import OUTSIDE
@@ -66,7 +67,7 @@ class _Wrapper:
     """One function with C's calling convention."""
 
     def __init__(self, writer: ModuleWriter, module: HirModule, one: ExportedFunction, layouts: Layouts) -> None:
-        self.one, self.layouts = one, layouts
+        self.one, self.layouts, self.module = one, layouts, module
         self.function = module.functions[one.symbol]
         parameters = [(self._type(found), f"p{number}") for number, found in enumerate(one.own.parameters)]
         if one.own.result != UNIT:
@@ -81,10 +82,13 @@ class _Wrapper:
 
     def write(self) -> None:
         w, own = self.w, self.one.own
-        record = w.alloca(I8, RECORD_BYTES, 16)
+        record = w.alloca(I8, RUN_BYTES, 16)
         results = w.alloca(I8, max(8, size_of(results_struct(self.function))), 16)
         w.store(constant(I64, 0), record, 8)
         w.store(constant(I64, 0), w.offset(record, constant(I64, 8), I8), 8)
+        newest = w.offset(record, constant(I64, HEAP), I8)
+        w.store(constant(I64, 0), newest, 8)
+        w.store(constant(I64, (1 << 63) - 1), w.offset(record, constant(I64, HEAP + 8), I8), 8)
         passed = [record]
         for found, value in zip(own.parameters, w.parameters, strict=False):
             passed += self._taken(found, value)
@@ -96,6 +100,8 @@ class _Wrapper:
         bad, good = w.label("bad"), w.label("good")
         w.branch_if(w.compare("ne", answer, constant(I64, 0)), bad, good)
         w.start(bad)
+        if has_heap(self.module):
+            w.call_void(releaser(w.module, 0), newest, constant(I64, 0))
         w.ret(w.call(_TELL, I32, record))
         w.start(good)
         if place is not None and not self.layouts.in_memory(own.result):

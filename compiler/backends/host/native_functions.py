@@ -75,8 +75,8 @@ class NativeFunctions:
 
     def _function(self, name: str, linked: "Linked", symbol: str) -> Callable[..., Any]:
         from compiler.backends.host.boundary import native_entry, python_function, room
+        from compiler.backends.host.heap import free_blocks
         from compiler.backends.host.layouts import class_of_struct
-        from compiler.backends.native.record import CALLERS_BYTES
 
         own, entry = self.found.functions[name], linked[symbol].entry
         free: list[NativeRoom] = []
@@ -87,7 +87,9 @@ class NativeFunctions:
         names = [_python_name(parameter.name) for parameter in parameters]
 
         def failed(used: "NativeRoom", *arguments: Any) -> Any:
-            return self._failed(linked, used, None if own.writes else lambda: made(*arguments))
+            free_blocks(used[4][0])
+            again = None if own.writes else lambda: made(*arguments)
+            return self._failed(linked, used, again, None if own.writes else lambda: self.originals[name](*arguments))
 
         made = python_function(
             names,
@@ -99,17 +101,19 @@ class NativeFunctions:
             partial(class_of_struct, self.checker.declarations),
             self._otherwise(own),
             failed,
-            (partial(room, CALLERS_BYTES, entry), free),
+            (partial(room, entry), free),
             MISSING,
             optional,
             own.loops,
             changes_receiver(own.function),
             own.writes,
+            own.makes,
         )
         return made
 
-    def _failed(self, linked: "Linked", used: "NativeRoom", again: Callable[[], Any] | None) -> Any:
-        """Raises what a record tells. A run that was stopped although nobody wants any more is done `again` where it changed nothing."""
+    def _failed(self, linked: "Linked", used: "NativeRoom", again: Callable[[], Any] | None, on_python: Callable[[], Any] | None) -> Any:
+        """Raises what a record tells. A run that was stopped although nobody wants any more is done `again` where it changed nothing; one
+        that had too little memory, `on_python`, which knows how much there is."""
         from compiler.backends.host.native_faults import diagnostic
 
         record = used[2].raw
@@ -119,6 +123,8 @@ class NativeFunctions:
             if again is None:
                 raise KeyboardInterrupt
             return again()
+        if fault.code == "0804" and on_python is not None:
+            return on_python()
         raise StoppedNatively(diagnostic(linked, fault, record))
 
     def _otherwise(self, own: FunctionEffects) -> Callable[..., Any]:

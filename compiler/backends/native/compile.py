@@ -10,6 +10,7 @@ from functools import cached_property
 from compiler.backends.native.emit import emit_module, entry_name, results_struct
 from compiler.backends.native.facts import ModuleFacts, NativeEntry, NativeParameter
 from compiler.backends.native.frame import STACK, body_name
+from compiler.backends.native.heap import CALLS, has_heap
 from compiler.backends.native.link import HostFunction, Linked, RunOutcome, link_modules
 from compiler.backends.native.record import FaultPoint
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -94,7 +95,8 @@ class HostModule:
         exports, imports = ({f.name: entry_of(f) for f in functions if f.linkage is kind} for kind in (Linkage.EXPORTED, Linkage.IMPORTED))
         declared = frozenset(entry_name(f) for f in functions if f.linkage is Linkage.EXTERNAL)
         sites = {f.name: f.sites for f in functions if f.sites}
-        return ModuleFacts(self.module.name, exports, imports, ALLOWED | declared, self.points, sites, declared, self.callers)
+        heap = CALLS if has_heap(self.module) else frozenset()
+        return ModuleFacts(self.module.name, exports, imports, ALLOWED | heap | declared, self.points, sites, declared, self.callers)
 
     @cached_property
     def linked(self) -> Linked:

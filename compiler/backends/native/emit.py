@@ -11,7 +11,7 @@ from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, memory_type, register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
-from compiler.backends.native import faults, integers, pointers, wide
+from compiler.backends.native import faults, heap, integers, pointers, wide
 from compiler.backends.native.frame import STACK, NativeFrame, NativeModule, body_name, plain
 from compiler.backends.native.inlining import recursive, taken_in
 from compiler.backends.native.polls import polled
@@ -19,11 +19,15 @@ from compiler.backends.native.record import FaultPoint, mark_of
 from compiler.hir.control import Attempt, Call, For, Return, While
 from compiler.hir.core import Cast, dtype_of
 from compiler.hir.host import (
+    Address,
+    Allocate,
+    AtAddress,
     Checked,
     Clear,
     Copy,
     Cycles,
     Element,
+    HeapMark,
     Local,
     MatchBytes,
     Member,
@@ -31,6 +35,7 @@ from compiler.hir.host import (
     Quotient,
     Read,
     ReadBytes,
+    Release,
     Saturating,
     TrailingZeros,
     Write,
@@ -278,6 +283,8 @@ def emit(frame: NativeFrame, op: Instruction) -> None:
     match op:
         case Local() | Member() | Element() | Read() | Write() | ReadBytes() | MatchBytes() | Copy() | Clear():
             pointers.emit_pointer(frame, op)
+        case Allocate() | HeapMark() | Release() | Address() | AtAddress():
+            heap.emit_heap(frame, op)
         case Cycles():
             frame.define(op, scalar_bundle("i64", w.value(I64, "call i64 @llvm.readcyclecounter()")))
         case Checked():

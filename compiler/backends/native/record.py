@@ -18,6 +18,13 @@ CALLERS = 4
 """Places of calls on the way to a failure that records of modules which tell them have, innermost first."""
 CALLERS_BYTES = RECORD_BYTES + 8 * (1 + CALLERS)
 """Of such a record: behind the others how many places there are, then their numbers."""
+HEAP = RECORD_BYTES + 8 * (1 + CALLERS)
+"""Where the heap of a run stands in the record of a module that has one: the address of the newest block, and how many bytes blocks may
+still take. A block begins with the address of the next older one, or 0, and with the bytes of its memory, which follows."""
+HEAP_BYTES = 16
+BLOCK_HEAD = 16
+RUN_BYTES = HEAP + HEAP_BYTES
+"""Of a record with a heap."""
 
 
 @frozen

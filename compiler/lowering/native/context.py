@@ -49,7 +49,9 @@ class ReductionBlock:
 class FunctionContext(Holding):
     """One function being written, in surroundings. `bound`: what its type parameters stand for; `names`, `sizes`: what names stand for, as
     values and as capacities; `functions`: what can be called by name; `result`: the type of its result; `leave` writes what `return` does
-    with a value; `wraps`: ints are modulo their type, as in the compute block around or that of a caller, and don't stop."""
+    with a value; `ends`: what is done with a result before the function is left; `turns`: what a block does before its statements, by its
+    identity; `reassigned`: names of variables that get other tensors; `gone_over`: the tensors that the loops around go over; `wraps`:
+    ints are modulo their type, as in the compute block around or that of a caller, and don't stop."""
 
     def __init__(self, elaboration: Elaboration, b: FunctionCode, around: Surroundings, bound: Mapping[str, Type]) -> None:
         super().__init__(b, elaboration.layouts)
@@ -62,6 +64,10 @@ class FunctionContext(Holding):
         self.block: ReductionBlock | None = None
         self.wraps = False
         self.written: dict[int, InMemory] = {}
+        self.turns: dict[int, Callable[[], None]] = {}
+        self.ends: Callable[[Value], None] | None = None
+        self.reassigned: frozenset[str] = frozenset()
+        self.gone_over: list[Value] = []
 
     # ---- rules ----
 
@@ -94,11 +100,18 @@ class FunctionContext(Holding):
 
     def body(self, block: nodes.Block) -> None:
         """The statements of a block, for their effects."""
+        if id(block) in self.turns:
+            self.turns[id(block)]()
         with self.scope(), self.reaching():
             for statement in block.statements:
                 self.statement(statement)
                 if self.b.ended:
                     return
+
+    def begins(self, body: nodes.Block) -> None:
+        """The language's own beginning of a function."""
+        if self.elaboration.rules.begins is not None:
+            self.elaboration.rules.begins(self, body)
 
     def fit(self, value: Value, place: Type) -> Value:
         """The value as one of the type that its place has."""
@@ -141,8 +154,8 @@ class FunctionContext(Holding):
 
     def var(self, name: str, value: Value) -> None:
         """A variable that begins with a value."""
-        if isinstance(value.type, TensorType):
-            self.let(name, value)  # no other tensor is ever assigned to it
+        if isinstance(value.type, TensorType) and name not in self.reassigned:
+            self.let(name, value)
         elif name != "_":
             self.names.found[name] = NameMeaning(self.variable(value))
             self.sizes.add(Variable(name, value.type, VariableKind.MUTABLE))

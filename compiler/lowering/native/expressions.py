@@ -87,6 +87,8 @@ def field_of(c: FunctionContext, value: Value, name: str) -> Value:
 
 @CORE.elaborates(nodes.Index)
 def index(c: FunctionContext, node: nodes.Index, place: Type | None) -> Value:
+    if isinstance(node.value.type, TensorType) and isinstance(node.type, TensorType):
+        return tensors.part(c, c.value(node.value), [c.number(one, I64).value for one in node.indices])
     location = place_of(c, node)
     assert location is not None
     return c.read(location)

@@ -30,11 +30,12 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
         c = FunctionContext(elaboration, b, around, made.bound)
         c.wraps = made.wraps
         c.borrowed += [LentMemory(key, type, True, at) for (key, type), at in zip(elaboration.lent.items(), b.parameters, strict=False)]
+        c.begins(callee.body)
         enter(c, made)
         with c.reaching():
             if made.result == UNIT:
                 c.body(callee.body)
-                if made.receiver is not None and not b.ended:
+                if (made.receiver is not None or c.ends is not None) and not b.ended:
                     c.leave(Whole(UNIT, ()))
             else:
                 c.leave(c.value(callee.body, made.result))
@@ -69,9 +70,14 @@ def enter(c: FunctionContext, instance: Instance) -> None:
             value = left if instance.result == UNIT else c.make(instance.gives, {"0": value, "1": left})
         if to is not None:
             c.write(to, value)
+            if c.ends is not None:
+                c.ends(value)
             c.b.ret()
         else:
-            c.b.ret(*c.numbers(value))
+            numbers = list(c.carried(value))
+            if c.ends is not None:
+                c.ends(value)
+            c.b.ret(*numbers)
 
     c.leave = leave
 

@@ -6,7 +6,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.layout import size_of
 from compiler.hir.native_build import FunctionCode
 from compiler.hir.native_expressions import Expr, Record
-from compiler.hir.types import Tile, is_float
+from compiler.hir.types import Array, Pointer, Tile, is_float
 from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.values import Cells, InMemory, Location, ScalarValue, Text, Value, Whole
 from compiler.source import Span
@@ -54,10 +54,17 @@ class Holding:
             case Text():
                 raise self.layouts.rules.not_supported("text that is kept", None, "use an enum, or a number")
 
+    def carried(self, value: Value) -> Iterator[Expr]:
+        """The numbers of a value as variables hold and functions return them: addresses for pointers."""
+        for number in self.numbers(value):
+            yield self.b.address(number) if isinstance(number.hir.type, Pointer) else number
+
     def of_numbers(self, type: Type, numbers: Iterator[Expr]) -> Value:
         """The value that is made of these numbers."""
         if self.layouts.in_memory(type):
-            return InMemory(type, self.b.of(next(numbers).hir))
+            number = next(numbers)
+            is_pointer = isinstance(number.hir.type, Pointer)
+            return InMemory(type, self.b.of(number.hir) if is_pointer else self.b.at_address(number, self.layouts.memory(type)))
         if self.layouts.number(type) is not None:
             return ScalarValue(type, next(numbers))
         return Whole(type, tuple(self.of_numbers(part, numbers) for _, part in self.layouts.parts(type)))
@@ -65,6 +72,9 @@ class Holding:
     def zero(self, type: Type) -> Value:
         """All bytes 0: `none`, an empty ring, a number of 0."""
         if self.layouts.in_memory(type):
+            memory = self.layouts.memory(type)
+            if isinstance(memory, Array) and memory.count is None:
+                return InMemory(type, self.b.at_address(0, memory))
             return self.room(type)
         number = self.layouts.number(type)
         if number is not None:
@@ -112,7 +122,7 @@ class Holding:
         """A variable that begins with a value."""
         if isinstance(value, InMemory):
             return self.own(value)
-        return Cells(value.type, tuple(self.b.variable(number) for number in self.numbers(value)))
+        return Cells(value.type, tuple(self.b.variable(number) for number in self.carried(value)))
 
     def own(self, value: InMemory) -> InMemory:
         """A place of this value that nobody else changes."""
@@ -152,7 +162,7 @@ class Holding:
     def write(self, location: Location, value: Value) -> None:
         """Change a variable; the value has its type."""
         if isinstance(location, Cells):
-            for cell, number in zip(location.cells, self.numbers(value), strict=True):
+            for cell, number in zip(location.cells, self.carried(value), strict=True):
                 cell.value = number
         elif isinstance(value, InMemory):
             self.b.copy(location.pointer, value.pointer)

@@ -15,6 +15,7 @@ from compiler.lowering.native import (  # noqa: F401  They register their rules.
     function_code,
     host_library,
     host_literals,
+    host_tensors,
     literals,
     operators,
     patterns,
@@ -35,7 +36,7 @@ from compiler.typed_ast.function_effects import DYNAMIC, FunctionEffects, Progra
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.scope import Findings
-from compiler.typed_ast.types import UNIT, UNKNOWN, Type
+from compiler.typed_ast.types import UNIT, UNKNOWN, TensorType, Type
 from compiler.typed_ast.walk import parts
 from runtime.records import frozen
 
@@ -65,6 +66,7 @@ def rules_of(checker: Checker, results: Mapping[int, Type]) -> NativeRules:
         parameters_change=True,
         arithmetic=arithmetic,
         power=power,
+        begins=host_tensors.begins,
     )
 
 
@@ -114,12 +116,14 @@ def _begin(checker: Checker, found: ProgramEffects, wanted: Collection[str]) -> 
 
 
 def _settled(own: FunctionEffects) -> nodes.Function:
-    """The function with the types of branches whose values nobody wants: there are none."""
+    """The function as it is compiled. The types of branches whose values nobody wants are those of nothing."""
     body = own.function.body
     assert body is not None
     findings = Findings()
     _unused(body, findings.types, own.result == UNIT)
-    return attrs.evolve(own.function, body=rebuild(body, findings))
+    # of a tensor only the dtype and the rank are known
+    result = None if isinstance(own.result, TensorType) else own.function.result
+    return attrs.evolve(own.function, body=rebuild(body, findings), result=result)
 
 
 def _unused(node: nodes.Node, types: dict[int, Type], unwanted: bool) -> None:

@@ -195,9 +195,9 @@ def _count_of(c: FunctionContext, node: nodes.Call, name: str, given: list[nodes
     tensor = c.value(given[0])
     assert isinstance(tensor.type, TensorType)
     rank = tensor.type.shape.rank or 0
-    if name == "ndim":
+    if name in ("ndim", "rank"):
         return c.constant(rank, I64)
-    if name == "numel":
+    if name in ("numel", "size"):
         count = extent(tensor, 0)
         for axis in range(1, rank):
             count = count.wrapping_mul(extent(tensor, axis))

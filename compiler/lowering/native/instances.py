@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from attrs import Factory
 
+from compiler.hir import native_types as native
 from compiler.hir.types import HirType, Pointer
 from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.names import LentMemory
@@ -56,5 +57,6 @@ def signature(layouts: Layouts, instance: Instance) -> dict[str, HirType]:
 
 
 def results(layouts: Layouts, type: Type) -> list[HirType]:
-    """The numbers that a function with this result gives."""
-    return [] if layouts.in_memory(type) else [number for _, number in layouts.leaves(type)]
+    """The numbers that a function with this result gives; of what lies in memory that isn't the caller's, the address."""
+    leaves = [] if layouts.in_memory(type) else [number for _, number in layouts.leaves(type)]
+    return [native.I64 if isinstance(number, Pointer) else number for number in leaves]

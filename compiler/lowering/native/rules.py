@@ -70,6 +70,8 @@ Emit = Callable[[Any, Any], Any]
 """`(context, bound call) -> value`."""
 Combine = Callable[[Any, str, Any, Any], Any]
 """`(context, operator, left, right) -> value`, where a side is of an added type."""
+GoneOver = Callable[[Any, Any], tuple[Expr, Callable[[Expr], Any]]]
+"""`(context, value) -> (count, element)` of an added type that a `for` goes over; `element` gives one by its index."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -85,6 +87,7 @@ class LoweringTables:
     fields: MutableMapping[type[Type], FieldOf] = Factory(dict)
     literals: MutableMapping[type[Type], LiteralOf] = Factory(dict)
     operations: MutableMapping[type[Type], Combine] = Factory(dict)
+    gone_over: MutableMapping[type[Type], GoneOver] = Factory(dict)
     prelude: MutableMapping[str, Emit] = Factory(dict)
     of_declarations: MutableMapping[type, Emit] = Factory(dict)
 
@@ -111,6 +114,9 @@ class LoweringTables:
     def calls(self, kind: type) -> Callable[[F], F]:
         """Registers what writes the calls of a class of declarations."""
         return _registering(self.of_declarations, (kind,))
+
+    def goes_over(self, *classes: type[Type]) -> Callable[[F], F]:
+        return _registering(self.gone_over, classes)
 
     def gives_fields(self, *classes: type[Type]) -> Callable[[F], F]:
         return _registering(self.fields, classes)
@@ -146,7 +152,7 @@ class NativeRules:
     whether a place is of the library, so that what goes wrong there is told of the program's call; `passed_to_c`: what functions of C
     take, in words; `result`: of a function that doesn't declare one; `parameters_change`: any parameter may be assigned; `arithmetic`:
     writes checked arithmetic of ints, where the core doesn't: `(context, operation, left, right) -> value`; `power`: of two doubles, so,
-    too."""
+    too; `begins`: what stands before the body of a function: `(context, body)`."""
 
     meaning: Meaning
     resolve: Resolve
@@ -161,6 +167,7 @@ class NativeRules:
     parameters_change: bool = False
     arithmetic: Callable[[Any, str, Expr, Expr], Expr] | None = None
     power: Callable[[Any, Expr, Expr], Expr] | None = None
+    begins: Callable[[Any, Node], None] | None = None
 
     def shown(self, type: Type) -> str:
         """A type as programs write it."""

@@ -9,7 +9,7 @@ from compiler.lowering.native.context import FunctionContext
 from compiler.lowering.native.expressions import NO_INDICES, element_type, place_of
 from compiler.lowering.native.operators import combined
 from compiler.lowering.native.rules import CORE
-from compiler.lowering.native.values import InMemory, Location, ScalarValue, Whole
+from compiler.lowering.native.values import InMemory, Location, ScalarValue, Value, Whole
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.endless_loops import is_endless
@@ -125,6 +125,13 @@ def _clauses(c: FunctionContext, clauses: list[nodes.ForClause], body: nodes.Blo
         _counted(c, clause, clause.source, others, body)
         return
     held = c.value(clause.source)
+    gone_over = c.tables.gone_over.get(type(held.type))
+    if gone_over is not None:
+        count, element_at = gone_over(c, held)
+        with c.b.loop(0, count) as i, c.reaching(), c.scope():
+            _bind(c, clause, element_at(i))
+            _clauses(c, others, body)
+        return
     added = c.layouts.added(held.type)
     if not isinstance(held, InMemory) or not (isinstance(held.type, ArrayType) or added.element):
         what = f"a `for` over a `{c.layouts.rules.shown(held.type)}`"
@@ -136,12 +143,17 @@ def _clauses(c: FunctionContext, clauses: list[nodes.ForClause], body: nodes.Blo
         at = added.element(c.layouts, c.b, held.type, held.pointer, i) if added.element else c.b.at(held.pointer, i, proved=True)
         element = c.read(InMemory(element_type(held.type), at))
         with c.scope():
-            if len(clause.names) == 1:
-                c.let(clause.names[0], element)
-            else:
-                for n, name in enumerate(clause.names):
-                    c.let(name, c.part(element, str(n)))
+            _bind(c, clause, element)
             _clauses(c, others, body)
+
+
+def _bind(c: FunctionContext, clause: nodes.ForClause, element: Value) -> None:
+    """The names of a clause, for one element."""
+    if len(clause.names) == 1:
+        c.let(clause.names[0], element)
+        return
+    for n, name in enumerate(clause.names):
+        c.let(name, c.part(element, str(n)))
 
 
 def _counted(c: FunctionContext, clause: nodes.ForClause, source: nodes.Range, others: list[nodes.ForClause], body: nodes.Block) -> None:

@@ -1,16 +1,17 @@
 """Tensors in native functions: the address of the first element, the extents and the distances between neighbours travel as numbers of
-their own. The memory is the caller's; native code makes no tensor."""
+their own. The memory is the caller's, or on the heap of the run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compiler.hir.layout import size_of
 from compiler.hir.native_expressions import Expr, select
 from compiler.hir.types import Array, HirType
 from compiler.lowering.native.rules import TypeLowering
 from compiler.lowering.native.values import InMemory, ScalarValue, Value, Whole
 from compiler.typed_ast.exhaustiveness import Parts
-from compiler.typed_ast.native_tensors import extents
-from compiler.typed_ast.types import I64, TensorType, Type
+from compiler.typed_ast.native_tensors import extents, row_type
+from compiler.typed_ast.types import I64, TensorType, TupleType, Type
 from runtime.records import frozen
 
 AXIS = "index {{0}} is out of range of axis {axis}: the axis has {{1}}, indices go from 0 to {{2}}"
@@ -25,6 +26,11 @@ class TensorElements(Type):
 
     def __str__(self) -> str:
         return f"elements of {self.element}"
+
+
+@frozen
+class Enumerated(TupleType):
+    """What `enumerate` of a tensor gives, one pair after the other."""
 
 
 def parts(found: TensorType) -> Parts:
@@ -56,22 +62,56 @@ def extent(tensor: Value, axis: int) -> Expr:
     return found.value
 
 
-def element(c: Any, tensor: Value, indices: Sequence[Expr]) -> InMemory:
-    """An element; indices below 0 count from the end."""
+def distance(tensor: Value, axis: int) -> Expr:
+    """Between neighbours along an axis, in elements."""
     assert isinstance(tensor, Whole) and isinstance(tensor.type, TensorType)
-    elements, rank = tensor.parts[0], len(indices)
+    found = tensor.parts[1 + (tensor.type.shape.rank or 0) + axis]
+    assert isinstance(found, ScalarValue)
+    return found.value
+
+
+def whole(c: Any, type: TensorType, elements: Expr, counts: Sequence[Expr], distances: Sequence[Expr]) -> Whole:
+    """A tensor of its parts."""
+    numbers = tuple(ScalarValue(I64, number) for number in (*counts, *distances))
+    return Whole(type, (InMemory(TensorElements(type.element), c.b.of(elements.hir)), *numbers))
+
+
+def element(c: Any, tensor: Value, indices: Sequence[Expr], checked: bool = True) -> InMemory:
+    """An element. `checked`: indices may be outside, or below 0, where they count from the end."""
+    assert isinstance(tensor, Whole) and isinstance(tensor.type, TensorType)
+    return InMemory(tensor.type.element, c.b.row(_elements(tensor).pointer, _offset(c, tensor, indices, checked), 0, proved=True))
+
+
+def part(c: Any, tensor: Value, indices: Sequence[Expr], checked: bool = True) -> Whole:
+    """What the first indices leave of a tensor: the same memory."""
+    assert isinstance(tensor, Whole) and isinstance(tensor.type, TensorType)
+    axes, memory = range(len(indices), tensor.type.shape.rank or 0), c.layouts.memory(TensorElements(tensor.type.element))
+    address, at = c.b.address(_elements(tensor).pointer), _offset(c, tensor, indices, checked)
+    start = c.b.at_address(address.wrapping_add(at.wrapping_mul(size_of(memory.element))), memory)
+    counts, distances = ([number(tensor, axis) for axis in axes] for number in (extent, distance))
+    return whole(c, row_type(tensor.type, len(indices)), start, counts, distances)
+
+
+def _elements(tensor: Whole) -> InMemory:
+    elements = tensor.parts[0]
     assert isinstance(elements, InMemory)
+    return elements
+
+
+def _offset(c: Any, tensor: Value, indices: Sequence[Expr], checked: bool = True) -> Expr:
+    """How far from the first element, in elements."""
     at: Expr | None = None
     for axis, index in enumerate(indices):
-        count, distance = extent(tensor, axis), tensor.parts[1 + rank + axis]
-        assert isinstance(distance, ScalarValue)
-        place = select(index < 0, index.wrapping_add(count), index)
-        inside = place.cast("u64") < count.cast("u64")
-        c.b.require(inside, index, count, code="0801", message=AXIS.format(axis=axis))
-        step = place.wrapping_mul(distance.value)
+        position = index
+        if checked:
+            count = extent(tensor, axis)
+            position = select(index < 0, index.wrapping_add(count), index)
+            inside = position.cast("u64") < count.cast("u64")
+            c.b.require(inside, index, count, code="0801", message=AXIS.format(axis=axis))
+        step = position.wrapping_mul(distance(tensor, axis))
         at = step if at is None else at.wrapping_add(step)
     assert at is not None
-    return InMemory(tensor.type.element, c.b.row(elements.pointer, at, 0, proved=True))
+    return at
 
 
 def named_sizes(found: Type, tensor: Value) -> dict[str, ScalarValue]:
