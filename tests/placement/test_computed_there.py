@@ -162,3 +162,71 @@ def test_a_number_alone_is_fetched(machine, monkeypatch, name, call) -> None:
     value = run(machine, program(call.format(name), "a"), a=x)
     assert type(value) is np.float32 and len(downloads) == 1 and downloads[0] <= 8
     np.testing.assert_allclose(value, getattr(np, name)(x.astype(np.float64)), rtol=2.0**-22)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u8", "i64", "bf16", "f32"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_joins(machine, dtype, axis) -> None:
+    a, b = samples(dtype, 24).reshape(2, 3, 4), samples(dtype, 24, 4).reshape(2, 3, 4)
+    value = run(machine, program(f"concat(a, b, a, axis={axis})", "a", "b"), a=a, b=b)
+    assert str(value.device) == "cuda:0" and value.dtype_name == dtype and machine.copies["out"] == 0
+    np.testing.assert_array_equal(value.contents, np.concatenate([a, b, a], axis))
+    value = run(machine, program(f"stack([a, b], axis={axis - 1})", "a", "b"), a=a, b=b)
+    assert str(value.device) == "cuda:0"
+    np.testing.assert_array_equal(value.contents, np.stack([a, b], axis - 1))
+
+
+def test_parts_of_a_tensor_are_joined(machine) -> None:
+    a = samples("f32", 24).reshape(4, 6)
+    value = run(machine, program("concat(a[:, 3:6], a.transpose()[0:4], axis=1)", "a"), a=a)
+    np.testing.assert_array_equal(value.contents, np.concatenate([a[:, 3:6], a.T[0:4]], 1))
+
+
+@pytest.mark.parametrize(("x", "y"), [((3, 5), (5, 4)), ((2, 3, 5), (5, 4)), ((2, 3, 5), (2, 5, 4)), ((2, 1, 3, 5), (2, 1, 5, 2))])
+@pytest.mark.parametrize("dtypes", [("f32", "f32"), ("bf16", "bf16"), ("f16", "bf16"), ("f64", "f32")])
+def test_products(machine, x, y, dtypes) -> None:
+    a, b = samples(dtypes[0], int(np.prod(x))).reshape(x), samples(dtypes[1], int(np.prod(y)), 4).reshape(y)
+    value = run(machine, program("a @ b", "a", "b"), a=a, b=b)
+    dtype = {("bf16", "bf16"): "bf16", ("f64", "f32"): "f64"}.get(dtypes, "f32")
+    assert str(value.device) == "cuda:0" and value.dtype_name == dtype and machine.copies["out"] == 0
+    wide = a.astype(np.float64), b.astype(np.float64)
+    # the rounding of the result, and that of five terms before it
+    bound = ROUNDED[dtype] * np.abs(wide[0] @ wide[1]) + 5 * 2.0**-24 * (np.abs(wide[0]) @ np.abs(wide[1]))
+    assert (np.abs(value.contents.astype(np.float64) - wide[0] @ wide[1]) <= bound).all()
+
+
+@pytest.mark.parametrize("expression", ["a @ b[:, 0]", "a[0] @ b", "a[0].dot(b[:, 0])", "(a as tensor[?, ?, i32]) @ (b as tensor[?, ?, i32])", "a[0:0] @ b"])
+def test_other_products_are_numpys(machine, expression) -> None:
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(3, 4)
+    value = run(machine, program(expression, "a", "b"), a=a, b=b)
+    expected = {"a @ b[:, 0]": a @ b[:, 0], "a[0] @ b": a[0] @ b, "a[0].dot(b[:, 0])": a[0] @ b[:, 0], "a[0:0] @ b": a[0:0] @ b}
+    np.testing.assert_array_equal(value.contents if isinstance(value, Tensor) else value, expected.get(expression, a @ b))
+
+
+def test_products_of_vectors(machine) -> None:
+    a, b = samples("f32", 5), samples("f32", 4)
+    value = run(machine, program("a.outer(b)", "a", "b"), a=a, b=b)
+    assert str(value.device) == "cuda:0"
+    np.testing.assert_array_equal(value.contents, np.outer(a, b))
+
+
+@pytest.mark.parametrize("condition", ["a > 0.0", "(a > 0.0) as tensor[?, i32]"])
+def test_choices(machine, condition) -> None:
+    a = np.array([1.0, -2.0, np.nan, 0.5], np.float32)
+    value = run(machine, program(f"where({condition}, a, -1.5)", "a"), a=a)
+    assert str(value.device) == "cuda:0" and machine.copies["out"] == 0
+    np.testing.assert_array_equal(value.contents, np.where(a > 0, a, np.float32(-1.5)))
+
+
+@pytest.mark.parametrize("dtype", list(DTYPES))
+def test_copies(machine, dtype) -> None:
+    """They share nothing with the tensor."""
+    a = samples(dtype, 12).reshape(3, 4)
+    value = run(machine, program("a.transpose().clone()", "a"), a=a)
+    assert str(value.device) == "cuda:0" and value.is_contiguous and machine.copies["out"] == 0
+    np.testing.assert_array_equal(value.contents, a.T)
+    value = run(machine, program("a.transpose().reshape(2, 6)", "a"), a=a)
+    assert str(value.device) == "cuda:0" and machine.copies["out"] == 1
+    np.testing.assert_array_equal(value.contents, a.T.reshape(2, 6))
+    ran = machine.run('let a = arange(0, 3).to_device("cuda:0")\nmut b = a.clone()\nb[0] = 9.0\nprintln(a, b)\n')
+    assert ran.output == "tensor([0.0, 1.0, 2.0], shape=[3], dtype=f32) tensor([9.0, 1.0, 2.0], shape=[3], dtype=f32)\n"

@@ -18,6 +18,8 @@ from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import host_scalar, type_name
 from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.indexing import get_tensor, put_tensor
+from zynml.stdlib.on_devices import copied_there
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import (
     dims_of,
     is_int,
@@ -147,14 +149,14 @@ def _same(calls: CallTypes) -> Type:
     return as_tensor_type(subject(calls)) or UNKNOWN
 
 
-@family.method("tensor", "clone", "contiguous", result=_same)
-def clone(self: Any) -> Tensor:
+@family.method("tensor", "clone", "contiguous", result=_same, uses_settings=True)
+def clone(settings: StdlibSettings, self: Any) -> Tensor:
     """A copy that shares nothing."""
-    copied: Tensor = self.clone()
-    return copied
+    return tensor_clone(settings, self)
 
 
-@family.function("tensor_clone", result=_same)
-def tensor_clone(x: Any) -> Tensor:
+@family.function("tensor_clone", result=_same, uses_settings=True)
+def tensor_clone(settings: StdlibSettings, x: Any) -> Tensor:
     """A copy that shares nothing."""
-    return to_tensor(x).clone()
+    tensor = to_tensor(x)
+    return tensor.clone() if (there := copied_there(settings, tensor)) is None else there

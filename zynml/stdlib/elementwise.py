@@ -22,7 +22,7 @@ from zynml.stdlib import integers, scalar_math
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import combine_types, combine_values, dtype_of, element_dtype, float_array, host_scalar, numpy_of, type_name
 from zynml.stdlib.family import FunctionFamily, subject
-from zynml.stdlib.on_devices import called_there
+from zynml.stdlib.on_devices import called_there, chosen_there
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_operand, operand_array, shape_of, undefined
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import broadcast_dims, broadcast_shapes, dims_of, require_memory, tensor_type
@@ -143,12 +143,14 @@ NO_KERNEL = {"log10", "trunc", "isnan", "isinf", "isfinite"}
 
 def declare_unary(name: str, implementation: Callable[[Any], Any], rule: Callable[[CallTypes], Type]) -> None:
     def run(settings: StdlibSettings, self: Any) -> Any:
-        there = None if name in NO_KERNEL else called_there(settings, f"{name}(a)", self)
+        if self.__class__ is not Tensor or name in NO_KERNEL:
+            return implementation(self)
+        there = called_there(settings, f"{name}(a)", self)
         return implementation(self) if there is None else there
 
     run.__doc__ = implementation.__doc__
     family.tensor_method(name, f"tensor_{name}", result=rule, uses_settings=True)(run)
-    family.method("int float", name, result=rule)(implementation)
+    family.method("int float", name, result=rule, uses_settings=True)(run)
 
 
 for _name, (_function, _doc) in REAL.items():
@@ -336,18 +338,20 @@ def _where_rule(calls: CallTypes) -> Type:
     return tensor_type(dtype, dims)
 
 
-@family.function("where", "Tensor::where", result=_where_rule)
-def where(condition: Any, a: Any, b: Any) -> Any:
+@family.function("where", "Tensor::where", result=_where_rule, uses_settings=True)
+def where(settings: StdlibSettings, condition: Any, a: Any, b: Any) -> Any:
     """`a` where the condition holds (a bool, or an int other than 0), else `b`."""
     kind = dtype_of(condition)
     if kind is None or kind.is_float:
         raise LibraryFault("0203", f"the condition of `where` is made of bools, not {type_name(condition)}")
     if not is_operand(a) or not is_operand(b):
         raise undefined("where", a, b)
-    mask = operand_array(condition, kind) != 0
-    shape = broadcast_shapes(broadcast_shapes(shape_of(a), shape_of(b), "where"), mask.shape, "where")
+    shape = broadcast_shapes(broadcast_shapes(shape_of(a), shape_of(b), "where"), shape_of(condition), "where")
     tensors = any(isinstance(value, Tensor) for value in (condition, a, b))
     dtype = combine_values(a, b)
+    if (there := chosen_there(settings, condition, a, b, dtype, shape)) is not None:
+        return there
     require_memory(shape, numpy_of(dtype).itemsize)
+    mask = operand_array(condition, kind) != 0
     chosen = np.where(mask, operand_array(a, dtype), operand_array(b, dtype))
     return Tensor(chosen) if tensors else host_scalar(chosen)

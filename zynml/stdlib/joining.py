@@ -17,10 +17,12 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.tensor import Array, Tensor
+from runtime.tensor import Tensor
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import FunctionFamily, subject
+from zynml.stdlib.on_devices import gpu_of, joined_there
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import (
     Dims,
     dims_of,
@@ -33,7 +35,7 @@ from zynml.stdlib.shapes import (
     tensor_type,
 )
 from zynml.stdlib.strings import require_text
-from zynml.stdlib.structure import as_tensor_type, constant_axis, contents_of, rearranged, with_dims
+from zynml.stdlib.structure import as_tensor_type, constant_axis, rearranged, with_dims
 
 family = FunctionFamily()
 
@@ -92,36 +94,39 @@ def join_message(first: Any, other: Any, axis: int, along: int) -> str:
     )
 
 
-def _parts(tensors: tuple[Any, ...]) -> list[Array]:
+def _parts(tensors: tuple[Any, ...]) -> list[Tensor]:
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     if not tensors:
         raise LibraryFault("0204", "there is no tensor to join")
-    arrays = [contents_of(tensor) for tensor in tensors]
-    for array in arrays[1:]:
-        if array.dtype != arrays[0].dtype:
-            names = f"{type_name(Tensor(arrays[0]))} and {type_name(Tensor(array))}"
+    parts = [to_tensor(tensor) for tensor in tensors]
+    for part in parts[1:]:
+        if part.dtype != parts[0].dtype:
+            names = f"{type_name(parts[0])} and {type_name(part)}"
             raise LibraryFault("0207", f"{names} can't be joined: their element types differ", "convert one of them with `as`")
-    return arrays
+    return parts
 
 
-@family.function("Tensor::concat", "cat", result=_concat_rule, variadic="tensors", keywords=("axis",))
-def concat(tensors: Any, axis: Any = 0) -> Tensor:
+@family.function("Tensor::concat", "cat", result=_concat_rule, variadic="tensors", keywords=("axis",), uses_settings=True)
+def concat(settings: StdlibSettings, tensors: Any, axis: Any = 0) -> Tensor:
     """Tensors one after the other along an axis."""
-    arrays = _parts(tensors)
-    first = arrays[0]
-    if first.ndim == 0:
+    parts = _parts(tensors)
+    first = parts[0].shape
+    if not first:
         raise LibraryFault("0301", "tensors of rank 0 can't be joined along an axis", "`stack` makes an axis")
-    along = require_axis(axis, first.ndim)
-    for other in arrays[1:]:
-        if other.ndim != first.ndim:
-            raise LibraryFault("0301", f"{shape_text(first.shape)} and {shape_text(other.shape)} can't be joined: their ranks differ")
-        for at, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+    along = require_axis(axis, len(first))
+    for other in parts[1:]:
+        if len(other.shape) != len(first):
+            raise LibraryFault("0301", f"{shape_text(first)} and {shape_text(other.shape)} can't be joined: their ranks differ")
+        for at, (a, b) in enumerate(zip(first, other.shape, strict=True)):
             if at != along and a != b:
-                raise LibraryFault("0301", join_message(first.shape, other.shape, along, at))
-    total = sum(array.shape[along] for array in arrays)
-    require_memory((*first.shape[:along], total, *first.shape[along + 1 :]), first.itemsize)
-    return Tensor(np.concatenate(arrays, axis=along))
+                raise LibraryFault("0301", join_message(first, other.shape, along, at))
+    there = joined_there(settings, parts, along)
+    if there is not None:
+        return there
+    total = sum(part.shape[along] for part in parts)
+    require_memory((*first[:along], total, *first[along + 1 :]), parts[0].dtype.itemsize)
+    return Tensor(np.concatenate([part.contents for part in parts], axis=along))
 
 
 def _joined_rule(calls: CallTypes) -> Type:
@@ -136,18 +141,20 @@ def _joined_rule(calls: CallTypes) -> Type:
     return STRING
 
 
-@family.function("concat", result=_joined_rule, variadic="tensors", keywords=("axis",), tensors="tensor or list or tuple or String")
-def joined(tensors: Any, axis: Any = 0) -> Tensor | str:
+@family.function(
+    "concat", result=_joined_rule, variadic="tensors", keywords=("axis",), uses_settings=True, tensors="tensor or list or tuple or String"
+)
+def joined(settings: StdlibSettings, tensors: Any, axis: Any = 0) -> Tensor | str:
     """Tensors one after the other along an axis, or texts one after the other."""
     if any(isinstance(value, str) for value in tensors):
         return "".join(map(require_text, tensors))
-    return concat(tensors, axis)
+    return concat(settings, tensors, axis)
 
 
-@family.method("tensor", "concat", result=rearranged)
-def concat_method(self: Any, other: Any, axis: Any = 0) -> Tensor:
+@family.method("tensor", "concat", result=rearranged, uses_settings=True)
+def concat_method(settings: StdlibSettings, self: Any, other: Any, axis: Any = 0) -> Tensor:
     """This tensor and another (or a list of them), one after the other along an axis."""
-    return concat((self, *other) if isinstance(other, list | tuple) else (self, other), axis)
+    return concat(settings, (self, *other) if isinstance(other, list | tuple) else (self, other), axis)
 
 
 def _stack_rule(calls: CallTypes) -> Type:
@@ -164,16 +171,21 @@ def _stack_rule(calls: CallTypes) -> Type:
     return with_dims(parts[0], (*dims[:axis], count, *dims[axis:]))
 
 
-@family.function("stack", "Tensor::stack", result=_stack_rule, variadic="tensors", keywords=("axis",))
-def stack(tensors: Any, axis: Any = 0) -> Tensor:
+@family.function("stack", "Tensor::stack", result=_stack_rule, variadic="tensors", keywords=("axis",), uses_settings=True)
+def stack(settings: StdlibSettings, tensors: Any, axis: Any = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
-    arrays = _parts(tensors)
-    for other in arrays[1:]:
-        if other.shape != arrays[0].shape:
-            raise LibraryFault("0301", f"{shape_text(arrays[0].shape)} and {shape_text(other.shape)} can't be stacked: shapes differ")
-    along = require_axis(axis, arrays[0].ndim + 1)
-    require_memory((len(arrays), *arrays[0].shape), arrays[0].itemsize)
-    return Tensor(np.stack(arrays, axis=along))
+    parts = _parts(tensors)
+    first = parts[0].shape
+    for other in parts[1:]:
+        if other.shape != first:
+            raise LibraryFault("0301", f"{shape_text(first)} and {shape_text(other.shape)} can't be stacked: shapes differ")
+    along = require_axis(axis, len(first) + 1)
+    if gpu_of(*parts) is not None:
+        there = joined_there(settings, [part.reshaped((*first[:along], 1, *first[along:])) for part in parts], along)
+        if there is not None:
+            return there
+    require_memory((len(parts), *first), parts[0].dtype.itemsize)
+    return Tensor(np.stack([part.contents for part in parts], axis=along))
 
 
 def _split_rule(calls: CallTypes) -> Type:

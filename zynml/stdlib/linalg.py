@@ -25,6 +25,7 @@ from zynml.stdlib.dtypes import (
 )
 from zynml.stdlib.elementwise import real_dtype
 from zynml.stdlib.family import FunctionFamily, subject
+from zynml.stdlib.on_devices import product_there
 from zynml.stdlib.operators import is_number, operand_array, undefined
 from zynml.stdlib.printing import to_text
 from zynml.stdlib.settings import StdlibSettings
@@ -88,8 +89,8 @@ def _matmul_rule(calls: CallTypes) -> Type:
     return UNKNOWN if dtype is None else Scalar(dtype)
 
 
-@family.function("operator matmul", result=_matmul_rule)
-def matmul(left: Any, right: Any) -> Any:
+@family.function("operator matmul", result=_matmul_rule, uses_settings=True)
+def matmul(settings: StdlibSettings, left: Any, right: Any) -> Any:
     """`left @ right`: rows times columns over the last two axes, the axes before them broadcast. Two vectors give a scalar."""
     if not isinstance(left, Tensor | list) or not isinstance(right, Tensor | list):
         raise undefined("@", left, right)
@@ -102,6 +103,8 @@ def matmul(left: Any, right: Any) -> Any:
         raise undefined("@", left, right)
     batch = broadcast_shapes(x[:-2], y[:-2], "@")
     require_memory((*batch, *x[-2:-1], *(y[-1:] if len(y) > 1 else ())), numpy_of(dtype).itemsize)
+    if (there := product_there(settings, a, b, dtype)) is not None:
+        return there
     with np.errstate(all="ignore"):
         product = np.asarray(_product(operand_array(a, dtype), operand_array(b, dtype), dtype))
     return Tensor(product) if product.ndim else host_scalar(product)
@@ -120,10 +123,10 @@ def _product(left: Array, right: Array, dtype: DType) -> Any:
     return wide.astype(numpy_of(dtype))
 
 
-@family.tensor_method("matmul", result=_matmul_rule)
-def matmul_method(self: Any, other: Any) -> Any:
+@family.tensor_method("matmul", result=_matmul_rule, uses_settings=True)
+def matmul_method(settings: StdlibSettings, self: Any, other: Any) -> Any:
     """`x @ other`."""
-    return matmul(self, other)
+    return matmul(settings, self, other)
 
 
 def _dot_rule(calls: CallTypes) -> Type:
@@ -139,24 +142,24 @@ def _dot_rule(calls: CallTypes) -> Type:
     return UNKNOWN if dtype is None else Scalar(dtype)
 
 
-@family.tensor_method("dot", "tensor_dot", result=_dot_rule)
-def dot(self: Any, other: Any) -> Any:
+@family.tensor_method("dot", "tensor_dot", result=_dot_rule, uses_settings=True)
+def dot(settings: StdlibSettings, self: Any, other: Any) -> Any:
     """The sum of the products of two vectors' elements."""
     a, b = contents_of(self), contents_of(other)
     if a.ndim != 1 or b.ndim != 1:
         raise LibraryFault(
             "0301", f"`dot` takes two vectors, not shapes {shape_text(a.shape)} and {shape_text(b.shape)}", "matrices multiply by `@`"
         )
-    return matmul(Tensor(a), Tensor(b))
+    return matmul(settings, Tensor(a), Tensor(b))
 
 
-@family.tensor_method("outer", result=lambda calls: _outer_type(calls))
-def outer(self: Any, other: Any) -> Tensor:
+@family.tensor_method("outer", result=lambda calls: _outer_type(calls), uses_settings=True)
+def outer(settings: StdlibSettings, self: Any, other: Any) -> Tensor:
     """All products of two vectors' elements."""
-    a, b = contents_of(self), contents_of(other)
-    if a.ndim != 1 or b.ndim != 1:
+    a, b = to_tensor(self), to_tensor(other)
+    if len(a.shape) != 1 or len(b.shape) != 1:
         raise LibraryFault("0301", f"`outer` takes two vectors, not shapes {shape_text(a.shape)} and {shape_text(b.shape)}")
-    product: Tensor = matmul(Tensor(a[:, None]), Tensor(b[None, :]))
+    product: Tensor = matmul(settings, a.reshaped((*a.shape, 1)), b.reshaped((1, *b.shape)))
     return product
 
 

@@ -19,13 +19,20 @@ from zynml.stdlib.written import generated
 FETCHED = 1 << 16
 """Bytes of a tensor that are fetched as quickly as a number is computed of them there."""
 
+MOST_JOINED = 16
+"""Tensors that one kernel joins."""
+
 NAMES = "abc"
 
 
 def gpu_of(*values: Any) -> Device | None:
     """The GPU where the tensors lie that don't lie on the host; None where there is none, or several."""
-    devices = {value.device for value in values if isinstance(value, Tensor) and value.remote is not None}
-    device = devices.pop() if len(devices) == 1 else None
+    device: Device | None = None
+    for value in values:
+        if value.__class__ is Tensor and value.remote is not None:
+            if device is not None and value.device != device:
+                return None
+            device = value.device
     return device if device is not None and device.kind == "cuda" else None
 
 
@@ -69,6 +76,67 @@ def called_there(settings: StdlibSettings, expression: str, value: Any) -> Tenso
     if gpu_of(value) is None or not (dtype := DType(value.dtype_name)).is_float:
         return None
     return computed_there(settings, expression, (value,), dtype, dtype, value.shape)
+
+
+def copied_there(settings: StdlibSettings, tensor: Tensor) -> Tensor | None:
+    """A copy without gaps; else None as above."""
+    dtype = DType(tensor.dtype_name)
+    return computed_there(settings, "a", (tensor,), dtype, dtype, tensor.shape)
+
+
+def chosen_there(settings: StdlibSettings, condition: Any, a: Any, b: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor | None:
+    """`a` where the condition, of bools or ints, holds, else `b`, all broadcast to `shape`; else None as above."""
+    return computed_there(settings, "where(a != 0, b, c)", (condition, a, b), dtype, dtype, shape) if dtype.is_float else None
+
+
+def joined_there(settings: StdlibSettings, tensors: Sequence[Tensor], along: int) -> Tensor | None:
+    """Tensors of one dtype and of extents that fit, one after the other along an axis; else None as above."""
+    device, dtype = gpu_of(*tensors), DType(tensors[0].dtype_name)
+    if device is None or len(tensors) > MOST_JOINED or dtype.is_byte_float or any(0 in tensor.shape for tensor in tensors):
+        return None
+    title, rank = f"{len(tensors)} of {dtype.value} along {along} on {device}", len(tensors[0].shape)
+    made: Tensor = generated(settings, f"{title}, {rank}", lambda: _joining(len(tensors), rank, along, dtype, device), "joined")(*tensors)
+    return made
+
+
+def _joining(count: int, rank: int, along: int, dtype: DType, device: Device) -> str:
+    parts = [f"A{number}" for number in range(count)]
+    extents = [" + ".join(parts) if axis == along else f"N{axis}" for axis in range(rank)]
+    nests = []
+    for number, part in enumerate(parts):
+        loops = ", ".join(f"i{axis} in 0..{part if axis == along else f'N{axis}'}" for axis in range(rank))
+        target = ", ".join(" + ".join((f"i{axis}", *parts[:number])) if axis == along else f"i{axis}" for axis in range(rank))
+        nests.append(f"for {loops}: out[{target}] = x{number}[{', '.join(f'i{axis}' for axis in range(rank))}]\n")
+    given = ", ".join(f"x{number}" for number in range(count))
+    result = f"tensor[{', '.join(extents)}, {dtype.value}]"
+    return f'def joined({given}) {{ compute({given}) @device("{device}") -> {result} {{\n{"".join(nests)}}} }}\n'
+
+
+def product_there(settings: StdlibSettings, left: Tensor, right: Tensor, dtype: DType) -> Tensor | None:
+    """`left @ right` of floats, whose extents fit: of matrices, of as many pairs of matrices, or of several by one; else None as above."""
+    device, x, y = gpu_of(left, right), left.shape, right.shape
+    if device is None or 0 in (*x, *y) or not dtype.is_float or dtype.is_byte_float or len(x) < 2 or len(y) < 2:
+        return None
+    if len(y) == 2 < len(x) and left.is_contiguous:
+        rows = product_there(settings, left.reshaped((prod(x[:-1]), x[-1])), right, dtype)
+        return None if rows is None else rows.reshaped((*x[:-1], y[-1]))
+    if x[:-2] != y[:-2]:
+        return None
+    batch = "".join(f"b{axis}, " for axis in range(len(x) - 2))
+    loops = "".join(f"b{axis} in 0..B{axis}, " for axis in range(len(x) - 2))
+    sizes, wide = batch.upper(), worked_in(dtype).value
+    a = _as(f"x[{batch}i, k]", left.dtype_name, dtype.value, wide)
+    b = _as(f"y[{batch}k, j]", right.dtype_name, dtype.value, wide)
+    body = f"""
+        for {loops}i in 0..N, j in 0..M:
+            var s = 0.0 as {wide}
+            for k in 0..K: s += {a} * {b}
+            out[{batch}i, j] = {_as("s", wide, dtype.value)}
+"""
+    program = f'def product(x, y) {{ compute(x, y) @device("{device}") -> tensor[{sizes}N, M, {dtype.value}] {{{body}}} }}\n'
+    title = f"product of {left.dtype_name} and {right.dtype_name} in {dtype.value}, {len(x)} axes, on {device}"
+    made: Tensor = generated(settings, title, lambda: program, "product")(left, right)
+    return made
 
 
 def _stretched(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

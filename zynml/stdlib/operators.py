@@ -233,18 +233,19 @@ def there_first(symbol: str, run: Callable[[Any, Any], Any], result: DType | Non
     """The operator as programs call it: on floats that lie on a GPU by a kernel there."""
 
     def operate(settings: StdlibSettings, left: Any, right: Any) -> Any:
+        if left.__class__ is not Tensor and right.__class__ is not Tensor:
+            return run(left, right)
         there = operated_there(settings, symbol, left, right, result)
         return run(left, right) if there is None else there
 
     return _named(operate, symbol)
 
+
 for _name, (_symbol, *_rest) in ARITHMETIC.items():
     BINARY[_name] = _named(arithmetic(_symbol, *_rest), _symbol)  # type: ignore[arg-type]
-    if _name in ("add", "sub", "mul", "div"):
-        _operate = there_first(_symbol, BINARY[_name])
-        family.function(f"operator {_name}", f"tensor_{_name}", result=arithmetic_rule(_symbol), uses_settings=True)(_operate)
-    else:
-        family.function(f"operator {_name}", f"tensor_{_name}", result=arithmetic_rule(_symbol))(BINARY[_name])
+    _there = _symbol in ("+", "-", "*", "/")
+    _run = there_first(_symbol, BINARY[_name]) if _there else BINARY[_name]
+    family.function(f"operator {_name}", f"tensor_{_name}", result=arithmetic_rule(_symbol), uses_settings=_there)(_run)
 
 
 # ---- bits ------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from runtime.tensor import Array, Tensor
 from zynml.stdlib.creation import list_type_dims, shape_argument, to_tensor
 from zynml.stdlib.dtypes import element_dtype
 from zynml.stdlib.family import FunctionFamily, subject
+from zynml.stdlib.on_devices import copied_there
+from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import (
     Dims,
     dims_of,
@@ -42,12 +44,13 @@ def contents_of(value: Any) -> Array:
     return to_tensor(value).contents
 
 
-def in_shape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+def in_shape(settings: StdlibSettings, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The elements in another shape of as many: a view, or a copy where they lie so that there is none."""
     try:
         return tensor.viewed(lambda array: np.reshape(array, shape, copy=False))
     except ValueError:
-        return Tensor(tensor.contents.reshape(shape))
+        there = copied_there(settings, tensor)
+        return Tensor(tensor.contents.reshape(shape)) if there is None else there.reshaped(shape)
 
 
 def as_tensor_type(kind: Type) -> TensorType | None:
@@ -166,8 +169,8 @@ def _reshape_rule(calls: CallTypes) -> Type:
     return with_dims(kind, target)
 
 
-@family.tensor_method("reshape", "view", "tensor_reshape", result=_reshape_rule, variadic="shape")
-def reshape(self: Any, shape: Any) -> Tensor:
+@family.tensor_method("reshape", "view", "tensor_reshape", result=_reshape_rule, variadic="shape", uses_settings=True)
+def reshape(settings: StdlibSettings, self: Any, shape: Any) -> Tensor:
     """The elements in another shape, a view where possible; one extent may be -1."""
     tensor = to_tensor(self)
     size = prod(tensor.shape)
@@ -183,7 +186,7 @@ def reshape(self: Any, shape: Any) -> Tensor:
     count = int(np.prod(target, dtype=object)) if target else 1
     if count != size:
         raise LibraryFault("0306", reshape_message(tensor.shape, target, size, count))
-    return in_shape(tensor, target)
+    return in_shape(settings, tensor, target)
 
 
 def _flatten_rule(calls: CallTypes) -> Type:
@@ -192,11 +195,11 @@ def _flatten_rule(calls: CallTypes) -> Type:
     return with_dims(kind, (None if count is None else ShapeExpr.of(count),))
 
 
-@family.tensor_method("flatten", "ravel", result=_flatten_rule)
-def flatten(self: Any) -> Tensor:
+@family.tensor_method("flatten", "ravel", result=_flatten_rule, uses_settings=True)
+def flatten(settings: StdlibSettings, self: Any) -> Tensor:
     """The elements on one axis."""
     tensor = to_tensor(self)
-    return in_shape(tensor, (prod(tensor.shape),))
+    return in_shape(settings, tensor, (prod(tensor.shape),))
 
 
 def _squeeze_rule(calls: CallTypes) -> Type:
