@@ -95,11 +95,20 @@ class Session:
             return path in linked.known or language.library_module(path) is not None
 
         checked = check(linked.program, language.library, self._outcome, is_known, meaning=language.meaning)
+        if not checked.diagnostics.errors:
+            checked.diagnostics.extend(self._broken_promises(checked.program))
         checked.diagnostics.extend_over(linked.faults)
         for source in (self.sources.get(self.program.path), *linked.sources):
             if source is not None:
                 checked.diagnostics.extend(self._comment_warnings(source))
         return checked
+
+    def _broken_promises(self, program: nodes.Program) -> "Iterator[Diagnostic]":
+        """Of functions that say how their code is to run."""
+        from compiler.backends.host.vectorized import not_vectorizable, promises
+
+        if promises(program):
+            yield from not_vectorizable(*self._with_native_forms(program))
 
     def _comment_warnings(self, source: Source) -> tuple[Diagnostic, ...]:
         return comment_warnings(source)
@@ -259,7 +268,7 @@ class Session:
         Raises ZyntaxError."""
         from compiler.backends.host.native_explained import native_explained
 
-        return native_explained(*self._with_native_forms(), self.sources) + self._splits_explained()
+        return native_explained(*self._with_native_forms(self.check()), self.sources) + self._splits_explained()
 
     def _splits_explained(self) -> str:
         from compiler.devices.explain import splits_explained
@@ -273,12 +282,12 @@ class Session:
         from compiler.backends.host.export import exported
 
         with before_it_runs():
-            return exported(*self._with_native_forms(), self.sources, names)
+            return exported(*self._with_native_forms(self.check()), self.sources, names)
 
-    def _with_native_forms(self) -> tuple[Checker, nodes.Program]:
-        """The typed tree as native functions are made of it, and what knows its declarations."""
+    def _with_native_forms(self, typed: nodes.Program) -> tuple[Checker, nodes.Program]:
+        """A typed tree as native functions are made of it, and what knows its declarations."""
         library, meaning = self.language.library, self.language.meaning
-        program = without_generics(without_unused_open_copies(self.check()))
+        program = without_generics(without_unused_open_copies(typed))
         program = specialised(program, partial(checker_of, library=library, meaning=meaning))
         return checker_of(program, library, meaning=meaning), program
 

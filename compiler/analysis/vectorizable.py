@@ -7,6 +7,7 @@ and different in each turn."""
 
 from collections.abc import Iterator, Sequence
 
+from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
 from compiler.hir.control import Call, For, While
 from compiler.hir.core import Binary, Cast, Const, Index
@@ -40,6 +41,16 @@ def carried(function: HirFunction) -> list[Carried]:
         elif isinstance(op, While) and not any(isinstance(inner, For | While) for inner in list(op.walk())[1:]):
             dependences.append(Carried(op.span, "a `while` ends where its last turn says", op.span, None))
     return dependences
+
+
+def broken_promises(function: HirFunction, title: str, promise: Span) -> Iterator[Diagnostic]:
+    """An error for all that keeps a function from what `@vectorizable`, which stands at `promise`, says of it."""
+    for dependence in carried(function):
+        places = [span for span in (dependence.first, dependence.second) if span is not None]
+        others = (Label(promise, f"promised of {title} here"), *(Label(span, "written here") for span in places[1:]))
+        hint = "sums, products and extremes of one variable may go on from turn to turn; all else must be the turn's own"
+        message = f"{title} can't run several turns at once: {dependence.words}"
+        yield Diagnostic("0405", message, places[0] if places else promise, others=others, hint=hint)
 
 
 def _of_loop(loop: For, noalias: bool) -> Iterator[Carried]:

@@ -47,7 +47,8 @@ CODES = (
         "0405",
         "an iteration depends on another one",
         """An iteration reads what another iteration of the leading loops writes, so they can't run in any order. A value handed from
-        one iteration to the next is a `scan`.""",
+        one iteration to the next is a `scan`. In a function that is `@vectorizable` the same is said of the turns of its innermost
+        loops.""",
         _VECTOR + "let y = compute(x) {\n    for i in 1..N:\n        out[i] = out[i - 1] + x[i]\n}\n",
         _VECTOR + "let y = compute(x) @kernel(scan, +) {\n    for i in 0..N:\n        yield x[i]\n}\n",
     ),
@@ -166,8 +167,9 @@ CODES = (
     code(
         "0420",
         "a function isn't what its annotation promises",
-        """`@jit` says that a function is compiled to native code, `@no_allocation` that it makes nothing on a heap. What keeps the function
-        from that is named, with its place; `zyntax explain` lists all reasons.""",
+        """`@jit` says that a function is compiled to native code, `@no_allocation` that it makes nothing on a heap, `@vectorizable` that
+        its loops run in vectors, `@gpu_compute` that it computes as a kernel does, `@inline_always` that it becomes part of its callers.
+        What keeps the function from that is named, with its place; `zyntax explain` lists all reasons.""",
         "@jit\ndef twice(xs: list[int]): int { xs.len() * 2 }\nprintln(twice([1]))\n",
         "@jit\ndef twice(n: int): int { n * 2 }\nprintln(twice(1))\n",
     ),

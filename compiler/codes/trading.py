@@ -78,7 +78,7 @@ CODES = (
         "0713",
         "recursion on a critical path",
         """How deep a function goes that calls itself, directly or through others, isn't known before it runs, so neither is its time nor
-        its stack. A function that is `@inline_always` can't call itself either.""",
+        its stack. A function that is `@inline_always` or `@gpu_compute` can't call itself either.""",
         "@critical_path\nfn steps(n: int) -> int { if n > 1 { steps(n / 2) + 1 } else { 0 } }\n",
         "@critical_path\nfn steps(n: int) -> int {\n  var left = n\n  var found = 0\n"
         "  while left > 1 max 64 { left = left / 2; found += 1 }\n  found\n}\n",

@@ -3,23 +3,28 @@
 from collections.abc import Iterator, Mapping
 
 from compiler.diagnostics import Diagnostic, Label, Severity
+from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.constants import NANOSECONDS, duration
 from compiler.typed_ast.conversions import is_silent
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.effects import effects
+from compiler.typed_ast.function_effects import FunctionEffects
+from compiler.typed_ast.inlinable import inlinable_functions
 from compiler.typed_ast.native_calls import has_native_code
 from compiler.typed_ast.rules.parts import parts_of
 from compiler.typed_ast.scope import UserFunction
 from compiler.typed_ast.signatures import parameter_types
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import CharType, EnumType, OptionType, ResultType, Scalar, StringType, StructType, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, CharType, EnumType, OptionType, ResultType, Scalar, StringType, StructType, TupleType, Type
 from compiler.typed_ast.walk import walk
 
 REMEMBERS = ("cache", "memoize")
 """The results of such a function are kept, by the values of its arguments."""
-NATIVE = ("jit", "no_allocation")
+ENDING = ("inline_always", "gpu_compute")
+"""What only functions promise that don't come back to themselves: they become part of those that call them, or compute as a kernel does."""
+NATIVE = ("jit", "no_allocation", "vectorizable", *ENDING)
 """What only native functions promise: their code is compiled, and makes nothing on a heap."""
 _ACCEPTED = (*REMEMBERS, "inline", "deprecated", *NATIVE)
 PIPELINE = "pipeline"
@@ -27,9 +32,6 @@ PIPELINE = "pipeline"
 _LATER: Mapping[str, tuple[str, str]] = {
     "with": ("`@with`", "call the function without it"),
     "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
-    "inline_always": ("`@inline_always`", "leave it out, or write `@inline`"),
-    "vectorizable": ("`@vectorizable`", "write a `compute` block, which is compiled to vectors"),
-    "gpu_compute": ("`@gpu_compute`", "write a `compute` block"),
 }
 _FORMS = {"cache": "@cache(ttl=1h)", "deprecated": '@deprecated("what to use instead")'}
 
@@ -99,16 +101,37 @@ def kept_promises(checker: Checker, program: nodes.Program) -> Iterator[Diagnost
     asked = [node for node in walk(program) if isinstance(node, nodes.Function) and any(a.name in NATIVE for a in node.annotations)]
     if not asked:
         return
-    found = {id(own.function): own for own in effects(checker, program, has_native_code).functions.values()}
+    functions = effects(checker, program, has_native_code).functions
+    found = {id(own.function): own for own in functions.values()}
+    straight = inlinable_functions(program, lambda written: UNKNOWN if written is None else checker.resolver.resolve(written))
     for node in asked:
         annotation = next(a for a in node.annotations if a.name in NATIVE)
         own = found.get(id(node))
+        ending = next((a for a in node.annotations if a.name in ENDING), None)
+        if ending is not None and own is not None and (call := _call_of_itself(own, functions)) is not None:
+            others = (Label(ending.span, "promised here"),)
+            hint = "a loop comes back without a call"
+            yield Diagnostic("0713", f"`{node.name}` comes back to itself: `@{ending.name}` rules that out", call, "", others, hint=hint)
+            continue
+        if node.name in straight and all(a.name == "inline_always" for a in node.annotations if a.name in NATIVE):
+            continue
         reasons = own.reasons if own is not None else []
         if own is None or reasons:
             words, span = (reasons[0].words, reasons[0].span) if reasons else ("it is declared inside of another", node.name_span)
             others = (Label(annotation.span, "promised here"),)
             hint = "`zyntax explain` lists all that keeps functions from being native"
             yield Diagnostic("0420", f"`{node.name}` can't be native: {words}", span, "", others, hint=hint)
+
+
+def _call_of_itself(own: FunctionEffects, functions: Mapping[str, FunctionEffects]) -> Span | None:
+    """The first call by which a function comes back to itself, by however many steps; None: none does."""
+
+    def leads_back(name: str, seen: set[str]) -> bool:
+        if name == own.name:
+            return True
+        return any(leads_back(one, seen | {one}) for one in functions[name].calls if one not in seen)
+
+    return next((span for name, span in own.calls.items() if leads_back(name, {name})), None)
 
 
 def deprecated_uses(program: nodes.Program) -> Iterator[Diagnostic]:

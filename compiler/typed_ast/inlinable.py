@@ -18,7 +18,7 @@ from runtime.records import define, frozen
 Resolve: TypeAlias = Callable[[nodes.TypeSyntax | None], Type]
 """The type that is written; Unknown for none."""
 
-HARMLESS = frozenset({"inline", "deprecated", "pipeline"})
+HARMLESS = frozenset({"inline", "inline_always", "deprecated", "pipeline"})
 """Annotations of functions that leave a call what it is."""
 
 _QUIET = (

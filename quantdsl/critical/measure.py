@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import Factory, evolve
 
 from compiler.analysis.host_costs import Cost, Obstacle, obstacle, stack_bytes, worst_case
-from compiler.analysis.vectorizable import carried
+from compiler.analysis.vectorizable import broken_promises
 from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.hir.core import Binary, dtype_of
 from compiler.hir.module import HirExecutionConstraints, HirFunction, HirModule, OptimizationLevel
@@ -84,7 +84,9 @@ def examine(checked: "CheckedQuantProgram", module: HirModule, sources: Sources,
             if examined.code.annotation("fast_math") is not None:
                 _free_floats(function)
         if examined.code is not None and examined.code.annotation("vectorizable") is not None:
-            examination.diagnostics.extend(_not_vectorizable(examined.code, function))
+            promise = examined.code.annotation("vectorizable")
+            assert promise is not None
+            examination.diagnostics.extend(broken_promises(function, examined.code.title, promise.span))
         examined.checks = prove_checks(function)
         if examined.code is not None and examined.code.annotation("unsafe_unchecked") is not None and level is not OptimizationLevel.O0:
             left = leave_checks_out(function)
@@ -190,14 +192,3 @@ def _over_target(examined: Examined, sources: Sources) -> Iterator[Diagnostic]:
         hint="an estimate of the longest way; `zyntax explain` shows all lines, a run measures what it takes",
         severity=Severity.ERROR if hard else Severity.WARNING,
     )
-
-
-def _not_vectorizable(code: CodeUnit, function: HirFunction) -> Iterator[Diagnostic]:
-    promise = code.annotation("vectorizable")
-    assert promise is not None
-    for dependence in carried(function):
-        places = [span for span in (dependence.first, dependence.second) if span is not None]
-        others = (Label(promise.span, f"promised of {code.title} here"), *(Label(span, "written here") for span in places[1:]))
-        hint = "sums, products and extremes of one variable may go on from turn to turn; all else must be the turn's own"
-        message = f"{code.title} can't run several turns at once: {dependence.words}"
-        yield Diagnostic("0405", message, places[0] if places else promise.span, others=others, hint=hint)

@@ -6,7 +6,7 @@ from functools import partial
 import attrs
 
 from compiler.diagnostics import ZyntaxError
-from compiler.hir.module import HirModule
+from compiler.hir.module import HirExecutionConstraints, HirModule
 from compiler.hir.native_build import ModuleBuilder
 from compiler.lowering.native import (  # noqa: F401  They register their rules.
     arrays,
@@ -89,7 +89,11 @@ def native_program(checker: Checker, found: ProgramEffects, wanted: Collection[s
         if not failed:
             names = {id(made.functions[name]): name for name in wanted if name in made.functions}
             symbols = {names[at]: instance.name for instance in made.instances.values() if (at := id(instance.callee)) in names}
-            return NativeProgram(made.program.module, symbols, made.layouts)
+            module = made.program.module
+            for instance in made.instances.values():
+                if any(annotation.name == "inline_always" for annotation in getattr(instance.callee, "annotations", ())):
+                    module.functions[instance.name].constraints = HirExecutionConstraints(inline_always=True)
+            return NativeProgram(module, symbols, made.layouts)
 
 
 def _note(found: ProgramEffects, made: Elaboration, error: ZyntaxError) -> None:
