@@ -1,7 +1,7 @@
 """Whether a block can be split over devices: each of them gets a range of some inputs along one axis, and computes the same range of the
 results. That holds where every result is written by independent loops over one size, at their own index; where each input is read at
 that index alone, or not by it at all; and where neither the index nor the size is used in any other way. The block for a range of
-the inputs is then the range of the block."""
+the inputs is then the range of the block. Numbers that a loop combines in any order are combined once more."""
 
 import re
 from collections.abc import Mapping
@@ -10,10 +10,11 @@ from typing import NoReturn
 from attrs import Factory, field
 
 from compiler.analysis.accesses import NestAccess, NestLoop, walk
-from compiler.analysis.dependence import NestFacts
+from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.control import Call, For
+from compiler.hir.core import Const
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Load, Store
@@ -34,12 +35,15 @@ _ONE_DEVICE = 'name one device: `@device("cuda:0")`'
 
 @frozen
 class DeviceSplit:
-    """How a block is split. `axis`: of its results; `inputs`: which inputs are cut, and along which axis (the others go whole to each
-    device); `scalars`: ints among the inputs that are the size itself."""
+    """How a block is split. `axis`: of its results; `extent`: that of the axis, as a launch knows it; `inputs`: which inputs are cut, and
+    along which axis (the others go whole to each device); `scalars`: ints among the inputs that are the size itself; `combined`: results
+    that are numbers, with what combines those of the devices."""
 
     axis: int
+    extent: str
     inputs: Mapping[str, int]
     scalars: frozenset[str]
+    combined: Mapping[int, str]
 
 
 def device_split(lowered: LoweredKernel, nest: HirFunction, facts: NestFacts, parallel: DataParallel) -> DeviceSplit:
@@ -49,21 +53,22 @@ def device_split(lowered: LoweredKernel, nest: HirFunction, facts: NestFacts, pa
 
 @define(eq=False)
 class _Splitting:
-    """`roots`: sizes as forms over extents of inputs and over ints; `equal`: extents that must be equal, each with one that stands for
-    all; `loops`: those that are split; `cut`: memories with an axis along which each device has a range; `ranged`: extents that are
-    smaller on each device; `tied`: parameters of the nest that follow from these."""
+    """`cells`: what loops carry and results become, by these loops; `combined`: such results. `roots`: sizes as forms over extents of
+    inputs and over ints; `equal`: extents that must be equal, each with one that stands for all; `loops`: those that are split; `cut`:
+    memories with an axis along which each device has a range; `ranged`: extents that are smaller on each device."""
 
     lowered: LoweredKernel
     nest: HirFunction
     facts: NestFacts
     parallel: DataParallel
+    cells: dict[For, set[Value]] = Factory(dict)
+    combined: dict[int, str] = Factory(dict)
     roots: dict[str, Affine] = Factory(dict)
     equal: dict[str, str] = Factory(dict)
     loops: list[NestLoop] = Factory(list)
     cut: dict[Value, int] = Factory(dict)
     inputs: dict[str, int] = Factory(dict)
     ranged: set[str] = Factory(set)
-    tied: set[str] = Factory(set)
     named: dict[Value, str] = field(init=False)
     """Memories that are inputs, with their names."""
     results: dict[Value, int] = field(init=False)
@@ -92,7 +97,10 @@ class _Splitting:
             self.require_apart(instruction)
         self.require_extents()
         ints = {scalar.name for scalar in self.lowered.signature.scalars} - self.roots.keys()
-        return DeviceSplit(self.parallel.axis, self.inputs, frozenset(name for name in ints if self.shared(name) in self.ranged))
+        scalars = frozenset(name for name in ints if self.shared(name) in self.ranged)
+        flat = [f"{self.named[value]}.0" for value in self.cut if value in self.named and self.is_flat(value)]
+        extent = flat[0] if flat else self.extent(self.loops[0].extent) or ""
+        return DeviceSplit(self.parallel.axis, extent, self.inputs, scalars, self.combined)
 
     def refuse(self, reason: str, span: Span | None, hint: str, label: str = "") -> NoReturn:
         axis, annotation = self.parallel.axis, self.parallel.span
@@ -116,11 +124,29 @@ class _Splitting:
                 hint = f"write to `out[...]` instead of `{result.copy_of}[...]`"
                 self.refuse(f"the value begins as a copy of `{result.copy_of}`", span, hint)
             if result.scalar:
-                hint = "let the block give one number for each row, and combine these in a second block"
-                self.refuse("the value is a number, to which all of the axis contributes", span, hint)
-            if len(result.dims) <= self.parallel.axis:
+                self.combine(number)
+            elif len(result.dims) <= self.parallel.axis:
                 hint = "`@parallel(data, axis=0)` splits the first axis"
                 self.refuse(f"`{result.name}` has no such axis", span, hint)
+
+    def combine(self, number: int) -> None:
+        """A result that is a number: what one loop at the top combines, in any order, and nothing else reads."""
+        span = self.span_of(number)
+        if self.parallel.axis > 0:
+            self.refuse("the value is a number, which has no axes", span, "`@parallel(data, axis=0)` splits its outermost loop")
+        accesses = [access.op for access in self.facts.nest.accesses if self.results.get(access.mem) == number]
+        value = accesses[0].value if len(accesses) == 1 and isinstance(accesses[0], Store) else None
+        loop = value.source if value is not None else None
+        if value is not None and isinstance(loop, For) and len(self.facts.nest.around[loop]) == 1:
+            position = loop.results.index(value)
+            fold = next((fold for fold in self.facts.of(loop).folds if fold.cell is loop.body.parameters[1 + position]), None)
+            is_neutral = fold is not None and _neutral(fold.monoid, loop.carried[position])
+            if fold is not None and fold.reorders and is_neutral and self.facts.nest.uses[value] == accesses:
+                self.cells.setdefault(loop, set()).add(fold.cell)
+                self.combined[number] = fold.monoid
+                return
+        reason = "the value is a number that isn't plainly a sum, product, `min`, `max`, `and` or `or` in any order"
+        self.refuse(reason, span, "let the block give one number for each row, and combine these in a second block")
 
     def span_of(self, result: int) -> Span | None:
         """Where a result is written last."""
@@ -129,8 +155,11 @@ class _Splitting:
 
     def find_loops(self) -> None:
         """The loops over the size by whose index results are written, and all that they touch, until there is no more."""
+        for loop in self.facts.nest.loops:
+            if loop.op in self.cells:
+                self.add(loop)
         for access in self.facts.nest.accesses:
-            if access.is_store and access.mem in self.results:
+            if access.is_store and access.mem in self.results and self.results[access.mem] not in self.combined:
                 axis = 0 if self.is_flat(access.mem) else self.parallel.axis
                 self.add(self.loop_of(access, axis), access)
                 self.cut[access.mem] = axis
@@ -171,7 +200,9 @@ class _Splitting:
         if extent is None or loop.op.low != Affine() or loop.op.step != 1:
             hint = f"let it run over a whole axis, `for {loop} in 0..N`, or {_ONE_DEVICE}"
             self.refuse(f"`{loop}` goes over `{self.bounds(loop.op)}`, not over the extent of an axis", span, hint)
-        if not judged.independent:
+        of_results = self.cells.get(loop.op, set())
+        is_combined = judged.kind is LoopKind.REDUCTION and all(fold.cell in of_results for fold in judged.folds)
+        if not judged.independent and not is_combined:
             why = judged.reason or f"its iterations are combined by `{judged.folds[0].monoid}`"
             hint = _ONE_DEVICE if access is not None else f"give it a size of its own, or {_ONE_DEVICE}"
             self.refuse(f"the loop over `{loop}` isn't independent: {why}", span, hint)
@@ -231,6 +262,8 @@ class _Splitting:
             sides = (equation.left.substitute(self.roots), equation.right.substitute(self.roots))
             if not any(self.moves(name) for side in sides for name in side.names):
                 continue
+            if equation.relation == ">=" and sides[1] == Affine.of(1) and self.extent(sides[0]) is not None:
+                continue  # no device has an empty range, unless the axis is empty
             extents = [self.extent(side) for side in sides]
             if not all(extent is not None and self.moves(extent) for extent in extents) or len({_counts(each) for each in extents}) > 1:
                 relation = f"{self.in_words(equation.left)} {equation.relation} {self.in_words(equation.right)}"
@@ -276,7 +309,7 @@ class _Splitting:
     def require_extents(self) -> None:
         """Results have the size along their axis and nowhere else, as has every memory of the block's own."""
         for result in self.lowered.plan.results:
-            for axis, dim in enumerate(result.dims):
+            for axis, dim in enumerate(result.dims if not result.scalar else ()):
                 self.require_extent(result.name, dim.substitute(self.roots), axis == self.parallel.axis)
         own = [value for value in self.nest.parameters if isinstance(value.type, Mem) and value not in {**self.named, **self.results}]
         own += [instruction.result for instruction in walk(self.nest.body) if isinstance(instruction, Alloc)]
@@ -348,6 +381,13 @@ class _Splitting:
     def in_words(self, form: Affine) -> str:
         """The form with extents as the program would write them."""
         return re.sub(r"(\w+)\.numel", r"\1.numel()", re.sub(r"(\w+)\.(\d+)", r"\1.shape(\2)", str(form)))
+
+
+def _neutral(monoid: str, value: Value) -> bool:
+    """Whether each device may begin with the value: it changes nothing, or nothing more when it is combined again."""
+    if monoid not in ("add", "mul"):
+        return monoid in ("min", "max", "and", "or") and isinstance(value.source, Const)
+    return isinstance(value.source, Const) and value.source.value == (0 if monoid == "add" else 1)
 
 
 def _counts(extent: str | None) -> bool:

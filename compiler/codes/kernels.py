@@ -157,8 +157,9 @@ CODES = (
         "0417",
         "the axis can't be split over devices",
         """Each device of `@device([...]) @parallel(data)` computes a range of the results along one axis, from the same range of the
-        inputs. So every result is written by an independent loop over one size, at its index; an input is read at that index alone, or
-        whole; and neither the index nor the size is used as a number. The message says which of these doesn't hold, and where.""",
+        inputs. So every result is written by an independent loop over one size, at its index, or is a number that such a loop
+        combines in any order; an input is read at that index alone, or whole; and neither the index nor the size is used as a number.
+        The message says which of these doesn't hold, and where.""",
         _VECTOR + "let y = compute(x) @device([\"cpu\", \"emulator\"]) @parallel(data) {\n"
         "    for i in 0..N:\n        out[i] = x[i] * (i as f32)\n}\n",
         _VECTOR + "let y = compute(x, at = arange(0, 8)) @device([\"cpu\", \"emulator\"]) @parallel(data) {\n"

@@ -17,10 +17,16 @@ from compiler.launch.block import ComputeBlock
 from compiler.launch.cpu import first_fault
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.signature import as_tensor
+from compiler.lowering.result_plan import grouped, number_of
+from compiler.typed_ast.types import DType
 from runtime.device import Device
 from runtime.futures import started
 from runtime.records import define, frozen
-from runtime.tensor import Tensor
+from runtime.tensor import Tensor, numpy_dtype
+
+_COMBINING: Mapping[str, np.ufunc] = {
+    "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or
+}  # fmt: skip
 
 
 @frozen
@@ -60,13 +66,16 @@ class SplitBlock:
             if {fault.code for fault in error.diagnostics} <= {site.code for site in kernel.nest.sites}:
                 raise ZyntaxError(first_fault(kernel, given, self.block.compute, error.diagnostics[0])) from None
             raise
-        return results[0] if len(results) == 1 else joined(results, split.axis, ranges[0].device_place)
+        if len(results) == 1:
+            return results[0]
+        plans = kernel.lowered.plan.results
+        return self._joined(grouped(plans, [*range(len(plans))]), results, kernel, split, ranges[0].device_place)
 
     def _ranges(self, kernel: BuiltKernel, split: DeviceSplit, given: Mapping[str, Any]) -> list[DeviceRange]:
         """Who computes what. Raises ZyntaxError when the values don't fit the block."""
         shapes = {name: value.shape for name, value in given.items() if isinstance(value, Tensor)}
         scalars = {name: value for name, value in given.items() if name not in shapes}
-        extent = kernel.sizes(shapes, scalars).results[0][split.axis]
+        extent = kernel.sizes(shapes, scalars).values[split.extent]
         devices = self.devices[: max(1, min(extent, len(self.devices)))]
         shortest, longer = divmod(extent, len(devices))
         ranges, low = [], 0
@@ -110,6 +119,17 @@ class SplitBlock:
             raise failures[0]
         return outcomes
 
+    def _joined(
+        self, structure: Any, results: Sequence[Any], kernel: BuiltKernel, split: DeviceSplit, device_place: DevicePlace
+    ) -> Any:
+        """The values of ranges as one. `structure` has the number of each result where it stands in the value."""
+        if isinstance(structure, tuple):
+            parts = zip(structure, zip(*results, strict=True), strict=True)
+            return tuple(self._joined(inner, values, kernel, split, device_place) for inner, values in parts)
+        if structure in split.combined:
+            return combined(results, split.combined[structure], kernel.lowered.plan.results[structure].dtype)
+        return joined(results, split.axis, device_place)
+
     def _explain(self, split: DeviceSplit, ranges: Sequence[DeviceRange], given: Mapping[str, Any]) -> None:
         assert self.explain is not None
         candidates = [DeviceCandidate(each.device_place.device, each.moved, share=(each.low, each.high)) for each in ranges]
@@ -121,13 +141,17 @@ def _call(run: Block, each: DeviceRange) -> Callable[[], Any]:
     return lambda: run(each.values)
 
 
-def joined(results: Sequence[Any], axis: int, device_place: DevicePlace) -> Any:
-    """The values of ranges as one, structure by structure, where the first range was computed."""
-    if isinstance(results[0], tuple):
-        return tuple(joined(each, axis, device_place) for each in zip(*results, strict=True))
+def joined(results: Sequence[Tensor], axis: int, device_place: DevicePlace) -> Tensor:
+    """The tensors of ranges as one: on the GPU where the first was computed, or on the host."""
     if device_place.device.kind == "cuda" and axis == 0:
         from runtime.cuda.gpu import gpu
         from runtime.cuda.joined import joined_rows
 
         return Tensor(None, joined_rows(results, gpu(device_place.device.ordinal)))
     return Tensor(np.concatenate([each.contents for each in results], axis))
+
+
+def combined(results: Sequence[Any], monoid: str, dtype: DType) -> Any:
+    """The numbers of ranges as one, of the type that the block computes it in."""
+    numbers = np.array(results, numpy_dtype(dtype.value))
+    return number_of(np.asarray(_COMBINING[monoid].reduce(numbers, dtype=numbers.dtype)), dtype)
