@@ -56,6 +56,8 @@ class _Lift:
     """The memory dimensions along which each axis runs."""
     wishes: dict[str, LoopWish] = field(factory=dict)
     """What the program says of the loops that became an axis."""
+    written: dict[str, list[str]] = field(factory=dict)
+    """The axes of loops, by the names that the program gives their variables."""
 
     def run(self) -> HirFunction:
         source = self.source
@@ -77,8 +79,10 @@ class _Lift:
             function = normal_form(joined, {})
         for name in ("results", "kernel_info", "constraints", "linkage", "calling_convention", "attributes", "sites"):
             setattr(function, name, getattr(source, name))
-        if self.wishes and function.kernel_info is not None:
-            function.kernel_info = evolve(function.kernel_info, loops=tuple(self.wishes.values()))
+        info = function.kernel_info
+        if info is not None and (self.wishes or info.tile):
+            sizes = {axis: size for name, size in info.tile for axis in self.written.get(name, [name])}
+            function.kernel_info = evolve(info, loops=tuple(self.wishes.values()), tile=tuple(sizes.items()))
         return function
 
     def bind(self, old: Value, new: Value) -> None:
@@ -275,6 +279,7 @@ class _Lift:
         else:
             extent = upper(span.ceildiv(abs(op.step)), axes)
         axis = self.axis_for(op, variable, extent)
+        self.written.setdefault(op.written, []).append(axis)
         self.wish(op, axis)
         position = Affine.of(axis)
         within: Value | None = None

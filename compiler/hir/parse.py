@@ -239,6 +239,8 @@ class ModuleReader(InstructionReader):
                     fields["products"] = self.one_of({word: word for word in PRODUCTS}, "way to multiply")
                 case "floats":
                     fields["strict"] = self.one_of({"strict": True}, "rule of floats")
+                case "tile":
+                    fields["tile"] = self.separated(self.tile_size, "[", "]")
                 case "loops":
                     fields["loops"] = self.separated(self.wish, "[", "]")
                 case other:
@@ -248,6 +250,11 @@ class ModuleReader(InstructionReader):
         if "threads" in bounds:
             fields["launch_bounds"] = LaunchBounds(bounds["threads"], bounds.get("blocks"))
         return HirKernelInfo(**fields)
+
+    def tile_size(self) -> tuple[str, int]:
+        name = self.name()
+        self.expect(":")
+        return name, self.integer()
 
     def wish(self) -> LoopWish:
         axis = self.name()

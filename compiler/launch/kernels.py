@@ -16,7 +16,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.control import For
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.launch.cache import SIZES, Cache
-from compiler.launch.unheeded import warnings
+from compiler.launch.unheeded import of_gpus, warnings
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.launch import LaunchSizes, evaluate
@@ -27,6 +27,7 @@ from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import FLOATS, KernelMetadata
+from compiler.typed_ast.types import DeviceKind
 from compiler.typed_ast.walk import walk
 from runtime.records import define, frozen
 
@@ -100,8 +101,11 @@ class BuiltKernel:
 
     def unheeded(self, compute: nodes.Compute) -> tuple[Diagnostic, ...]:
         """Warnings for annotations of the block that its schedule on the CPU doesn't follow."""
+        on_cpu = compute.kernel is not None and compute.kernel.device.kind is DeviceKind.CPU
         annotated = any(isinstance(part, nodes.For) and part.annotations for part in walk(compute.body))
-        return warnings(compute, self.scheduled.unheeded, "the CPU") if annotated else ()
+        tiled = any(annotation.name == "tile" for annotation in compute.annotations)
+        unheeded = self.scheduled.unheeded if annotated or tiled else ()
+        return warnings(compute, (*unheeded, *(of_gpus(compute) if on_cpu else ())), "the CPU")
 
     @cached_property
     def native(self) -> NativeKernel:

@@ -1,6 +1,9 @@
 """The facts of a GPU's architecture."""
 
 from enum import Enum
+from functools import cache
+
+from attrs import evolve
 
 from compiler.machines.units.unit import Issue, MatrixUnit
 from runtime.records import frozen
@@ -47,6 +50,11 @@ class GpuMachine:
     """Registers of 32 bits that a thread best keeps elements of a scan in."""
     general: "GpuMachine | None" = None
     """The architecture that this one is, but for what later ones don't have (the `a` of sm_90a)."""
+
+    @cache  # noqa: B019  # of the few sizes that programs name
+    def sharing(self, most: int) -> "GpuMachine":
+        """The machine for blocks that have so much shared memory at most."""
+        return evolve(self, block_shared=min(self.block_shared, most), stage_shared=min(self.stage_shared, most))
 
     def has(self, feature: Feature) -> bool:
         return feature in self.features

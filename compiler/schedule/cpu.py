@@ -13,11 +13,12 @@ from compiler.schedule.field import table_for
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
-from compiler.schedule.packed import PlacingPacked, packing_for
+from compiler.schedule.packed import PlacingPacked, in_blocks, packing_for
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal
 from compiler.schedule.table import Unheeded
+from compiler.schedule.tile_sizes import tile_of
 from runtime.records import frozen
 
 
@@ -38,16 +39,24 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
         try:
             _require_placeable(kernel.field)
             field = materialise(kernel.field)
-            table = table_for(field, machine)
+            table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
-            words = (*str(table).split("\n"), *in_words(field.loops, table.unheeded))
+            if packing is None and tile_of(field):
+                table = table_for(field, machine)
+            elif packing is not None:
+                packing, unheeded = in_blocks(field, packing)
+                table = attrs.evolve(table, unheeded=(*table.unheeded, *unheeded))
+            words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
             if packing is not None:
                 return Scheduled(PlacingPacked(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
             return Scheduled(place(field, table), words, table.unheeded)
         except NotPlaceable as refusal:
             reason = str(refusal)
     function, words, unheeded = marked(kernel.nest, kernel.facts)
-    return Scheduled(function, (f"the nest as written, because {reason}", *words, *in_words(wishes_of(kernel.nest), unheeded)), unheeded)
+    if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
+        unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
+    words = (f"the nest as written, because {reason}", *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
+    return Scheduled(function, words, unheeded)
 
 
 def _require_placeable(field: HirFunction) -> None:

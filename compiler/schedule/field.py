@@ -49,8 +49,8 @@ class _TableFacts:
     widest: str
 
 
-def table_for(field: HirFunction, machine: CpuMachine) -> Table:
-    """The table of places for a field. Every axis of the field gets a plan."""
+def table_for(field: HirFunction, machine: CpuMachine, tiled: bool = True) -> Table:
+    """The table of places for a field. Every axis of the field gets a plan. `tiled`: with the sizes that the program gives tiles."""
     facts = _look(field)
     tiles: dict[str, tuple[int, int]] = {}
     reasons: list[str] = []
@@ -65,6 +65,8 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
     # lanes are one axis of values: where a short extent narrows them for one loop, all have so many
     narrowest = min((lanes for _, lanes in tiles.values() if lanes > 1), default=1)
     tiles = {axis: (registers, min(lanes, narrowest)) for axis, (registers, lanes) in tiles.items()}
+    if tiled:
+        wishes.sizes(tiles)
     written_out = wishes.written_out(tiles)
     order = _order(field, facts, tiles)
     threaded = wishes.threads(order, _threaded(field, facts, order), MOST_SHARED)

@@ -13,6 +13,7 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction, LoopWish
 from compiler.hir.types import Tile
 from compiler.schedule.table import Unheeded
+from compiler.schedule.tile_sizes import MOST_REGISTERS, named, tile_of, untiled
 from runtime.records import define
 
 MOST_WRITTEN_OUT = 64
@@ -72,6 +73,32 @@ class LoopWishes:
     def _loop(self, axis: str) -> str:
         return next(wish.loop for wish in self.field.loops if wish.axis == axis)
 
+    def sizes(self, tiles: Tiles) -> None:
+        """Gives axes registers, and fewer lanes where these have to divide the size, as `@tile` says."""
+        wide = {wish.axis for wish in self.field.loops if wish.vectorize is not None}
+        left: dict[str, str] = {}
+        for axis, size in tile_of(self.field).items():
+            lanes = tiles.get(axis, (1, 1))[1]
+            while size % lanes and axis not in wide:
+                lanes //= 2
+            extent = self.field.axes[axis].value
+            if axis in self.ordered or (axis in self.reduced and lanes == 1):
+                left[axis] = "its terms are added one after the other"
+            elif size % lanes or size // lanes > MOST_REGISTERS:
+                left[axis] = f"a tile has {f'multiples of {lanes}' if lanes > 1 else '1'} to {MOST_REGISTERS * lanes} elements"
+            elif extent is not None and extent < size:
+                left[axis] = f"the loop has {extent} turns"
+            else:
+                tiles[axis] = (size // lanes, lanes)
+        if any(width > 1 for _, width in tiles.values()):
+            narrowest = min(width for _, width in tiles.values() if width > 1)
+            for axis, (registers, width) in tiles.items():
+                if width > narrowest:
+                    tiles[axis] = (registers * (width // narrowest), narrowest)
+        for axis, why in left.items():
+            self.unheeded.append(Unheeded("tile", named(self.field, axis), why))
+        self.unheeded += untiled(self.field, self.field.axes, "")
+
     def written_out(self, tiles: Tiles) -> tuple[tuple[str, int], ...]:
         """Gives registers to axes whose loops are to be written out, where results or vectors lie along them. Gives the loops of the other
         ones, with their turns (0: all)."""
@@ -127,8 +154,9 @@ def no_unrolling(turns: int, known: int | None, lanes: int = 1) -> str:
     return ""
 
 
-def in_words(wishes: Iterable[LoopWish], unheeded: Iterable[Unheeded]) -> Iterator[str]:
-    """What a schedule follows of the annotations of loops, and what it doesn't, with the reason."""
+def in_words(function: HirFunction, wishes: Iterable[LoopWish], unheeded: Iterable[Unheeded]) -> Iterator[str]:
+    """What a schedule follows of the annotations of a block and its loops, and what it doesn't, with the reason."""
+    tile = () if function.kernel_info is None else function.kernel_info.tile
     left = {(each.annotation, each.loop): each.why for each in unheeded}
     for wish in wishes:
         said = [name for name in ("serial", "parallel") if getattr(wish, name)]
@@ -136,8 +164,12 @@ def in_words(wishes: Iterable[LoopWish], unheeded: Iterable[Unheeded]) -> Iterat
         for name in (*said, *sizes):
             if (name, wish.loop) not in left:
                 yield f"`@{name}{f'({sizes[name]})' if sizes.get(name) else ''}` of the loop over {wish.loop} is followed"
+    follows = [f"{name}={size}" for name, size in tile if not {("tile", name), ("tile", "")} & left.keys()]
+    if follows:
+        yield f"`@tile({', '.join(follows)})` is followed"
     for (name, loop), why in left.items():
-        yield f"`@{name}`{f' of the loop over {loop}' if loop else ''} isn't followed: {why}"
+        place = "" if not loop else f" along {loop}" if name == "tile" else f" of the loop over {loop}"
+        yield f"`@{name}`{place} isn't followed: {why}"
 
 
 def wishes_of(nest: HirFunction) -> list[LoopWish]:

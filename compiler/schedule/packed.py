@@ -31,7 +31,8 @@ from compiler.machines.cpu import CpuMachine
 from compiler.schedule.field import contiguity
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.table import AxisPlan, Table, Unheeded
+from compiler.schedule.tile_sizes import named, tile_of, untiled
 from runtime.records import frozen
 
 VECTORS = 2
@@ -95,13 +96,15 @@ class Packing:
     lanes: int
     thin: Table | None
     """For few columns: vectors along the sum, as the rows lie."""
+    block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
+    """Rows and columns of a block of results."""
 
     def __str__(self) -> str:
         rows, columns = (f"{side.plan.tile} along {side.plan.axis}" for side in (self.rows, self.columns))
         summed = self.product.k[0]
+        results = "" if self.block == (BLOCK_ROWS, BLOCK_COLUMNS) else f", of results {self.block[0]} by {self.block[1]}"
         few = "" if self.thin is None else f"\n  few: at most {MOST_THIN} along {self.columns.plan.axis} take vectors along {summed}"
-        return f"  large: panels of {rows} and of {columns}, blocks of {self.depth} along {summed}{few}"
-
+        return f"  large: panels of {rows} and of {columns}, blocks of {self.depth} along {summed}{results}{few}"
 
 
 def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packing | None:
@@ -129,6 +132,8 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         others = tuple(axis for axis in axes if axis != last)
         votes = contiguity(field, [op for op in instructions_below(operand) if isinstance(op, Load)])
         lies_along = votes[summed] > 0
+        wished = tile_of(field).get(last, registers * lanes)
+        registers = next((number for number in range(registers, 0, -1) if wished % (number * lanes) == 0), registers)
         plan = AxisPlan(last, "time", registers, lanes, digit=PANEL)
         turns = (1, 1) if not lies_along else (1, width) if lanes == 1 else (width, 1)
         group = GROUP if lanes > 1 and not (others or lies_along) else 1
@@ -149,6 +154,25 @@ def _thin(table: Table, rows: Side, columns: Side, summed: str, width: int) -> T
     last = (columns.plan.axis, summed)
     plans = [AxisPlan(p.axis, p.place if p.axis not in last else "time", *lanes.get(p.axis, (1, 1)), digit=THIN) for p in table.plans]
     return Table(sorted(plans, key=lambda plan: last.index(plan.axis) if plan.axis in last else -1))
+
+
+def in_blocks(field: HirFunction, packing: Packing) -> tuple[Packing, tuple[Unheeded, ...]]:
+    """The packing with blocks as `@tile` says, and what of that can't be."""
+    sizes, left = tile_of(field), dict[str, str]()
+
+    def size(axis: str, usual: int, unit: int) -> int:
+        if axis in sizes and sizes[axis] % unit:
+            left[axis] = f"blocks have multiples of {unit} along it"
+        return usual if axis in left else sizes.get(axis, usual)
+
+    (summed,) = packing.product.k
+    high, wide = (
+        size(side.plan.axis, usual, side.plan.tile)
+        for side, usual in ((packing.rows, BLOCK_ROWS), (packing.columns, BLOCK_COLUMNS))
+    )
+    packing = evolve(packing, depth=size(summed, packing.depth, packing.lanes), block=(high, wide))
+    why = [Unheeded("tile", named(field, axis), why) for axis, why in left.items()]
+    return packing, (*why, *untiled(field, {packing.rows.plan.axis, packing.columns.plan.axis, summed}, "matrices follow one another"))
 
 
 class PlacingPacked(Placing):
@@ -300,7 +324,7 @@ class PlacingPacked(Placing):
     ) -> None:
         """All tiles of results, in blocks of equal height and width that threads share."""
         b, rows, columns = region.builder, self.packing.rows, self.packing.columns
-        sizes = {rows: BLOCK_ROWS, columns: BLOCK_COLUMNS}
+        sizes = dict(zip((rows, columns), self.packing.block, strict=True))
         blocks = {side: b.index(Affine.of(count.name).ceildiv(sizes[side] // side.plan.tile)) for side, count in panels.items()}
         each = {side: self.quotient(b, panels[side], blocks[side]) for side in panels}
         with b.loop("task", 0, Affine.of(b.product(list(blocks.values())).name), place="thread") as (body, task):

@@ -39,6 +39,8 @@ from runtime.records import define
 
 MAX_THREADS = 1024
 MAX_THREADS_Z = 64
+PARTS = ("m", "n", "k")
+"""Of a product of matrices: rows, columns and terms."""
 VECTORS = (1, 2, 4, 8, 16, 32, 64)
 """Lanes that vectors may have."""
 MAX_SHARED_BYTES = 227 * 1024
@@ -52,12 +54,11 @@ def kernel_metadata(
     reader = _Reader(evaluate, functions=functions)
     reader.read(compute.annotations)
     reader.check_loops(compute.body)
+    reader.check_tile(compute)
     return reader.metadata, tuple(reader.found)
 
 
 _DERIVED = {
-    "tile": "tiles follow from sizes and device",
-    "shared": "how much shared memory a kernel stages in follows from its tiles",
     "trace": "`--emit-to FOLDER` keeps the stages of every kernel",
 }
 
@@ -224,7 +225,7 @@ class _Reader(DeviceReader):
 
     def shared(self, annotation: Annotation) -> None:
         value = self.single(annotation, "bytes")
-        size = None if value is None else self.positive(value, "the size of shared memory", 0)
+        size = None if value is None else self.positive(value, "the size of shared memory")
         if size is None:
             return
         if size > MAX_SHARED_BYTES:
@@ -249,6 +250,16 @@ class _Reader(DeviceReader):
             if value is not None:
                 entries[argument.name] = value
         self.hint(tile=tuple(entries.items()))
+
+    def check_tile(self, compute: Compute) -> None:
+        """Tiles are named by loops of the block, or by the parts of a product."""
+        loops = dict.fromkeys(name for loop in _loops(compute.body) for clause in loop.clauses for name in clause.names)
+        arguments = [argument for annotation in compute.annotations if annotation.name == "tile" for argument in annotation.arguments]
+        for argument in arguments:
+            if argument.name is not None and argument.name not in (*loops, *PARTS):
+                known = ", ".join(f"`{name}`" for name in loops)
+                hint = f"its loops are {known}; `m`, `n` and `k` are rows, columns and terms of a product"
+                self.fault("0204", f"`@tile` names `{argument.name}`, which is no loop of the block", span_of_argument(argument), hint)
 
     def broadcast(self, annotation: Annotation) -> None:
         names = [a.value for a in annotation.arguments if a.name is None]

@@ -25,7 +25,7 @@ from compiler.schedule.gpu.fragment_attention import fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
 from compiler.schedule.gpu.logistic import with_logistics
-from compiler.schedule.gpu.loop_wishes import followed, is_serial, unheeded_of, unheeded_of_nest
+from compiler.schedule.gpu.loop_wishes import followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.passes import launches_in_passes
@@ -45,6 +45,7 @@ from compiler.schedule.nest import marked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.threads import launches_of, thread_table
+from compiler.schedule.tile_sizes import tile_of, untiled
 from runtime.records import frozen
 
 
@@ -104,7 +105,14 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
         function, _, _ = marked(nest, nest_facts)
         launches = launches_of(function)
     unheeded = tuple(unheeded_of_nest(nest, [launch.function for launch in launches.launches]))
-    return evolve(launches, words=(*launches.words, *in_words(wishes_of(nest), unheeded)), unheeded=unheeded)
+    return evolve(launches, words=(*launches.words, *in_words(nest, wishes_of(nest), unheeded)), unheeded=unheeded)
+
+
+def _shared_in_words(field: HirFunction, launches: Launches) -> Iterator[str]:
+    """What a cap of shared memory comes to."""
+    if field.kernel_info is not None and (cap := field.kernel_info.shared_memory_bytes):
+        most = max((laid_out(shared_uses(launch.function)) for launch in launches.launches), default=0)
+        yield f"`@shared({cap})` is followed: a block has {most} bytes"
 
 
 def _fits(launches: Launches, facts: Facts) -> bool:
@@ -122,8 +130,12 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
             launches = launches if prepared.checks is None else checked_before(prepared.checks, launches)
         except NotPlaceable:
             continue
-        unheeded = tuple(unheeded_of(prepared.field, [launch.function for launch in launches.launches], launches.heeded))
-        words = (*launches.words, *in_words(prepared.field.loops, unheeded))
+        tiled = {axis for name, axis in launches.heeded if name == "tile"}
+        unheeded = (
+            *unheeded_of(prepared.field, [launch.function for launch in launches.launches], launches.heeded),
+            *untiled(prepared.field, tiled, "this schedule has no tiles along it"),
+        )
+        words = (*launches.words, *in_words(prepared.field, prepared.field.loops, unheeded), *_shared_in_words(prepared.field, launches))
         return evolve(launches, words=words, units=prepared.units, products=prepared.products, unheeded=unheeded)
     return None
 
@@ -141,13 +153,15 @@ class _Prepared:
 
 def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     """None where the field's checks can't be made apart."""
+    if field.kernel_info is not None and (cap := field.kernel_info.shared_memory_bytes):
+        facts = evolve(facts, machine=facts.machine.sharing(cap))
     known, units, about = specialised(quotients_outside(field), facts)
     try:
         known, checks = without_checks(known)
     except NotPlaceable:
         return None
     joined, products, further = joined_axes(known, about)
-    if not known.loops and _is_better(joined, further, known, about):
+    if not (known.loops or tile_of(known)) and _is_better(joined, further, known, about):
         known, about = joined, further
     else:
         products = ()
@@ -244,7 +258,8 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
     words = (*product.tiling.words(), *left_open(product.ways))
-    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=words)
+    tiled = frozenset(("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum))
+    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=words, heeded=tiled)
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
@@ -252,7 +267,8 @@ def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
     if fragments is None:
         return None
     placing = FragmentDistributing(field, fragments)
-    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
+    tiled = frozenset(("tile", axis) for axis in (*fragments.own, fragments.sum))
+    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons, heeded=tiled)
 
 
 def _scan(field: HirFunction, facts: Facts) -> Launches | None:
@@ -275,7 +291,10 @@ def _passes(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
     table = block_table(field, facts)
-    return None if table is None else evolve(field_launches(field, table), heeded=followed(table))
+    if table is None:
+        return None
+    table, heeded = with_tile(field, table)
+    return evolve(field_launches(field, table), heeded=followed(table) | heeded)
 
 
 def _threads(field: HirFunction, facts: Facts) -> Launches:

@@ -21,6 +21,8 @@ from compiler.machines.gpu import Feature
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_operands import divides, rounds
+from compiler.schedule.gpu.warpgroup_tiles import Impossible
+from compiler.schedule.tile_sizes import tile_of
 from runtime.records import frozen
 
 WIDEST = 16
@@ -173,7 +175,9 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     if min(*about, terms) < LEAST or facts.about(function.axes[along]) < LEAST:
         return None
     others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
-    shape = _shape(facts, a, b, about, others)
+    wished = tile_of(function)
+    sizes = [next((wished[axis] for axis in axes if axis in wished), None) for axes in (a.axes, b.axes, (along,))]
+    shape = _shape(facts, a, b, about, others, sizes)
     outer = tuple(axis for axis in described.k if axis != along)
     return FragmentProduct(target, kind, a, b, outer, shape) if shape is not None else None
 
@@ -250,8 +254,11 @@ GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""
 
 
-def _shape(facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence[int], others: int) -> FragmentTiling | None:
-    """The tile that takes least time: what a processor computes and loads in its rounds."""
+def _shape(
+    facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence[int], others: int, sizes: Sequence[int | None]
+) -> FragmentTiling | None:
+    """The tile that takes least time: what a processor computes and loads in its rounds. `sizes`: rows, columns and terms that the
+    program says. Raises `Impossible`."""
     size = a.size
     shared = facts.machine.stage_shared
     methods = {a.way, b.way}
@@ -268,7 +275,12 @@ def _shape(facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence
         tiles = -(-about[0] // rows) * -(-about[1] // columns) * others
         return -(-tiles // facts.processors) * (rows * columns + BORDER * (rows + columns))
 
-    tiles = [tile for tile in TILES if tile[0] * tile[1] <= most and stages(*tile[:2]) >= 2]
+    fitting = [tile for tile in TILES if tile[0] * tile[1] <= most and stages(*tile[:2]) >= 2]
+    down, across, terms = sizes
+    tiles = [tile for tile in fitting if down in (None, tile[0]) and across in (None, tile[1]) and terms in (None, depth)]
+    if fitting and not tiles:
+        shapes = ", ".join(f"{rows} by {columns}" for rows, columns, _, _ in fitting)
+        raise Impossible("0503", "`@tile` has no size that tensor cores take here", f"tiles can be {shapes}, with steps of {depth} terms")
     if not tiles:
         return None
     rows, columns, down, across = min(tiles, key=cost)

@@ -10,8 +10,10 @@ from attrs import evolve
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.module import HirFunction, LoopWish
+from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.loop_wishes import no_unrolling
 from compiler.schedule.table import AxisPlan, Table, Unheeded
+from compiler.schedule.tile_sizes import in_sizes, named, tile_of
 
 Heeded = frozenset[tuple[str, str]]
 """Annotations that a schedule follows, by name and axis."""
@@ -22,8 +24,8 @@ def is_serial(field: HirFunction) -> bool:
 
 
 def in_maps(field: HirFunction) -> bool:
-    """Whether the program says how many elements a thread has."""
-    return any(wish.unroll is not None or wish.vectorize is not None for wish in field.loops)
+    """Whether the program says how many elements a thread or a block has."""
+    return bool(tile_of(field)) or any(wish.unroll is not None or wish.vectorize is not None for wish in field.loops)
 
 
 def turns_of(field: HirFunction, axis: str) -> int | None:
@@ -53,6 +55,16 @@ def with_wishes(field: HirFunction, table: Table, along: str) -> tuple[Table, He
     return evolve(table, plans=plans), frozenset(heeded)
 
 
+def with_tile(field: HirFunction, table: Table) -> tuple[Table, Heeded]:
+    """The table with the sizes that the program gives tiles. Raises `Impossible`."""
+    table, left = in_sizes(field, table)
+    for axis, possible in left.items():
+        name = named(field, axis)
+        message = f"`@tile({name}={tile_of(field)[axis]})` can't be done on `{table.machine}`"
+        raise Impossible("0503", message, f"sizes along `{name}` can be {possible}")
+    return table, frozenset(("tile", axis) for axis in tile_of(field) if axis in table and table[axis].place != "once")
+
+
 def followed(table: Table) -> Heeded:
     """What a table follows: axes over blocks and threads are parallel, and so are accesses of several elements vectors."""
     spread = {("parallel", plan.axis) for plan in table.plans if plan.place in ("block", "thread") or plan.threads > 1}
@@ -78,6 +90,8 @@ def unheeded_of(field: HirFunction, functions: Iterable[HirFunction], heeded: He
 
 def unheeded_of_nest(nest: HirFunction, functions: Iterable[HirFunction]) -> Iterator[Unheeded]:
     """The same of a nest that keeps its loops."""
+    if nest.kernel_info is not None and nest.kernel_info.tile:
+        yield Unheeded("tile", "", "the nest keeps its loops")
     left = _loops(functions)
     for op in _loops([nest]):
         inside = any(other.written == op.written and other.marks == op.marks for other in left)

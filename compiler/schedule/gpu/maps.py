@@ -15,7 +15,7 @@ from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import FlatDistributing, flat_table
 from compiler.schedule.gpu.lanes import lanes_along
-from compiler.schedule.gpu.loop_wishes import in_maps, with_wishes
+from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
@@ -52,7 +52,8 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         return None
     if in_maps(field):
         table, heeded = with_wishes(field, _rows(field, along, lanes(field, [along]), facts), along)
-        return evolve(field_launches(field, table), heeded=heeded)
+        table, tiled = with_tile(field, evolve(table, machine=facts.machine))
+        return evolve(field_launches(field, table), heeded=heeded | tiled)
     across = _crossing(field, along, facts)
     if across is None:
         width = lanes(field, [along])

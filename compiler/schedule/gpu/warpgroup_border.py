@@ -15,8 +15,8 @@ from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, digit, divides
-from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, divides
+from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP, digit
 from compiler.schedule.region import Target, TileRegion
 
 OWN, OWN_GUARDED = 8, 4

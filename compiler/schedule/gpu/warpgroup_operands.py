@@ -19,7 +19,8 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
+from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, SWIZZLED, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
+from compiler.schedule.tile_sizes import tile_of
 from runtime.records import frozen
 
 GROUPS = 2
@@ -361,9 +362,7 @@ def _planned(
     rows = prod(facts.about(function.axes[axis]) for axis in a.axes)
     windowed = bool(product.described.windows) or isinstance(product.target, Reduce)
     least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if outer else LEAST)
-    if rows < least[0] or min(terms, facts.about(function.axes[along])) < least[1]:
-        return None
-    if any(step > MOST_STEP for step in a.steps):
+    if rows < least[0] or min(terms, facts.about(function.axes[along])) < least[1] or any(step > MOST_STEP for step in a.steps):
         return None
     coarse = bool(product.low) or a.mem.dtype in SUMMED_COARSELY
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
@@ -380,10 +379,14 @@ def _planned(
             twice=bool(product.low),
             across=b.across,
             hot=a.mem.dtype == "f32" and not product.low,
+            shared=min(SHARED_BYTES, facts.machine.block_shared),
             boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
         )
         extents = [function.axes[axis] for axis in a.axes]
-        estimates = ranked(work, lambda rows: _tile(extents, facts, rows), TileRequests.of(function.kernel_info))
+        wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
+        estimates = ranked(work, lambda rows: _tile(extents, facts, rows), wishes)
+        if not estimates:
+            return None
         tiling = estimates[0].tiling
     a, b = evolve(a, tile=tiling.rows), evolve(b, tile=(tiling.columns,))
     left = [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
@@ -464,16 +467,6 @@ def wide_of(mem: Mem) -> int:
 def divides(unit: int, form: Affine) -> bool:
     """Whether the form is a multiple of the unit, whatever its symbols are."""
     return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
-
-
-def digit(row: Affine, size: int, extent: int, rows: int, more: Sequence[tuple[str, int]] = ()) -> Affine:
-    """A row's place, of so many rows, along an axis of which `size` rows are one step: of that row, or of it and those that lie further,
-    which axes of two tell apart, with the rows that each steps by. All are powers of two, and these of the row's own are 0."""
-    form = row.floordiv(size) if size * extent == rows else row.floordiv(size) - row.floordiv(size * extent) * extent
-    for axis, step in more:
-        if size <= step < size * extent:
-            form += Affine.of(axis) * (step // size)
-    return form
 
 
 def _tile(extents: Sequence[Affine], facts: Facts, rows: int) -> tuple[int, ...]:

@@ -33,12 +33,12 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, BoxedOperand, WarpgroupProduct, digit, wide_of
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, BoxedOperand, WarpgroupProduct, wide_of
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_ring import ProductRing, stage_dims, view
 from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, RoundPart, Rounds
 from compiler.schedule.gpu.warpgroup_split import ClusterSums
-from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, ROWS, WARPGROUP, TileRequests
+from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, ROWS, WARPGROUP, TileRequests, digit
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 

@@ -18,8 +18,8 @@ from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import lane_index, warp_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
-from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct, digit, divides
-from compiler.schedule.gpu.warpgroup_tiles import BUFFERS, ROWS, SWIZZLED
+from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct, divides
+from compiler.schedule.gpu.warpgroup_tiles import BUFFERS, ROWS, SWIZZLED, digit
 from compiler.schedule.region import TileRegion
 from runtime.records import frozen
 

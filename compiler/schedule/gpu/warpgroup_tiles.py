@@ -2,12 +2,13 @@
 load for each other or share a sum. All shapes that registers and shared memory hold are estimated by one model, and the one that ends
 first is taken: rounds of tiles over the machine's processors, each as long as its products or its copies take, whichever is longer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product as choices
 from math import prod
 
 from attrs import evolve
 
+from compiler.hir.affine import Affine
 from compiler.hir.module import HirKernelInfo
 from runtime.records import frozen
 
@@ -122,12 +123,26 @@ class TileRequests:
     warps: int | None = None
     registers: int | None = None
     cluster: int | None = None
+    rows: tuple[tuple[str, int], ...] = ()
+    """Of a tile, along axes that make rows."""
+    columns: int | None = None
+    terms: tuple[int, int] | None = None
+    """Of a step of the sum, and how many one has."""
 
     @staticmethod
     def of(info: HirKernelInfo | None) -> "TileRequests":
         if info is None:
             return TileRequests()
         return TileRequests(info.stages, info.warps, info.max_registers, info.cluster[0] if info.cluster is not None else None)
+
+    def sized(self, sizes: Mapping[str, int], rows: Sequence[str], columns: Sequence[str], along: str, terms: int) -> "TileRequests":
+        """With the sizes of a tile; a step has so many terms along the axis of the sum."""
+        return evolve(
+            self,
+            rows=tuple((axis, sizes[axis]) for axis in rows if axis in sizes),
+            columns=next((sizes[axis] for axis in columns if axis in sizes), None),
+            terms=(sizes[along], terms) if along in sizes else None,
+        )
 
     def check(self) -> None:
         """Raises `Impossible` for what no tile can have."""
@@ -139,6 +154,9 @@ class TileRequests:
         if self.stages is not None and self.stages < LEAST_STAGES:
             message = f"`@pipeline(stages={self.stages})` can't be done: while one stage is multiplied another must be filled"
             raise Impossible("0502", message, f"{LEAST_STAGES} stages are the fewest")
+        if self.terms is not None and self.terms[0] != self.terms[1]:
+            message = f"`@tile` of {self.terms[0]} terms can't be done: a step of the sum is {SWIZZLED} bytes of a row"
+            raise Impossible("0503", message, f"{self.terms[1]} terms can")
         least, most = MULTIPLYING
         if self.registers is not None and (self.registers % 8 or not least <= self.registers <= most):
             message = f"`@registers({self.registers})` can't be done: warpgroups that multiply take registers by 8"
@@ -147,6 +165,9 @@ class TileRequests:
     def shaped(self, tiling: Tiling, work: "ProductWork") -> Tiling | None:
         """The tiling as wished; None where it can't be."""
         if self.warps not in (None, 4 * tiling.warpgroups) or self.cluster not in (None, tiling.cluster):
+            return None
+        rows = dict(zip(tiling.axes, tiling.rows, strict=True))
+        if self.columns not in (None, tiling.columns) or any(rows[axis] != size for axis, size in self.rows):
             return None
         least = max(work.sets * tiling.blocks * tiling.columns // 2 + OWN_REGISTERS, HANDED if tiling.warpgroups > 1 else 0)
         if self.registers is not None and self.registers < least:
@@ -177,6 +198,8 @@ class ProductWork:
     """Whether operands are tf32."""
     boxed: bool = True
     """Whether results may go out through shared memory."""
+    shared: int = SHARED_BYTES
+    """Bytes that stages and results on their way out may have."""
 
     @property
     def sets(self) -> int:
@@ -187,7 +210,7 @@ class ProductWork:
 def room(tiling: Tiling, work: ProductWork) -> int:
     """Stages that shared memory holds."""
     stage = (prod(tiling.rows) + copied_columns(tiling, work)) * SWIZZLED * (1 + work.twice)
-    return (SHARED_BYTES // tiling.residents - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
+    return (work.shared // tiling.residents - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
 
 
 def copied_columns(tiling: Tiling, work: ProductWork) -> int:
@@ -208,8 +231,13 @@ def ranked(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: T
     `Impossible`."""
     wishes.check()
     candidates = [wished for tiling in tilings(work, lying) if (wished := wishes.shaped(tiling, work)) is not None]
+    if not candidates and wishes == TileRequests():
+        return ()
     if not candidates:
-        raise Impossible("0503", "no tile holds what the schedule's annotations say together", "leave one of them out")
+        shapes = {(prod(tiling.rows), tiling.columns) for tiling in tilings(work, lying)} if wishes.rows or wishes.columns else set()
+        known = ", ".join(f"{rows} by {columns}" for rows, columns in sorted(shapes))
+        hint = f"tiles can be {known}" if known else "leave one of them out"
+        raise Impossible("0503", "no tile holds what the schedule's annotations say together", hint)
     estimates = [Estimated(tiling, nanoseconds(tiling, work)) for tiling in candidates]
     return tuple(sorted(estimates, key=lambda estimate: estimate.nanoseconds))
 
@@ -232,6 +260,8 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
         small = work.sets * blocks * columns // 2 + OWN_REGISTERS <= HALF
         residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
         tiling = Tiling(work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents)
+        if room(tiling, work) < (LEAST_STAGES if work.shared < SHARED_BYTES else 0):
+            continue
         yield (whole := evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work))))
         if pieces == turns == 1 and last_pieces(whole, work) > 1:
             yield evolve(whole, cut=True)
@@ -296,3 +326,13 @@ def resident(together: int, processors: int) -> int:
 
 def ceildiv(number: int, by: int) -> int:
     return -(-number // by)
+
+
+def digit(row: Affine, size: int, extent: int, rows: int, more: Sequence[tuple[str, int]] = ()) -> Affine:
+    """A row's place, of so many rows, along an axis of which `size` rows are one step: of that row, or of it and those that lie further,
+    which axes of two tell apart, with the rows that each steps by. All are powers of two, and these of the row's own are 0."""
+    form = row.floordiv(size) if size * extent == rows else row.floordiv(size) - row.floordiv(size * extent) * extent
+    for axis, step in more:
+        if size <= step < size * extent:
+            form += Affine.of(axis) * (step // size)
+    return form
