@@ -1,4 +1,5 @@
-"""`zyntax run --emit-to FOLDER`: every stage of the kernels that a run launches, a file each."""
+"""`zyntax run --emit-to FOLDER`: every stage of the kernels that a run launches, a file each. Without it, those of blocks that say
+`@trace`, in `out/trace`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +16,27 @@ MISSING = "0501"
 """The code of stages whose optional package isn't installed."""
 
 
+TRACE = Path("out") / "trace"
+
+
+def has_traces(session: "Session") -> bool:
+    """Whether a block of the program says `@trace`."""
+    from compiler.typed_ast.nodes import Compute
+    from compiler.typed_ast.walk import walk
+
+    if "@trace" not in session.source.text:
+        return False
+    blocks = [part for part in walk(session.program) if isinstance(part, Compute)]
+    return any(annotation.name == "trace" for block in blocks for annotation in block.annotations)
+
+
 @define
 class KernelFiles:
     """The files of one run. `session` is set before it begins."""
 
     folder: Path
+    traced: bool = False
+    """Whether only blocks with `@trace` leave any."""
     session: "Session | None" = None
     count: int = 0
 
@@ -39,6 +56,8 @@ class KernelFiles:
         from compiler.targets.target import AFTER
 
         assert self.session is not None
+        if self.traced and not (launched.compute.kernel is not None and launched.compute.kernel.trace):
+            return
         self.count += 1
         program = launched_program(self.session, launched)
         (kernel,) = program.kernels

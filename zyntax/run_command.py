@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from attrs import evolve
 
-from zyntax.emit_to import KernelFiles
+from zyntax.emit_to import TRACE, KernelFiles, has_traces
 from zyntax.garbage import collect_from_here
 from zyntax.inputs import STDIN, TEXT, names_of, with_texts
 from zyntax.options import OF_PROGRAMS, compile_options, emit_to, execution
@@ -43,6 +44,9 @@ def command(path: str | None, text: str | None, language: str | None, error_form
     files = None if folder is None else KernelFiles(Path(folder))
     with showing() as doing:
         session = open_session(path, compile_options(**given, doing=doing, launched=files.write if files is not None else None), reporter_)
+        if files is None and has_traces(session):
+            files = KernelFiles(TRACE, traced=True)
+            session.options = evolve(session.options, launched=files.write)
         if files is not None:
             files.session = session
         session.host  # noqa: B018 (compiled by now)

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator
 
 import attrs
 
-from compiler.diagnostics import Diagnostic, Label, Severity
+from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.annotation_arguments import (
     BLOCK_ANNOTATIONS,
     LOOP_ANNOTATIONS,
@@ -56,20 +56,6 @@ def kernel_metadata(
     reader.check_loops(compute.body)
     reader.check_tile(compute)
     return reader.metadata, tuple(reader.found)
-
-
-_DERIVED = {
-    "trace": "`--emit-to FOLDER` keeps the stages of every kernel",
-}
-
-
-def without_effect(compute: Compute) -> Iterator[Diagnostic]:
-    """Warnings for annotations that nothing of the schedule follows."""
-    for annotation in (*compute.annotations, *(each for loop in _loops(compute.body) for each in loop.annotations)):
-        why = _DERIVED.get(annotation.name)
-        if why is not None:
-            message = f"`@{annotation.name}` has no effect in this version: {why}"
-            yield Diagnostic("0610", message, annotation.span, hint="leave it out", severity=Severity.WARNING)
 
 
 def same(a: object, b: object) -> bool:

@@ -4,7 +4,7 @@ import attrs
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
-from compiler.typed_ast.annotations import kernel_metadata, without_effect
+from compiler.typed_ast.annotations import kernel_metadata
 from compiler.typed_ast.checker import Checker, checks, infers
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.free_names import free_names
@@ -49,8 +49,6 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     metadata, faults = kernel_metadata(node, lambda value: constant(value, scope), scope.functions())
     for fault in faults:
         checker.add(fault)
-    for warning in () if faults else without_effect(node):
-        checker.add(warning)
     checker.findings.kernels[id(node)] = metadata
     good &= _captures_values(checker, node, scope)
     if faults or not good:

@@ -159,3 +159,14 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == ""
     assert process.wait(timeout=60) == 0
+
+
+def test_blocks_that_say_trace_leave_every_stage(zyntax: Zyntax, folder: Path) -> None:
+    text = "let x = ones(8)\nlet y = compute(x) @trace { for i in 0..N: out[i] = 2.0 * x[i] }\n"
+    text += "println(y[0])\nprintln(compute(x) { for i in 0..N: yield x[i] })\n"
+    (folder / "traced.zynml").write_text(text)
+    done = zyntax("run", "traced.zynml", "--device", "cpu")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n8.0\n", "")
+    files = {path.name for path in (folder / "out" / "trace").iterdir()}
+    assert {"01-line2-cpu.hir", "01-line2-cpu.hir-after-lift", "01-line2-cpu.llvm", "01-line2-cpu.asm", "kernels.txt"} <= files
+    assert all(name.startswith("01-line2-cpu.") for name in files - {"kernels.txt"})

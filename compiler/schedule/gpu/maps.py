@@ -2,7 +2,7 @@
 What is contiguous along another axis is turned: a square of both axes goes through shared memory, read along the one and written
 along the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve
 
@@ -20,6 +20,7 @@ from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.tile_sizes import tile_of
 
 THREADS = 256
 
@@ -52,7 +53,7 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         return None
     if in_maps(field):
         table, heeded = with_wishes(field, _rows(field, along, lanes(field, [along]), facts), along)
-        table, tiled = with_tile(field, evolve(table, machine=facts.machine))
+        table, tiled = with_tile(field, evolve(_narrowed(table, tile_of(field)), machine=facts.machine))
         return evolve(field_launches(field, table), heeded=heeded | tiled)
     across = _crossing(field, along, facts)
     if across is None:
@@ -62,6 +63,15 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
             return field_launches(field, table)
         return launches_of_blocks(FlatDistributing(field, flat_table([*_others(field, along), along], width), facts).run())
     return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
+
+
+def _narrowed(table: Table, sizes: Mapping[str, int]) -> Table:
+    """With fewer threads across rows, where a tile has fewer rows."""
+    plans = [
+        evolve(plan, threads=sizes[plan.axis]) if plan.dim == 1 and sizes.get(plan.axis, plan.threads) < plan.threads else plan
+        for plan in table.plans
+    ]
+    return evolve(table, plans=plans, block=(table.block[0], *(plan.threads for plan in plans if plan.dim == 1)))
 
 
 def _along(op: Load | Store, field: HirFunction) -> str | None:
