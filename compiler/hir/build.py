@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any, TypeVar
 
-import attrs
-
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.control import Break, Condition, Continue, For, If, While, Yield
 from compiler.hir.core import (
@@ -331,15 +329,12 @@ class LoopHandle:
 def _key(op: Instruction) -> tuple[Any, ...]:
     """What makes two pure instructions equal: class, operands by identity, attributes by value. -0.0 and 0.0, 1 and True differ."""
     parts: list[Any] = [type(op)]
-    for f in attrs.fields(type(op)):
-        value = getattr(op, f.name)
-        match f.metadata.get("role"):
-            case Role.OPERAND | Role.OPTIONAL:
-                parts.append(id(value))
-            case Role.OPERANDS:
-                parts.append(tuple(map(id, value)))
-            case Role.ATTRIBUTE:
-                parts.append((type(value), repr(value)))
-            case _:
-                pass
+    for name, role in op.roles():
+        value = getattr(op, name)
+        if role is Role.OPERAND or role is Role.OPTIONAL:
+            parts.append(id(value))
+        elif role is Role.OPERANDS:
+            parts.append(tuple(map(id, value)))
+        elif role is Role.ATTRIBUTE:
+            parts.append(value if type(value) is str else (type(value), repr(value)))
     return tuple(parts)

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Instruction, Region, Role, Value
 
@@ -28,20 +26,17 @@ def rebuilt(
     """The instruction with each operand and affine form mapped, without results yet; `regions` gives the new regions by field
     name, `changes` replaces attributes."""
     fields: dict[str, Any] = {}
-    for field in attrs.fields(type(op)):
-        value = getattr(op, field.name)
-        match field.metadata.get("role"):
-            case Role.OPERAND:
-                fields[field.name] = value_of(value)
-            case Role.OPTIONAL:
-                fields[field.name] = None if value is None else value_of(value)
-            case Role.OPERANDS:
-                fields[field.name] = tuple(value_of(part) for part in value)
-            case Role.ATTRIBUTE:
-                fields[field.name] = map_attribute(value, form)
-            case Role.REGION | Role.OPTIONAL_REGION:
-                fields[field.name] = regions[field.name] if regions is not None else value
-            case _:
-                pass
+    for name, role in op.roles():
+        value = getattr(op, name)
+        if role is Role.OPERAND:
+            fields[name] = value_of(value)
+        elif role is Role.OPTIONAL:
+            fields[name] = None if value is None else value_of(value)
+        elif role is Role.OPERANDS:
+            fields[name] = tuple(map(value_of, value))
+        elif role is Role.ATTRIBUTE:
+            fields[name] = map_attribute(value, form)
+        else:
+            fields[name] = regions[name] if regions is not None else value
     fields.update(changes)
     return type(op)(span=op.span, **fields)

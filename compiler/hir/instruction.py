@@ -13,6 +13,7 @@ regions. Names in affine attributes are uses too: `Instruction.symbols` lists th
 
 from collections.abc import Callable, Iterator
 from enum import Enum, Flag, auto
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
@@ -165,10 +166,15 @@ class Instruction:
         """Names of the fields with one of these roles, in order of declaration."""
         return [f.name for f in attrs.fields(cls) if f.metadata.get("role") in roles]
 
+    def roles(self) -> tuple[tuple[str, Role], ...]:
+        """Each field that has a role, with it."""
+        cls: Any = type(self)
+        return _roles(cls)
+
     @property
     def operand_values(self) -> list[Value]:
         values: list[Value] = []
-        for name in _VALUES.of(type(self)):
+        for name in _VALUES[type(self)]:
             value = getattr(self, name)
             if isinstance(value, Value):
                 values.append(value)
@@ -178,14 +184,14 @@ class Instruction:
 
     @property
     def regions(self) -> list[Region]:
-        values = [getattr(self, name) for name in _REGIONS.of(type(self))]
+        values = [getattr(self, name) for name in _REGIONS[type(self)]]
         return [value for value in values if value is not None]
 
     @property
     def symbols(self) -> list[str]:
         """Names used through affine attributes."""
         names: list[str] = []
-        for name in _ATTRIBUTES.of(type(self)):
+        for name in _ATTRIBUTES[type(self)]:
             value = getattr(self, name)
             for part in value if isinstance(value, tuple) else (value,):
                 if isinstance(part, Affine):
@@ -197,20 +203,26 @@ class Instruction:
         yield self
         for inner in self.regions:
             for nested in inner.body:
-                yield from nested.walk()
+                if _REGIONS[type(nested)]:
+                    yield from nested.walk()
+                else:
+                    yield nested
 
 
-class _RoleFields:
+@cache
+def _roles(cls: Any) -> tuple[tuple[str, Role], ...]:
+    return tuple((f.name, f.metadata["role"]) for f in attrs.fields(cls) if f.metadata.get("role") is not None)
+
+
+class _RoleFields(dict[type[Instruction], list[str]]):
     """Names of the fields with certain roles, looked up once a class."""
 
     def __init__(self, *roles: Role) -> None:
         self.roles = roles
-        self.known: dict[Any, list[str]] = {}
 
-    def of(self, cls: type[Instruction]) -> list[str]:
-        if cls not in self.known:
-            self.known[cls] = cls.fields(*self.roles)
-        return self.known[cls]
+    def __missing__(self, cls: type[Instruction]) -> list[str]:
+        self[cls] = cls.fields(*self.roles)
+        return self[cls]
 
 
 _VALUES = _RoleFields(Role.OPERAND, Role.OPTIONAL, Role.OPERANDS)
