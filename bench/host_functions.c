@@ -1,6 +1,7 @@
 // The functions of host_functions.zynml, every operation checked where theirs is. A failure gives -1.
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef int64_t i64;
@@ -197,5 +198,69 @@ i64 counted(const i64 *x, i64 count, i64 distance, i64 most) {
         if (x[at * distance] < most) { ADD(found, x[at * distance], &found); }
         else if (__builtin_sub_overflow(found, 1, &found)) return -1;
     }
+    return found;
+}
+
+static i64 sieved(i64 n, i64 **out, i64 *count) {
+    bool *composite = calloc(n, sizeof(bool));
+    if (!composite) return -1;
+    *count = 0;
+    for (i64 i = 2; i < n; i++) {
+        i64 at, j;
+        AT(i, n, at);
+        if (composite[at]) continue;
+        ADD(*count, 1, count);
+        MUL(i, i, &j);
+        while (j < n) {
+            AT(j, n, at);
+            composite[at] = true;
+            ADD(j, i, &j);
+        }
+    }
+    i64 *found = calloc(*count, sizeof(i64)), k = 0;
+    if (!found) return -1;
+    for (i64 i = 2; i < n; i++) {
+        i64 at;
+        AT(i, n, at);
+        if (composite[at]) continue;
+        AT(k, *count, at);
+        found[at] = i;
+        ADD(k, 1, &k);
+    }
+    free(composite);
+    *out = found;
+    return 0;
+}
+
+i64 primes(i64 n) {
+    i64 sum = 0, count, *found;
+    if (sieved(n, &found, &count)) return -1;
+    for (i64 k = 0; k < count; k++) ADD(sum, found[k], &sum);
+    free(found);
+    return sum;
+}
+
+double spreading(i64 n, i64 turns) {
+    double *now = calloc(n, sizeof(double)), *next = calloc(n, sizeof(double));
+    i64 at, last;
+    AT(n / 2, n, at);
+    now[at] = 1.0;
+    if (__builtin_sub_overflow(n, 1, &last)) return -1;
+    for (i64 t = 0; t < turns; t++) {
+        for (i64 i = 1; i < last; i++) {
+            i64 back, on, here, left, right;
+            if (__builtin_sub_overflow(i, 1, &back)) return -1;
+            ADD(i, 1, &on);
+            AT(back, n, left); AT(i, n, at); AT(on, n, right); AT(i, n, here);
+            next[here] = 0.25 * now[left] + 0.5 * now[at] + 0.25 * now[right];
+        }
+        double *held = now;
+        now = next;
+        next = held;
+    }
+    AT(n / 2, n, at);
+    double found = now[at];
+    free(now);
+    free(next);
     return found;
 }

@@ -26,6 +26,8 @@ ENDING = ("inline_always", "gpu_compute")
 """What only functions promise that don't come back to themselves: they become part of those that call them, or compute as a kernel does."""
 NATIVE = ("jit", "no_allocation", "vectorizable", *ENDING)
 """What only native functions promise: their code is compiled, and makes nothing on a heap."""
+WITHOUT_HEAP = ("no_allocation", "critical_path", "gpu_compute")
+"""Those of functions that make nothing on a heap."""
 _ACCEPTED = (*REMEMBERS, "inline", "deprecated", *NATIVE)
 PIPELINE = "pipeline"
 """What the declaration `pipeline p() { }` is marked with."""
@@ -105,7 +107,7 @@ def kept_promises(checker: Checker, program: nodes.Program) -> Iterator[Diagnost
     found = {id(own.function): own for own in functions.values()}
     straight = inlinable_functions(program, lambda written: UNKNOWN if written is None else checker.resolver.resolve(written))
     for node in asked:
-        annotation = next(a for a in node.annotations if a.name in NATIVE)
+        annotation = max((a for a in node.annotations if a.name in NATIVE), key=lambda a: a.name in WITHOUT_HEAP)
         own = found.get(id(node))
         ending = next((a for a in node.annotations if a.name in ENDING), None)
         if ending is not None and own is not None and (call := _call_of_itself(own, functions)) is not None:
@@ -121,6 +123,10 @@ def kept_promises(checker: Checker, program: nodes.Program) -> Iterator[Diagnost
             others = (Label(annotation.span, "promised here"),)
             hint = "`zyntax explain` lists all that keeps functions from being native"
             yield Diagnostic("0420", f"`{node.name}` can't be native: {words}", span, "", others, hint=hint)
+        elif own.makes is not None and annotation.name in WITHOUT_HEAP:
+            others = (Label(annotation.span, "promised here"),)
+            hint = "take a tensor to write to as a `mut` parameter, or write `@jit`"
+            yield Diagnostic("0420", f"`{node.name}` makes a tensor on the heap", own.makes, "", others, hint=hint)
 
 
 def _call_of_itself(own: FunctionEffects, functions: Mapping[str, FunctionEffects]) -> Span | None:

@@ -27,7 +27,7 @@ class FunctionEffects:
     """`name`: that by which it is called, as `Point::norm`; `reasons`: what it does itself that keeps it from being static, and then each
     callee that does; `calls`: the program's functions that it calls, each with its first place; `loops`: it has a loop, or calls
     itself, by however many steps, or calls one that does; `writes`: it assigns elements of a tensor that it is given;
-    `makes`: it makes tensors."""
+    `makes`: where it makes tensors, or calls what does."""
 
     name: str
     function: nodes.Function
@@ -36,7 +36,7 @@ class FunctionEffects:
     fails: bool = False
     loops: bool = False
     writes: bool = False
-    makes: bool = False
+    makes: Span | None = None
     reasons: list[Reason] = Factory(list)
     calls: dict[str, Span] = Factory(dict)
 
@@ -71,5 +71,5 @@ class ProgramEffects:
                     found.fails |= callee.fails
                     found.loops |= callee.loops
                     found.writes |= callee.writes
-                    found.makes |= callee.makes
+                    found.makes = found.makes or (callee.makes and span)
                     changed |= before != (found.fails, found.loops, found.writes, found.makes)

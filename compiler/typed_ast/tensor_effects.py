@@ -47,7 +47,7 @@ class TensorEffects(BodyScopes):
         words = not_made(node)
         if words is not None:
             self.because(DYNAMIC, f"it makes {words}", node.span)
-        self.own.makes = self.own.fails = True
+        self.own.makes, self.own.fails = self.own.makes or node.span, True
         return words is None
 
     def tensors_passed(self, node: nodes.Call) -> None:

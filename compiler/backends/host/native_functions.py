@@ -107,7 +107,7 @@ class NativeFunctions:
             own.loops,
             changes_receiver(own.function),
             own.writes,
-            own.makes,
+            own.makes is not None,
         )
         return made
 
