@@ -135,7 +135,8 @@ class _Reader(DeviceReader):
             case "parallel" if annotation.arguments:
                 self.parallel(annotation)
             case "parallel" | "serial":
-                self.fault("0402", f"`@{name}` stands before a `for`, not at the block", span, "move it to the line before the loop")
+                hint = "write `@parallel(data)`" if name == "parallel" and self.listed else "move it to the line before the loop"
+                self.fault("0402", f"`@{name}` stands before a `for`, not at the block", span, hint)
             case _:
                 known = [*dict.fromkeys((*BLOCK_ANNOTATIONS, *LOOP_ANNOTATIONS))]
                 hint = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "there are " + ", ".join(f"`@{k}`" for k in known)

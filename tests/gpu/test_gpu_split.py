@@ -5,6 +5,7 @@ import pytest
 
 import zynml
 from runtime.cuda.driver import gpu_count
+from runtime.device import Device
 from runtime.tensor import Tensor
 from runtime.transfers import to_device
 
@@ -44,13 +45,21 @@ def test_a_product(rows: int) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
-def test_inputs_wherever_they_lie_and_the_result_on_the_first(device: str) -> None:
+def test_inputs_wherever_they_lie(device: str) -> None:
     program, x = zynml.compile(SCALED), numbers(1001, 333)
-    given = to_device(Tensor(x), device)
+    given = to_device(Tensor(x), Device(device))
     for by in (2.0, 0.5, -1.0, 4.0):  # calls that come again
         result = program.f(given, by)
-        assert result.device == "cuda:0"
+        assert result.device == ("cpu" if device == "cpu" else "cuda:0")  # a caller with arrays on the host gets such arrays
         np.testing.assert_array_equal(np.asarray(result), np.float32(by) * x)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
+def test_a_sum_of_both(device: str) -> None:
+    text = f"def f(x: tensor[N]) {{ compute(x) {BOTH} @kernel(reduce, +) {{ for i in 0..N: yield x[i] }} }}"
+    total, given = zynml.compile(text).f, to_device(Tensor(np.arange(1001, dtype=np.float32)), Device(device))
+    for _ in range(4):  # a call that comes again
+        assert total(given) == 500500.0  # exact in f32, in any order
 
 
 def test_a_fault_on_the_second_is_told() -> None:
