@@ -7,12 +7,12 @@ from pathlib import Path
 
 from attrs import field
 
-from runtime.records import frozen
+from runtime.records import frozen, frozen_in_types
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 
 
-@frozen
+@frozen_in_types
 class Span:
     """Characters `start` (inclusive) to `end` (exclusive) of the file `path`."""
 

@@ -12,6 +12,7 @@ from grammars.words import Words, kinds
 MAX_CHAIN = 2000
 
 _CLOSERS = {"RPAR": "(", "RSQB": "[", "RBRACE": "{"}
+_ROUND_OR_SQUARE = kinds("RPAR RSQB")
 _SHOWN_OPENERS = {"(": ")", "[": "]", "{": "}", "literal": "}"}
 _AT_START = frozenset(["", "NL", "INDENT", "DEDENT", "SEMICOLON", "EMPTY"])
 _CHAINING = CONTINUES - {"COMMA"} | {"DOT", "LPAR", "LSQB", "IF", "ELIF", "ELSE", "FOR", "WHILE", "MATCH", "DEF", "QPOST", "AWAIT"}
@@ -67,6 +68,12 @@ class Layout(Kinds):
             return [token]
         if kind == "NEWLINE":
             return self._newline(start, end)
+        if kind in _ROUND_OR_SQUARE and frame.kind == _CLOSERS[kind] and not self.at_start:
+            self.frames.pop()
+            token = Token(kind, text, start, end, self.block_depth)
+            self.content_end = end
+            self.before_last, self.last = self.last, token
+            return [token]
         out: list[Token] = []
         match kind:
             case "LBRACE":

@@ -17,13 +17,13 @@ from compiler.typed_ast.nodes import (
     TypeParameter,
     TypeSyntax,
 )
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 from runtime.tuples import as_tuple
 
 _tuple = field(default=(), converter=as_tuple)
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Clause(Node):
     """`rate 50 per 1s`: the clause's word and the value of each slot of its form (`grammars.clauses`); a word that may be left out, like
     the `all` of `rate all 50 per 1s`, is there as true."""
@@ -37,7 +37,7 @@ class Clause(Node):
         return next((found.value for found in self.values if found.name == slot), None)
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Currency(Declaration):
     """`currency USD { scale 8 }`."""
 
@@ -46,7 +46,7 @@ class Currency(Declaration):
     clauses: tuple[Clause, ...] = _tuple
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Instrument(Declaration):
     """`instrument ES : USD { tick 0.25 lot 1 multiplier 50 }`."""
 
@@ -57,7 +57,7 @@ class Instrument(Declaration):
     clauses: tuple[Clause, ...] = _tuple
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Risk(Declaration):
     """`risk Desk for ES { max_order_qty 10lots }`."""
 
@@ -68,14 +68,14 @@ class Risk(Declaration):
     clauses: tuple[Clause, ...] = _tuple
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Traded(Node):
     """An instrument behind a strategy's `on`."""
 
     name: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Strategy(Declaration):
     """`strategy Cross on ES { }`. Its body holds `risk`, `accounting`, `state`, constants, functions, structs and handlers."""
 
@@ -86,21 +86,21 @@ class Strategy(Declaration):
     annotations: tuple[Annotation, ...] = _tuple
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class RiskNamed(Statement):
     """`risk Desk` in a strategy."""
 
     name: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Accounting(Statement):
     """`accounting fifo` in a strategy; the other method is `average`."""
 
     method: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class State(Statement):
     """`state want: Side? = none` in a strategy or a signal: a variable that lives from one event, or call, to the next."""
 
@@ -110,7 +110,7 @@ class State(Statement):
     value: Expression | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Handler(Statement):
     """`on bar(1m)(x) { }`: the event, what it is set to (`1m`), the name that its record has in the body."""
 
@@ -123,7 +123,7 @@ class Handler(Statement):
     annotations: tuple[Annotation, ...] = _tuple
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Signal(Declaration):
     """`signal ema(x: f64, n: const int) -> f64 { }`: a function each of whose call sites has a memory of its own."""
 
@@ -136,14 +136,14 @@ class Signal(Declaration):
     annotations: tuple[Annotation, ...] = _tuple
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Emit(Statement):
     """`emit e` in a signal: its result for this call."""
 
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Warmup(Statement):
     """`warmup k` in a signal: its result is `none` for the first k - 1 calls."""
 

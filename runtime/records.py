@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.forks import quiet_lock
 
+__all__ = ["define", "frozen", "frozen_in_types"]
+
 _LOCK = quiet_lock()
 
 
@@ -39,7 +41,8 @@ class _Unwritten:
             for cls in reversed(self.cls.__mro__):
                 unwritten = vars(cls).get("__attrs_attrs__")
                 if isinstance(unwritten, _Unwritten):
-                    attrs.define(cls, slots=False, **unwritten.options)
+                    plain: dict[str, Any] = {"on_setattr": attrs.setters.NO_OP} if "unsafe_hash" in unwritten.options else {}
+                    attrs.define(cls, slots=False, **plain, **unwritten.options)
 
 
 def _state(record: Any) -> dict[str, Any]:
@@ -63,6 +66,7 @@ def _declared(cls: type | None, options: dict[str, Any]) -> Any:
 if TYPE_CHECKING:
     from attrs import define as define
     from attrs import frozen as frozen
+    from attrs import frozen as frozen_in_types
 else:
 
     def define(cls: type | None = None, **options: Any) -> Any:
@@ -72,3 +76,8 @@ else:
     def frozen(cls: type | None = None, **options: Any) -> Any:
         """As `attrs.frozen`."""
         return _declared(cls, {"frozen": True, "on_setattr": None, **options})
+
+    def frozen_in_types(cls: type | None = None, **options: Any) -> Any:
+        """As `frozen`, but only mypy sees to it that no field changes: an object whose class refuses assignments takes twice as long to
+        make. For what there are very many of, as the nodes of a program's tree."""
+        return _declared(cls, {"unsafe_hash": options.get("eq", True) or None, **options})

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from attrs import Factory, evolve, field
 
-from runtime.records import define, frozen
+from runtime.records import define, frozen, frozen_in_types
 
 
 def is_written(cls: type) -> bool:
@@ -150,3 +150,23 @@ def test_threads_write_a_class_once():
         for thread in threads:
             thread.join()
         assert made == [derived(1, z=[2])] * 4
+
+
+@frozen_in_types(kw_only=True)
+class _Base:
+    place: int = 0
+
+
+@frozen_in_types(kw_only=True)
+class _Leaf(_Base):
+    name: str
+    parts: tuple[object, ...] = attrs.field(default=(), converter=tuple)
+
+
+def test_what_is_frozen_in_types_alone_compares_and_travels_as_frozen_ones() -> None:
+    leaf = _Leaf(name="a", parts=[1, 2], place=3)  # type: ignore[arg-type]
+    assert leaf == _Leaf(name="a", parts=(1, 2), place=3) != _Leaf(name="b")
+    assert hash(leaf) == hash(_Leaf(name="a", parts=(1, 2), place=3)) and leaf.parts == (1, 2)
+    assert pickle.loads(pickle.dumps(leaf)) == leaf
+    assert attrs.evolve(leaf, name="c") == _Leaf(name="c", parts=(1, 2), place=3)
+    assert [field.name for field in attrs.fields(_Leaf)] == ["place", "name", "parts"]

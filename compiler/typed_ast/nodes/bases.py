@@ -4,38 +4,38 @@ from attrs import field
 
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.types import UNKNOWN, Type
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 from runtime.tuples import as_tuple
 
 children = field(default=(), converter=as_tuple)
 """A field of several nodes."""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Node:
     span: Span = NOWHERE
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class TypeSyntax(Node):
     """A type as the program writes it; the checker resolves it to a `Type`."""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Expression(Node):
     type: Type = UNKNOWN
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Pattern(Node):
     """What stands after `case`."""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Statement(Node):
     pass
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Declaration(Statement):
     pass

@@ -4,10 +4,10 @@ from compiler.source import Span
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes.bases import Expression, Node, TypeSyntax, children
 from compiler.typed_ast.nodes.expressions import Argument, Block
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Annotation(Node):
     """`@name`, `@name(arguments)`, `@kernel reduce(+)` (the word after `@kernel` is its first argument, built as
     `Call(Name("reduce"), ...)` or `Name`)."""
@@ -16,7 +16,7 @@ class Annotation(Node):
     arguments: tuple[Argument, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ComputeInput(Node):
     """`x`, `w.proj` (name "w.proj"), `a = e`, `mut d`."""
 
@@ -25,7 +25,7 @@ class ComputeInput(Node):
     mutable: bool = False
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ComputeResult(Node):
     """`-> T` (name None) or one of `-> (y: T, k: U)`."""
 
@@ -33,7 +33,7 @@ class ComputeResult(Node):
     type_syntax: TypeSyntax
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Compute(Expression):
     """`compute(inputs) annotations -> results { body }`. Annotations first in the body are collected here too; those before a
     `for` inside are on that `For` (a leading `@workgroup` etc. belongs to the block). `kernel` is filled by the checker.

@@ -8,10 +8,10 @@ from compiler.typed_ast.nodes.bases import Declaration, Expression, Node, Statem
 from compiler.typed_ast.nodes.compute import Annotation
 from compiler.typed_ast.nodes.expressions import Block, FieldValue
 from compiler.typed_ast.nodes.type_syntax import Parameter, TypeParameter
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Function(Declaration):
     """`def f(a: T, k: int = 3): R { }`. `body` None only for traits and `extern`. `effects` are those that an `extern` one declares, None
     where it says nothing of them. `variant` tells methods of one name and type apart: copies of a generic one, and the functions of a trait
@@ -34,14 +34,14 @@ class Function(Declaration):
     compile_target: CompileTarget = CompileTarget.CPU
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Variant(Node):
     name: str
     elements: tuple[TypeSyntax, ...] = children
     fields: tuple[Parameter, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Struct(Declaration):
     """`suffixes`: of numbers that stand for values of an abstract type, which is a struct of one field; None of a struct.
     `opaque`: its values are made outside of the program, and nothing is known of what is in them."""
@@ -54,7 +54,7 @@ class Struct(Declaration):
     opaque: bool = False
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class EnumDeclaration(Declaration):
     name: str
     type_parameters: tuple[TypeParameter, ...] = children
@@ -62,21 +62,21 @@ class EnumDeclaration(Declaration):
     annotations: tuple[Annotation, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class TypeAlias(Declaration):
     name: str
     type_parameters: tuple[TypeParameter, ...] = children
     target: TypeSyntax
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Trait(Declaration):
     name: str
     type_parameters: tuple[TypeParameter, ...] = children
     members: tuple[Declaration, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Impl(Declaration):
     """`impl Trait for T { }` or `impl T { }` (trait None)."""
 
@@ -92,7 +92,7 @@ class ImportForm(Enum):
     EVERYTHING = "everything"
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Import(Declaration):
     """`import a.b as T` (MODULE), `from a.b import f, g` (NAMES), `from m import *` (EVERYTHING). `bound`: what `names` are called in
     this file. `prefix` stands before each name that the import binds, where it came from another file of the program."""
@@ -105,14 +105,14 @@ class Import(Declaration):
     prefix: str = ""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Module(Declaration):
     """`module a.b`: the name under which others know this file."""
 
     path: tuple[str, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Constant(Declaration):
     """`const CLIP: T = e`, a value known when the program is compiled."""
 
@@ -121,7 +121,7 @@ class Constant(Declaration):
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ProgramParameter(Declaration):
     """`param n: int in 1..1000 = 30`."""
 
@@ -131,18 +131,18 @@ class ProgramParameter(Declaration):
     default: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Config(Declaration):
     entries: tuple[FieldValue, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Test(Declaration):
     name: str
     body: Block
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class LaterDeclaration(Declaration):
     """Valid syntax of a declaration that nothing executes yet (effect, handler, abstract, stream...)."""
 
@@ -150,7 +150,7 @@ class LaterDeclaration(Declaration):
     parts: tuple[Node, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Program(Node):
     """One file: declarations and statements in the order written."""
 

@@ -5,10 +5,10 @@ from enum import Enum
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.nodes.bases import Expression, Node, Pattern, Statement, TypeSyntax, children
 from compiler.typed_ast.nodes.type_syntax import Parameter
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class IntLiteral(Expression):
     """A negative one has a suffix, as `-128i8`; without one, the minus is an operator."""
 
@@ -16,7 +16,7 @@ class IntLiteral(Expression):
     suffix: str | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class FloatLiteral(Expression):
     """`text` is the number as written, without grouping, in languages whose decimals are exact."""
 
@@ -25,19 +25,19 @@ class FloatLiteral(Expression):
     text: str = ""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class BoolLiteral(Expression):
     value: bool
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class StringLiteral(Expression):
     """`value` with its escapes resolved."""
 
     value: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class UnitNumber(Expression):
     """A number with a unit: `500ns`, `16KB`, `3usd`. `text` is the number as written."""
 
@@ -45,7 +45,7 @@ class UnitNumber(Expression):
     unit: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class FStringPart(Node):
     """Literal text (value None), or an expression with its Python format spec (`:>8.2f` without the colon)."""
 
@@ -54,17 +54,17 @@ class FStringPart(Node):
     format: str = ""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class FString(Expression):
     parts: tuple[FStringPart, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ListLiteral(Expression):
     elements: tuple[Expression, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Repeat(Expression):
     """`[e; N]`: an array of N elements that are all `e`."""
 
@@ -72,31 +72,31 @@ class Repeat(Expression):
     count: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class TupleLiteral(Expression):
     """Also the unit value, when it has no elements."""
 
     elements: tuple[Expression, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Entry(Node):
     key: Expression
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class DictLiteral(Expression):
     entries: tuple[Entry, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class FieldValue(Node):
     name: str
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class RecordLiteral(Expression):
     """`{label: s, score: v}`; with a `struct` name: `Point { x: 1.0 }`."""
 
@@ -105,7 +105,7 @@ class RecordLiteral(Expression):
     base: Expression | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Comprehension(Expression):
     """`[element for names in source if condition]`; with `key` a dict's."""
 
@@ -116,7 +116,7 @@ class Comprehension(Expression):
     condition: Expression | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Range(Expression):
     low: Expression
     high: Expression
@@ -124,12 +124,12 @@ class Range(Expression):
     inclusive: bool = False
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Name(Expression):
     name: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Path(Expression):
     """`Tensor::zeros`, `List<i32>::new`; `arguments` are the type arguments written after a segment."""
 
@@ -137,7 +137,7 @@ class Path(Expression):
     arguments: tuple[TypeSyntax, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Field(Expression):
     """`p.x`, `t.0` (name "0")."""
 
@@ -145,7 +145,7 @@ class Field(Expression):
     name: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Slice(Expression):
     """`lo:hi:step` inside an index; each part may be missing."""
 
@@ -154,18 +154,18 @@ class Slice(Expression):
     step: Expression | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class EllipsisIndex(Expression):
     """`...` inside an index."""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Index(Expression):
     value: Expression
     indices: tuple[Expression, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Argument(Node):
     """`name` None: positional."""
 
@@ -173,14 +173,14 @@ class Argument(Node):
     name: str | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class OperatorValue(Expression):
     """An operator where a value stands: `reduce(+)`, `@kernel(reduce, and)`."""
 
     operator: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Call(Expression):
     """`f(a, k=b)`; a method call has a `Field` as `function`. `x |> f(a)` is built as `f(x, a)`, with `piped` set.
     `callee`: the name under which the program declares what is called; that of a method has its type, as in `Point::norm`."""
@@ -192,7 +192,7 @@ class Call(Expression):
     callee: str = ""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Unary(Expression):
     """Operators `-`, `not` (also written `!`)."""
 
@@ -208,7 +208,7 @@ class Awaited(Enum):
     ANY = "any"
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Await(Expression):
     """`await f`, `await all(fs)`, `await any(f, g)`; each with `timeout 1s` and that with `else d`. `futures` are the arguments as
     written: for `all` and `any` one list or tuple, or two futures and more."""
@@ -219,7 +219,7 @@ class Await(Expression):
     otherwise: Expression | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Binary(Expression):
     """Operators `+ - * / % @ ** << >> & == != < <= > >= in and or ??`; `||` is `or`, `&&` is `and`, `^` is `**`."""
 
@@ -229,7 +229,7 @@ class Binary(Expression):
     operator_span: Span = NOWHERE
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Conditional(Expression):
     """`c ? a : b` and `a if c else b`."""
 
@@ -238,26 +238,26 @@ class Conditional(Expression):
     otherwise: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Cast(Expression):
     value: Expression
     target: TypeSyntax
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Propagate(Expression):
     """`e?`."""
 
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Lambda(Expression):
     parameters: tuple[Parameter, ...] = children
     body: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Block(Expression):
     """Statements; the value is that of a last expression statement, else unit. `braces` False: a colon block."""
 
@@ -265,7 +265,7 @@ class Block(Expression):
     braces: bool = True
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class If(Expression):
     """`elif` chains nest in `otherwise` as a Block of one If."""
 
@@ -274,7 +274,7 @@ class If(Expression):
     otherwise: Block | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class LetCondition(Expression):
     """The condition of `if let p = e { }`: whether `e` has a value that fits the pattern, whose names hold in the block."""
 
@@ -282,27 +282,27 @@ class LetCondition(Expression):
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Arm(Node):
     pattern: Pattern
     guard: Expression | None = None
     body: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Match(Expression):
     subject: Expression
     arms: tuple[Arm, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Catch(Node):
     error: TypeSyntax | None = None
     name: str | None = None
     body: Block
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Try(Expression):
     """`try { } catch E as e { } catch _ { }`: [std], parsed."""
 
@@ -310,7 +310,7 @@ class Try(Expression):
     handlers: tuple[Catch, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class LaterExpression(Expression):
     """Valid syntax of a construct that nothing executes yet: `feature` in words, for ZYN0109."""
 

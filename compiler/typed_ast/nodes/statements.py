@@ -4,15 +4,15 @@ from compiler.source import Span
 from compiler.typed_ast.nodes.bases import Expression, Node, Pattern, Statement, TypeSyntax, children
 from compiler.typed_ast.nodes.compute import Annotation
 from compiler.typed_ast.nodes.expressions import Block, FieldValue
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ExpressionStatement(Statement):
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Let(Statement):
     """`let x = e`, `x: T = e`, `let mut x`, `mut x`, `var x`, `let (a, _, c) = t` (the pattern is a TuplePattern)."""
 
@@ -22,7 +22,7 @@ class Let(Statement):
     mutable: bool = False
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Assign(Statement):
     """`operator` None for `=`, else `+` for `+=` and so on. `target` is a Name, Field, Index or TupleLiteral of those."""
 
@@ -31,7 +31,7 @@ class Assign(Statement):
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class While(Statement):
     """`while c { }`, `while c max n { }`: a fault of the program when it would run more often than `bound` times."""
 
@@ -40,7 +40,7 @@ class While(Statement):
     bound: Expression | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ForClause(Node):
     """`names in source`; several names unpack a tuple (`i, v in enumerate(xs)`)."""
 
@@ -49,7 +49,7 @@ class ForClause(Node):
     source: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class For(Statement):
     """`for i in 0..M, j in 0..N` has two clauses: a nest. `annotations`: `@unroll(4)`, `@parallel`... before the `for`."""
 
@@ -58,34 +58,34 @@ class For(Statement):
     annotations: tuple[Annotation, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Break(Statement):
     pass
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Continue(Statement):
     pass
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Return(Statement):
     value: Expression | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Throw(Statement):
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Yield(Statement):
     """`yield e` in a compute body."""
 
     value: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class SharedVariable(Statement):
     """`shared var buf[F, f32]`."""
 
@@ -94,12 +94,12 @@ class SharedVariable(Statement):
     dtype: TypeSyntax | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class TileVariable(SharedVariable):
     """The memory of a tile that a variable holds, of the type that flows in. No program writes it: lowering does."""
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class SizeCheck(Statement):
     """Two extents in `text` that must be one. No program writes it: lowering does."""
 
@@ -108,7 +108,7 @@ class SizeCheck(Statement):
     text: str
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Render(Statement):
     """`render e { title: "Loss" }`, `render chart(e) {...}`: `form` is "chart", "histogram"... or "" for by value."""
 
@@ -117,7 +117,7 @@ class Render(Statement):
     options: tuple[FieldValue, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class LaterStatement(Statement):
     """Valid syntax of a construct that nothing executes yet."""
 
@@ -125,7 +125,7 @@ class LaterStatement(Statement):
     parts: tuple[Node, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Inlined(Statement):
     """Statements as written, and the same with calls of functions inlined. These run; those do if anything goes wrong. Names that the
     written ones declare are known behind it, and none else."""

@@ -2,10 +2,10 @@
 
 from compiler.typed_ast.nodes.bases import Expression, Node, children
 from compiler.typed_ast.nodes.expressions import Argument
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class StreamStep(Node):
     """`map(f)`, `window(64, step=8)`."""
 
@@ -13,7 +13,7 @@ class StreamStep(Node):
     arguments: tuple[Argument, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Stream(Expression):
     """`stream source |> window(64) |> map(f) |> sink(s)`. The step that asks for the values, if there is one, is the last."""
 

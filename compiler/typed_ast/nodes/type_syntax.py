@@ -2,10 +2,10 @@
 
 from compiler.typed_ast.nodes.bases import Expression, Node, TypeSyntax, children
 from compiler.typed_ast.types import Type
-from runtime.records import frozen
+from runtime.records import frozen_in_types
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class NamedTypeSyntax(TypeSyntax):
     """`i32`, `List<T>`, `list[T]`, `Self`, `void`, `m::T` (name with `::`)."""
 
@@ -13,7 +13,7 @@ class NamedTypeSyntax(TypeSyntax):
     arguments: tuple[TypeSyntax, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Dim(Node):
     """One dim of a tensor type: `?` (value None), `?<=4096` (None and a bound), or an expression over ints and size names."""
 
@@ -21,7 +21,7 @@ class Dim(Node):
     bound: int | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class TensorTypeSyntax(TypeSyntax):
     """`tensor[M, 2*N+1, ?, f32] on "cuda:0"`. `dims` None: bare `tensor`, any rank. `dtype` None: not written."""
 
@@ -30,23 +30,23 @@ class TensorTypeSyntax(TypeSyntax):
     device: str | None = None
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class TupleTypeSyntax(TypeSyntax):
     elements: tuple[TypeSyntax, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class FunctionTypeSyntax(TypeSyntax):
     parameters: tuple[TypeSyntax, ...] = children
     result: TypeSyntax
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class OptionTypeSyntax(TypeSyntax):
     value: TypeSyntax
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ArrayTypeSyntax(TypeSyntax):
     """`[T; N]`: N elements in place; the size is a number, a name, or a sum or product of those."""
 
@@ -54,28 +54,28 @@ class ArrayTypeSyntax(TypeSyntax):
     size: Expression
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class SizeSyntax(TypeSyntax):
     """A number among type arguments: the 64 of `ring<f64, 64>`."""
 
     value: int
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class ConstantTypeSyntax(TypeSyntax):
     """`const int`: a parameter whose argument is known when the program is compiled."""
 
     value: TypeSyntax
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class KnownTypeSyntax(TypeSyntax):
     """A type that isn't written but known: what a type parameter stands for in a copy of a generic function."""
 
     type: Type
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class Parameter(Node):
     name: str
     annotation: TypeSyntax | None = None
@@ -83,13 +83,13 @@ class Parameter(Node):
     mutable: bool = False
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class TypeParameter(Node):
     name: str
     bounds: tuple[TypeSyntax, ...] = children
 
 
-@frozen(kw_only=True)
+@frozen_in_types(kw_only=True)
 class RecordTypeSyntax(TypeSyntax):
     """`{ x: f32, y: f32 }` in a type alias."""
 
