@@ -1,6 +1,7 @@
 """Programs that are typed in. All inputs so far are one text, so that names, functions, structs, variables, imports and parameters live on;
 the statements of earlier inputs have run, and aren't run again."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from compiler.backends.host.naming import MARK
 from compiler.diagnostics import ZyntaxError
 from compiler.source import Source, Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.declarations import is_method
+from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.types import UNIT
 from grammars.scan import mask
 
@@ -61,6 +64,19 @@ class Interpreter:
         last = session.checked.program.statements[-1]
         return str(last.value.type) if isinstance(last, nodes.ExpressionStatement) and len(self.text) <= last.span.start else "()"
 
+    def members(self, text: str) -> list[str]:
+        """The fields and methods of an expression's value, which isn't run; none where it has errors."""
+        with suppress(ZyntaxError):
+            session = self._session(self.text, text)
+            checked = session.checked
+            last = checked.program.statements[-1] if checked.program.statements else None
+            if not checked.diagnostics.errors and isinstance(last, nodes.ExpressionStatement):
+                kind = kind_of(last.value.type)
+                of_library = (method for owner, method in session.language.library.methods if owner == kind)
+                own = _members_of(getattr(last.value.type, "name", ""), checked.program)
+                return sorted({*own, *(name for name in of_library if name.isidentifier())})
+        return []
+
     def emit(self, stage: str, text: str) -> str:
         """A text behind what was typed in, or nothing, at a stage of the compiler. Raises ZyntaxError."""
         made = self._session(self.text, text).emit(stage)
@@ -102,6 +118,16 @@ class Interpreter:
             spans = [node.span for node in self.language.parse(Source(PATH, self.text)).statements if _declared(node) in declared]
             return _blanked(self.text, spans)
         return self.text
+
+
+def _members_of(type_name: str, program: nodes.Program) -> Iterator[str]:
+    """The fields and methods that a program declares of a type."""
+    for node in program.statements:
+        match node:
+            case nodes.Struct(name=name, fields=fields) if name == type_name:
+                yield from (field.name for field in fields)
+            case nodes.Impl(target=nodes.NamedTypeSyntax(name=name), members=members) if name == type_name:
+                yield from (member.name for member in members if isinstance(member, nodes.Function) and is_method(member))
 
 
 def _declared(node: nodes.Statement) -> str | None:

@@ -146,15 +146,38 @@ def _prepare_lines(interpreter: "Interpreter") -> None:
             readline.write_history_file(history)
 
     def complete(begun: str, number: int) -> str | None:
-        found = [name for name in _completions(interpreter) if name.startswith(begun)]
-        return found[number] if number < len(found) else None
+        line = readline.get_line_buffer()[: readline.get_endidx()]
+        names = [name for name in completions(interpreter, begun, line) if name.startswith(begun)]
+        return names[number] if number < len(names) else None
 
     atexit.register(keep)
     readline.set_completer(complete)
     readline.parse_and_bind("tab: complete")
 
 
-def _completions(interpreter: "Interpreter") -> list[str]:
+def completions(interpreter: "Interpreter", begun: str, line: str) -> list[str]:
+    """What a word that has begun may become, at the end of a line: behind a point a field or a method of what stands before it."""
+    before, point, _ = begun.rpartition(".")
+    if point:
+        ended = line[: len(line) - len(begun)]
+        return [f"{before}.{name}" for name in interpreter.members(_ends_with(ended + before))]
     from grammars.words import HARD
 
     return sorted({*interpreter.names, *HARD, *interpreter.language.grammar.words.soft})
+
+
+def _ends_with(line: str) -> str:
+    """The names, calls and indices at the end of a line, which belong together: `f(x)[1].y` of `let z = f(x)[1].y`."""
+    depth, start = 0, len(line)
+    while start > 0:
+        sign = line[start - 1]
+        if sign in ")]":
+            depth += 1
+        elif sign in "([":
+            if depth == 0:
+                break
+            depth -= 1
+        elif depth == 0 and not (sign.isalnum() or sign in "_."):
+            break
+        start -= 1
+    return line[start:]

@@ -36,9 +36,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def command(programs: Path, folder: Path, *arguments: str, code: int = 0, name: str = "zyntax") -> str:
+def command(programs: Path, folder: Path, *arguments: str, code: int = 0, name: str = "zyntax", typed: str | None = None) -> str:
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run([str(programs / name), *arguments], cwd=folder, env=clean, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(programs / name), *arguments], cwd=folder, env=clean, input=typed, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr + done.stdout
     return done.stdout + done.stderr
 
@@ -62,6 +62,25 @@ def test_run(programs: Path, folder: Path, options: tuple[str, ...]) -> None:
 def test_test_and_check(programs: Path, folder: Path) -> None:
     assert command(programs, folder, "check", "first.tip") == ""
     assert command(programs, folder, "test", ".") == "ok    first.tip\n1 passed, 0 failed\n"
+
+
+def test_fmt(programs: Path, folder: Path) -> None:
+    written = "load   \"in.npy\" as photo  \n\n\n\ninvert photo\nprint photo\n\n"
+    (folder / "loose.tip").write_text(written, encoding="utf-8")
+    try:
+        assert command(programs, folder, "fmt", "--check", "loose.tip", code=1) == "loose.tip\n"
+        assert command(programs, folder, "fmt", "loose.tip") == command(programs, folder, "fmt", "--check", "loose.tip") == ""
+        assert not any(line.endswith(" ") for line in (folder / "loose.tip").read_text(encoding="utf-8").split("\n"))
+        assert command(programs, folder, "run", "loose.tip") != ""
+    finally:
+        (folder / "loose.tip").unlink()
+
+
+def test_repl(programs: Path, folder: Path) -> None:
+    typed = 'load "in.npy" as photo\ninvert photo\nprint photo\ninvrt photo\nprint photo\n'
+    shown = "tensor([[[245, 235, 225], [215, 205, 195]]], shape=[1, 2, 3], dtype=u8)\n"
+    answers = command(programs, folder, "repl", "--language", "tinypipe", typed=typed)
+    assert answers.count(shown) == 2 and "error[TIN0201]: no operation `invrt`" in answers
 
 
 @pytest.mark.parametrize(

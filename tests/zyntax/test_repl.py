@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from compiler.languages import language_named
+from compiler.options import CompileOptions
 from tests.zyntax.conftest import ROOT, Zyntax
-from zyntax.interactive import goes_on
+from zyntax.interactive import Interpreter, goes_on
+from zyntax.repl_command import completions
+from zyntax.report import reporter
 
 
 def answers(zyntax: Zyntax, typed: str) -> list[str]:
@@ -72,7 +76,7 @@ def test_errors_end_nothing_and_leave_nothing(zyntax: Zyntax) -> None:
         "error[ZYN0201]: `a` is not defined\n --> <typed>:1:1\n  |\n1 | a\n  | ^ not found\n"
         "error[ZYN0806]: 1 / 0: division by zero\n --> <typed>:2:9\n  |\n2 | let c = 1 / (n - 1)\n  |         ^^^^^^^^^^^\n"
         "error[ZYN0201]: `c` is not defined\n --> <typed>:2:1\n  |\n2 | c\n  | ^ not found\n"
-        "error[ZYN0101]: expected a name, `(` or `mut` after `let`\n --> <typed>:3:5\n  |\n3 | let = 3\n  |     ^\n"
+        "error[ZYN0101]: expected a name, `(`, `[` or `mut` after `let`\n --> <typed>:3:5\n  |\n3 | let = 3\n  |     ^\n"
     )
 
 
@@ -132,3 +136,33 @@ def test_an_input_that_goes_on(text: str) -> None:
 @pytest.mark.parametrize("text", ["\n", "1\n", "f(1)\n", "if a: b\n", "if a:\n    b\n\n", "if a { b }\n", "let x = 'a\n", "x // (\n", "let = \n\n", ")\n"])
 def test_an_input_that_is_whole(text: str) -> None:
     assert not goes_on(text)
+
+
+TYPED = """struct Point { x: float, y: float }
+impl Point {
+    def norm(self): float { sqrt(self.x * self.x + self.y * self.y) }
+    def origin(): Point { Point { x: 0.0, y: 0.0 } }
+}
+let p = Point { x: 3.0, y: 4.0 }
+let points = [p]
+let word = "abc"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "begun", "some", "others"),
+    [
+        ("p.", "p.", ["p.norm", "p.x", "p.y"], ["p.origin", "p.push"]),
+        ("println(p.n", "p.n", ["p.norm"], []),
+        ("let z = points[0].", ".", [".norm", ".x"], [".push"]),
+        ("points.s", "points.s", ["points.sort", "points.sorted", "points.sum"], []),
+        ("word.to_upper().l", ".l", [".len", ".lines"], [".push"]),
+        ("wo", "wo", ["word"], ["p.x"]),
+        ("nothing.", "nothing.", [], ["nothing.x"]),
+    ],
+)
+def test_what_completes_a_word(line: str, begun: str, some: list[str], others: list[str]) -> None:
+    interpreter = Interpreter(language_named("zynml"), CompileOptions(device="cpu"), reporter("text"))
+    interpreter.run(TYPED)
+    names = completions(interpreter, begun, line)
+    assert set(some) <= set(names) and not set(others) & set(names)

@@ -5,7 +5,7 @@ from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import fits
 from compiler.typed_ast.requirements import require
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import ERROR, UNIT, UNKNOWN, OptionType, ResultType, Type
+from compiler.typed_ast.types import ERROR, NONE, UNIT, UNKNOWN, OptionType, ResultType, Type
 
 
 def default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None) -> Type:
@@ -17,6 +17,9 @@ def default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type |
     if left == UNKNOWN:
         checker.infer(node.right, scope, expected)
         return UNKNOWN
+    if left == NONE:
+        checker.findings.rewrites[id(node)] = node.right
+        return checker.infer(node.right, scope, expected)
     if not isinstance(left, OptionType | ResultType):
         checker.infer(node.right, scope, left)
         return checker.report(
