@@ -56,12 +56,11 @@ CODES = (
         "0406",
         "index of a write isn't affine",
         """Where a kernel writes must follow from its loop variables alone: sums and multiples of them. Otherwise nothing shows that
-        two iterations write different elements. A `custom` kernel with atomics may write anywhere.""",
+        two iterations write different elements. What is added up, multiplied, or the largest or smallest (`+=`, `max`) may go anywhere.""",
         _VECTOR + "let k = tensor([3, 1, 2])\n"
         "let y = compute(x, k) -> tensor[8] {\n    for i in 0..3:\n        out[k[i]] = x[i]\n}\n",
         _VECTOR + "let k = tensor([3, 1, 2])\n"
-        "let y = compute(x, k) -> tensor[8] @kernel(custom) {\n"
-        "    let i = global_idx().x\n    if i < 3:\n        atomic_add(out[k[i]], x[i])\n}\n",
+        "let y = compute(x, k) -> tensor[8] {\n    for i in 0..3:\n        out[k[i]] += x[i]\n}\n",
     ),
     code(
         "0407",

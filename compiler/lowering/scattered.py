@@ -1,28 +1,15 @@
-"""What serves where a write's index isn't affine: which of `atomic_add`, `sort`, `shared var` and a `custom` kernel, by why it isn't."""
+"""What serves where a write's index isn't affine: which of `sort`, `shared var` and a `custom` kernel, by why it isn't."""
 
 from compiler.lowering.body import Body
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
 
-_ATOMICS = {"+": "atomic_add", "-": "atomic_sub"}
-_EXTREMES = {"max": "atomic_max", "min": "atomic_min"}
-
 
 def what_serves(body: Body, target: nodes.Index, varying: nodes.Expression, node: nodes.Assign | None) -> str:
     """The hint for a write to `target`, whose index `varying` is known only as it runs."""
     if body.kind is KernelType.FUSED:
         return f"write to a `shared var` with the extents of `{words(target.value)}`, and copy it at the end"
-    if node is not None and node.operator in _ATOMICS:
-        return _by_atomics(_ATOMICS[node.operator], target, node.value)
-    match node:
-        case nodes.Assign(operator=None, value=nodes.Call(function=nodes.Name(name=name), arguments=(first, second))) if name in _EXTREMES:
-            for old, new in ((first.value, second.value), (second.value, first.value)):
-                if words(old) == words(target):
-                    return _by_atomics(_EXTREMES[name], target, new)
-        case nodes.Assign(operator=None, value=nodes.Binary(operator=operator, left=left, right=right)) if operator in _ATOMICS:
-            if words(left) == words(target):
-                return _by_atomics(_ATOMICS[operator], target, right)
     counter = body.names.lookup(varying.name) if isinstance(varying, nodes.Name) else None
     value = words(node.value) if node is not None else "..."
     if counter is not None and isinstance(varying, nodes.Name):
@@ -31,7 +18,3 @@ def what_serves(body: Body, target: nodes.Index, varying: nodes.Expression, node
             return f"a position that each element counts for itself is a sort: write `yield {value}` under `@kernel(sort)`"
         return f"`{varying.name}` counts across iterations: write to a `shared var` under `@kernel(fused)`, where loops run in order"
     return f"write `{words(target)} = {value}` under `@kernel(custom)`, with each loop variable from `global_idx()`"
-
-
-def _by_atomics(function: str, target: nodes.Index, value: nodes.Expression) -> str:
-    return f"several iterations may meet in one element: write `{function}({words(target)}, {words(value)})` under `@kernel(custom)`"

@@ -84,6 +84,22 @@ def store(body: Body, target: nodes.Index, node: nodes.Assign, into: DType | Non
     _write(body, memory, forms, updated, flowing, target, spans, node)
 
 
+def accumulates(body: Body, target: nodes.Index, node: nodes.Assign | None) -> bool:
+    """Whether the statement adds to an element, or multiplies it, or takes the larger or the smaller: then several iterations may meet in
+    one, and the index may be known only as it runs."""
+    match node:
+        case nodes.Assign(operator="+" | "-" | "*"):
+            return True
+        case nodes.Assign(operator=None, value=nodes.Binary(operator="+" | "*", left=left, right=right)):
+            return same(target, left) or same(target, right)
+        case nodes.Assign(operator=None, value=nodes.Binary(operator="-", left=left)):
+            return same(target, left)
+        case nodes.Assign(operator=None, value=nodes.Call(function=nodes.Name(name="min" | "max" as name), arguments=(first, second))):
+            return body.names.lookup(name) is None and (same(target, first.value) or same(target, second.value))
+        case _:
+            return False
+
+
 def _updates(target: nodes.Index, value: nodes.Expression) -> bool:
     """Whether the value is the target's element with an operator and another operand, `out[i] + e`: `out[i] += e` written out."""
     return isinstance(value, nodes.Binary) and (same(target, value.left) or same(target, value.right))
@@ -106,7 +122,7 @@ def _target_forms(
     if memory.open and not memory.dims:
         memory.settle_rank(len(indices))
     forms = index_forms(body, memory, indices, target)
-    if memory.role in ("result", "input") and body.kind is not KernelType.CUSTOM:
+    if memory.role in ("result", "input") and body.kind is not KernelType.CUSTOM and not accumulates(body, target, node):
         for form, (_, index) in zip(forms, indices, strict=True):
             if any(name in body.here.opaque for name in form.names):
                 raise fault(
