@@ -25,6 +25,9 @@ def _pairs(marks: object) -> tuple[tuple[str, object], ...]:
     return tuple(sorted(items))  # type: ignore[call-overload]
 
 
+MOST_UNROLLED = 64
+"""Turns of a loop that are written out, at most: more code than that no instruction cache likes."""
+
 LOOP_MARKS = ("serial", "parallel", "unroll", "vectorize")
 """Marks of a loop that are a program's annotations; a number, or true."""
 
@@ -53,6 +56,14 @@ class For(Instruction):
 
     def mark(self, name: str, default: object = None) -> object:
         return dict(self.marks).get(name, default)
+
+    @property
+    def unrolled(self) -> int | None:
+        """Turns of the loop that are to be written out, 0: all of them; None: nothing is said, or it can't be."""
+        turns = self.mark("unroll")
+        if turns is True:
+            return 0 if (self.high - self.low).value is not None else None
+        return turns if isinstance(turns, int) and turns <= MOST_UNROLLED else None
 
     @property
     def written(self) -> str:

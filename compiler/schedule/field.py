@@ -69,7 +69,7 @@ def table_for(field: HirFunction, machine: CpuMachine, tiled: bool = True) -> Ta
         wishes.sizes(tiles)
     written_out = wishes.written_out(tiles)
     order = _order(field, facts, tiles)
-    threaded = wishes.threads(order, _threaded(field, facts, order), MOST_SHARED)
+    threaded = wishes.threads(order, _threaded(field, facts, order), MOST_SHARED, facts.reduced | facts.scanned)
     for axis in threaded:
         why = "every result varies along it" if axis in facts.common else "its reduction may be cut in chunks"
         reasons.append(f"{axis} is shared out to threads: {why}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from attrs import Factory
 
 from compiler.analysis.lift import wish_of
-from compiler.hir.control import For
+from compiler.hir.control import MOST_UNROLLED, For
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction, LoopWish
@@ -15,9 +15,6 @@ from compiler.hir.types import Tile
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import MOST_REGISTERS, named, tile_of, untiled
 from runtime.records import define
-
-MOST_WRITTEN_OUT = 64
-"""Turns of a loop that are written out, at most: more code than that no instruction cache likes."""
 
 Tiles = dict[str, tuple[int, int]]
 """Registers and lanes by axis."""
@@ -120,20 +117,20 @@ class LoopWishes:
                 tiles[axis] = (turns, lanes)
         return tuple(loops)
 
-    def threads(self, order: list[str], threaded: list[str], most: int) -> list[str]:
+    def threads(self, order: list[str], threaded: list[str], most: int, joined: frozenset[str]) -> list[str]:
         """The axes that are shared out to threads, with those for which the program wants it; `order` is that of the loops, `threaded`
-        would be chosen otherwise."""
+        would be chosen otherwise; turns are `joined` along axes of sums and running values."""
         for wish in self.field.loops:
             axis = wish.axis
             if not wish.parallel or axis in threaded:
                 continue
             leading = order[: order.index(axis) + 1]
-            if axis not in self.reduced and len(leading) <= most and not any(a in self.reduced or a in self.ordered for a in leading):
+            if len(leading) <= most and not any(a in joined or a in self.ordered for a in leading):
                 threaded = leading
                 continue
             if axis in self.ordered:
                 why = "its sum keeps the order that is written"
-            elif axis in self.reduced and threaded:
+            elif axis in joined and threaded:
                 names = " and ".join(f"`{axis}`" for axis in threaded)
                 why = f"threads share the loop over {names} already, and each adds up its own results"
             else:
@@ -147,11 +144,18 @@ def no_unrolling(turns: int, known: int | None, lanes: int = 1) -> str:
     known."""
     if turns == 0:
         return "how many turns the loop has is only known as it runs: say how many of them, `@unroll(4)`"
-    if turns > MOST_WRITTEN_OUT:
-        return f"at most {MOST_WRITTEN_OUT} turns are written out"
+    if turns > MOST_UNROLLED:
+        return f"at most {MOST_UNROLLED} turns are written out"
     if known is not None and turns * lanes > known:
         return f"the loop has {known} {'turn' if known == 1 else 'turns'}, fewer than {turns}{f' vectors of {lanes}' if lanes > 1 else ''}"
     return ""
+
+
+def no_unrolling_of(op: For) -> str:
+    """The same of the turns that a loop of a nest is marked with."""
+    turns = op.mark("unroll")
+    extent = (op.high - op.low).ceildiv(op.step).value if op.step > 0 else (op.low - op.high).ceildiv(-op.step).value
+    return no_unrolling((extent or 0) if turns is True else turns if isinstance(turns, int) else 0, extent)
 
 
 def in_words(function: HirFunction, wishes: Iterable[LoopWish], unheeded: Iterable[Unheeded]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.schedule.chunks import Chunked, chunked_loops, leaves
 from compiler.schedule.copying import Copying, privately
-from compiler.schedule.loop_wishes import no_unrolling
+from compiler.schedule.loop_wishes import no_unrolling_of
 from compiler.schedule.table import Unheeded
 
 
@@ -79,7 +79,5 @@ class _Choice:
         if op.mark("vectorize") and self.places.get(op) != "simd":
             why = "its turns are joined by a sum" if loop_facts is not None and loop_facts.folds else "its body isn't a straight line"
             yield Unheeded("vectorize", name, reason or why)
-        if (turns := op.mark("unroll")) is not None:
-            extent = (op.high - op.low).ceildiv(op.step).value if op.step > 0 else (op.low - op.high).ceildiv(-op.step).value
-            if why := "it is cut in chunks" if in_chunks else no_unrolling((extent or 0) if turns is True else int(str(turns)), extent):
-                yield Unheeded("unroll", name, why)
+        if op.mark("unroll") is not None and (why := "it is cut in chunks" if in_chunks else no_unrolling_of(op)):
+            yield Unheeded("unroll", name, why)

@@ -243,7 +243,9 @@ class InstructionCopy:
         for name in op.fields(Role.REGION, Role.OPTIONAL_REGION):
             old = getattr(op, name)
             regions[name] = None if old is None else self.region(old, b)
-        changes = {"place": "time"} if isinstance(op, For) else {}
+        changes: dict[str, object] = {"place": "time"} if isinstance(op, For) else {}
+        if isinstance(op, For) and op.unrolled is None:
+            changes["marks"] = tuple((name, mark) for name, mark in op.marks if name != "unroll")
         copy = b.emit(rebuilt(op, self.value, self.form, regions, **changes), op.results[0].name if op.results else "")
         self.values.update(zip(op.results, copy.results, strict=True))
 

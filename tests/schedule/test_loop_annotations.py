@@ -138,3 +138,33 @@ def test_annotations_of_loops_are_part_of_the_text_of_a_field() -> None:
     assert "loops=[i:i parallel, j:j unroll=2 vectorize=8]" in text
     named = text.replace("@<program>", "@program")
     assert print_module(parse_module(named)) == named
+
+
+RUNNING = """def f(A: tensor[M, N]): tensor {{
+    compute(A) {{
+        {outer}
+        for i in 0..M:
+            var s = 0.0
+            {inner}
+            for j in 0..N:
+                s += A[i, j]
+                out[i, j] = s
+    }}
+}}
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+@pytest.mark.parametrize(("outer", "inner"), [("", "@parallel"), ("@serial", "@serial"), ("@serial @unroll(4)", "@unroll(2)")])
+def test_running_values_are_those_of_the_loops(outer: str, inner: str, device: str) -> None:
+    a = np.random.default_rng(5).random((4, 70), np.float32)
+    kernel = zynml.compile(RUNNING.format(outer=outer, inner=inner), device=device)
+    np.testing.assert_allclose(kernel.f(a), np.cumsum(a, 1, dtype=np.float64), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_turns_of_unknown_number_are_no_business_of_llvm(capfd: pytest.CaptureFixture[str]) -> None:
+    text = LOOP.replace("if A[i, j] > 0.99: break", "while s > 1e9: s = s / 2.0")
+    assert compiled(text, outer="@unroll", inner="@unroll(65)").f(np.ones((2, 3), np.float32)).tolist() == [3.0, 3.0]
+    assert capfd.readouterr().err == ""

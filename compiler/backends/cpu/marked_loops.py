@@ -28,11 +28,11 @@ def _marks(frame: CpuFrame, op: For) -> str:
         if not op.carried and _straight(op):
             # with a carried value this would also allow float sums to be reordered; where it can't be done LLVM would say so
             notes.append('!{!"llvm.loop.vectorize.enable", i1 true}')
-    unroll = op.mark("unroll")
-    if isinstance(unroll, int) and not isinstance(unroll, bool):
-        notes.append(f'!{{!"llvm.loop.unroll.count", i32 {unroll}}}' if unroll > 1 else '!{!"llvm.loop.unroll.disable"}')
-    if unroll is True:
+    unroll = op.unrolled
+    if unroll == 0:
         notes.append('!{!"llvm.loop.unroll.full"}')
+    elif unroll is not None:
+        notes.append(f'!{{!"llvm.loop.unroll.count", i32 {unroll}}}' if unroll > 1 else '!{!"llvm.loop.unroll.disable"}')
     if op.mark("nounroll"):
         notes.append('!{!"llvm.loop.unroll.disable"}')
     width = op.mark("vectorize") if op.place == "simd" else None

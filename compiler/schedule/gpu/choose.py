@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from attrs import evolve
 
 from compiler.analysis.dependence import analyse
-from compiler.hir.core import Contract
+from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
@@ -298,6 +298,8 @@ def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _threads(field: HirFunction, facts: Facts) -> Launches:
+    if is_serial(field) and any(isinstance(op, Scan) for op in field.body.body):
+        raise NotPlaceable("a running value keeps its order in the loops as written")
     return launches_of(place(field, thread_table(field)))
 
 

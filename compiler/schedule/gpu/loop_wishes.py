@@ -11,7 +11,7 @@ from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.module import HirFunction, LoopWish
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
-from compiler.schedule.loop_wishes import no_unrolling
+from compiler.schedule.loop_wishes import no_unrolling, no_unrolling_of
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import in_sizes, named, tile_of
 
@@ -94,11 +94,12 @@ def unheeded_of_nest(nest: HirFunction, functions: Iterable[HirFunction]) -> Ite
         yield Unheeded("tile", "", "the nest keeps its loops")
     left = _loops(functions)
     for op in _loops([nest]):
-        inside = any(other.written == op.written and other.marks == op.marks for other in left)
+        marks = {mark for mark in op.marks if mark[0] != "unroll"}
+        inside = any(other.written == op.written and marks <= set(other.marks) for other in left)
         if op.mark("parallel") and inside:
             yield Unheeded("parallel", op.written, "the loops around it are spread over the threads")
-        if op.mark("unroll") is not None and not inside:
-            yield Unheeded("unroll", op.written, "its turns are spread over threads")
+        if op.mark("unroll") is not None and ((why := no_unrolling_of(op)) or not inside):
+            yield Unheeded("unroll", op.written, why or "its turns are spread over threads")
         if op.mark("vectorize") is not None:
             yield Unheeded("vectorize", op.written, "a thread of a nest that keeps its loops has one turn after the other")
 
