@@ -280,3 +280,25 @@ def test_both_gpus_are_at_work_before_anybody_waits(machine) -> None:
     assert [event for event, *_ in machine.fake.order].count("launch") == 2
     assert len({stream for event, stream, *_ in machine.fake.order if event == "launch"}) == 2
     assert not any(name.endswith("Synchronize") for name in machine.fake.calls), machine.fake.calls
+
+
+TWICE = "{ for i in 0..N, j in 0..M: out[i, j] = 2.0 * x[i, j] }"
+TURNED = "{ for i in 0..N, j in 0..M: out[j, i] = 2.0 * x[i, j] }"
+X = "let x = arange(0, 20).reshape(4, 5)"
+
+
+@pytest.mark.parametrize("gpus", [2])
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        (f"{X}\nlet z = compute(x) {GPUS.replace('data', 'data, axis=1')} {TWICE}\nprintln(z.device(), z[3, 4])", "cpu 38.0"),
+        (f"{X}\nlet z = compute(x) {GPUS.replace('cuda:1', 'cpu')} {TWICE}\nprintln(z.device(), z[3, 4])", "cuda:0 38.0"),
+        (f"{X}.to_device(\"cuda:1\")\nlet z = compute(x) {GPUS.replace('cuda:0', 'cpu')} {TWICE}\nprintln(z.device(), z[3, 4])", "cpu 38.0"),
+        (f'{X}.to_device("cuda:1")\nlet z = await compute(x) @async {GPUS} {TWICE}\nprintln(z.device(), z[3, 4])', "cuda:0 38.0"),
+        (f'{X}.to_device("cuda:1")\nlet z = compute(x) {GPUS} {TURNED}\nlet w = compute(x = z) {GPUS} {TURNED}\nprintln(w[3, 4])', "76.0"),
+        (f'{X}.to_device("cuda:1")\nlet y = x[1:, ::2]\nlet z = compute(x = y) {GPUS} {TWICE}\nprintln(z[2, 2], z[0, 1])', "38.0 14.0"),
+        (f"{X}\nprintln(compute(x) {GPUS} @kernel(reduce, +) {{ for i in 0..N, j in 0..M: yield x[i, j] }})", "190.0"),
+    ],
+)
+def test_on_two_gpus(machine, text: str, output: str) -> None:
+    assert machine.run(text + "\n").output == output + "\n"
