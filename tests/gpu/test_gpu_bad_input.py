@@ -77,14 +77,14 @@ from pathlib import Path
 from runtime.cuda import remote
 from runtime.cuda.gpu import gpu
 
-real = remote.upload
+real = remote.sent
 
-def stray(array, on, named=False):
-    made = real(array, on, named)
+def stray(tensor, on, named=False, stream=None):
+    made = real(tensor, on, named, stream)
     made.elements.pointer = 0x10
     return made
 
-remote.upload = stray
+remote.sent = stray
 from zyntax.main import main
 main(["run", sys.argv[1]])
 """

@@ -321,3 +321,19 @@ def test_filled_tensors_are_filled_there(machine, dtype, made, uploads) -> None:
     assert ran.output == "cuda:0 true\n"
     if uploads is not None or dtype not in ("u64", "f64"):
         assert machine.copies["in"] == 0
+
+
+def test_views_that_native_functions_give_share_memory(machine) -> None:
+    """On the host, and with what a block on a device updates."""
+    functions = machine.open(
+        f"def part(x: tensor[N], k: int): tensor {{ x[k:] }}\ndef step(mut w: tensor[N]) {{{UPDATE}}}\n" + READ
+    ).host.functions
+    own = Tensor(np.arange(4, dtype=np.float32))
+    for _ in range(3):
+        view = functions["part"](own, 2)
+    for number in range(2):
+        assert functions["total"](own).contents.tolist() == [2.0 * (each + number) for each in range(4)]
+        functions["step"](own)
+        np.testing.assert_array_equal(view.contents, np.array([3.0, 4.0]) + number)
+    view.array[0] = 50.0
+    assert functions["total"](own).contents.tolist() == [4.0, 6.0, 100.0, 10.0]

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from numpy.lib.array_utils import byte_bounds
+
 from runtime.buffers import address
 from runtime.free_memory import available_memory
 from runtime.lazy_numpy import np
@@ -67,11 +69,15 @@ def tensor_at(
     """The tensor that a native function gave: one that it was `given`, or what lies in the memory of one, or in `blocks`. `steps` are
     distances in elements."""
     distances, sealed = tuple(step * dtype.itemsize for step in steps), False
-    for one in given:
-        array = one.host
+    arrays = []
+    for tensor in given:
+        array = tensor.host
         assert array is not None, "native functions take what lies on the CPU"
         if address(array) == at and array.shape == counts and array.strides == distances:
-            return one
+            return tensor
         sealed = sealed or not array.flags.writeable
+        low, high = byte_bounds(array)
+        if low <= at < high:
+            arrays.append(tensor.array)  # its memory has another owner from now on, who may write to it
     interface = {"shape": counts, "typestr": dtype.str, "data": (at, sealed), "strides": distances, "version": 3}
-    return Tensor(np.asarray(ArrayMemory(interface, (blocks, given))))
+    return Tensor(np.asarray(ArrayMemory(interface, (blocks, arrays))))
