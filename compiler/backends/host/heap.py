@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from numpy.lib.array_utils import byte_bounds
-
 from runtime.buffers import address
 from runtime.free_memory import available_memory
 from runtime.lazy_numpy import np
@@ -76,7 +74,7 @@ def tensor_at(
         if address(array) == at and array.shape == counts and array.strides == distances:
             return tensor
         sealed = sealed or not array.flags.writeable
-        low, high = byte_bounds(array)
+        low, high = np.lib.array_utils.byte_bounds(array)
         if low <= at < high:
             arrays.append(tensor.array)  # its memory has another owner from now on, who may write to it
     interface = {"shape": counts, "typestr": dtype.str, "data": (at, sealed), "strides": distances, "version": 3}

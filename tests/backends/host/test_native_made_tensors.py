@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from native_programs import native_of, opened, outcome
 
+from compiler.backends.host.heap import tensor_at
+from runtime.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 COMPUTED = """def primes(n: int): tensor {
@@ -363,3 +366,17 @@ def test_a_result_outlives_its_program_and_its_neighbours() -> None:
     counted, early = made()
     gc.collect()
     assert counted.tolist() == list(range(100_000)) and early.tolist() == [0.0] * 4
+
+
+def test_what_lies_in_the_memory_of_a_tensor_refers_to_its_array() -> None:
+    """So that a device that updates the tensor knows of it."""
+    array = np.arange(6, dtype=np.float32)
+    at = array.ctypes.data
+    given, other = Tensor(array), Tensor(np.zeros(3, np.float32))
+    del array
+    assert given.is_alone and other.is_alone
+    part = tensor_at(np.dtype(np.float32), at + 8, (2,), (1,), None, (other, given))
+    assert part.contents.tolist() == [2.0, 3.0] and not given.is_alone and other.is_alone and not part.is_alone
+    assert tensor_at(np.dtype(np.float32), at, (6,), (1,), None, (other, given)) is given
+    del part
+    assert given.is_alone
