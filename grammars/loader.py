@@ -1,7 +1,7 @@
 """Grammars as tables: Lark makes the LALR(1) tables from the `.lark` files, JSON keeps them.
 
 Tables lie beside this file in `tables/` (made by `python -m grammars.loader`, shipped in the wheel), or in the user's
-cache folder; either is used only when its key, a hash of the grammar's text, is right. Lark is only needed to make them."""
+cache folder; either is used only when its key, a hash of the grammar, is right. Lark is only needed to make them."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ _CONTEXTUAL = "INT"
 @cache
 def load(grammar: Grammar) -> Tables:
     """The tables of a grammar, from the package, the user's cache, or made anew (and then kept)."""
-    key = _key(grammar.text)
+    key = _key(grammar)
     tables = _read(_SHIPPED / f"{grammar.name}.json", key)
     if tables is not None:
         return tables
@@ -99,7 +99,7 @@ def build(grammar: Grammar) -> dict[str, Any]:
         states.append(entries)
     lexer = _root_lexer(lark)
     return {
-        "key": _key(text),
+        "key": _key(grammar),
         "lexicon": None if grammar.layout else spelled(lexer),
         "terminals": [[terminal.name, terminal.pattern.to_regexp()] for terminal in lexer.terminals],
         "rules": [_rule(rule, declared) for rule in rules],
@@ -199,8 +199,9 @@ def _sign(pattern: str) -> str | None:
     return text if re.escape(text) == pattern else None
 
 
-def _key(text: str) -> str:
-    return hashlib.sha256(f"{_FORMAT} {text}".encode()).hexdigest()
+def _key(grammar: Grammar) -> str:
+    """Of all that tables depend on: one text has other tables for other starts, and with the layout filter."""
+    return hashlib.sha256(f"{_FORMAT} {grammar.starts} {grammar.layout} {grammar.text}".encode()).hexdigest()
 
 
 def _read(path: Path, key: str) -> Tables | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grammars import loader
+from grammars.grammar import Grammar
 from zynml.grammar import GRAMMAR
 
 # Shift is right for each of these. A list in a one-line block goes on (`if c: x = 1`, `else` belongs to the nearest `if`), and
@@ -39,20 +40,40 @@ def test_shift_reduce_conflicts_are_the_known_ones() -> None:
     assert Counter(found) == Counter(known)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a cache with the tables."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZYNTAX_CACHE_DIR", str(folder))
+        patch.setattr(loader, "_SHIPPED", folder / "shipped")
+        loader.load.cache_clear()
+        loader.load(GRAMMAR)
+        loader.load.cache_clear()
+    (file,) = (folder / "grammars").iterdir()
+    return file
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"key": "x"}', "null", "[" * 100_000])
-def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_cache_is_made_anew(damage: str, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(loader, "_SHIPPED", tmp_path / "shipped")
-    loader.load.cache_clear()
-    loader.load(GRAMMAR)
-    (file,) = (tmp_path / "grammars").iterdir()
-    whole = file.read_bytes()
+    file, whole = tmp_path / "grammars" / kept.name, kept.read_bytes()
+    file.parent.mkdir()
     file.write_text(damage)
     loader.load.cache_clear()
     loader.load(GRAMMAR)
     assert file.read_bytes() == whole
     assert [path.name for path in (tmp_path / "grammars").iterdir()] == [file.name]
     loader.load.cache_clear()
+
+
+def test_one_text_has_tables_for_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
+    (tmp_path / "g.lark").write_text('a: "x" b\nb: "y"\n')
+    for start in ("a", "b", "a"):
+        grammar = Grammar("g", (tmp_path / "g.lark",), starts=(start,), layout=False)
+        assert [*loader.load(grammar).starts] == [start]
 
 
 def test_a_cache_folder_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
