@@ -16,15 +16,21 @@ MEASURED = ("latency", "events", "hash")
 """Lines that differ from run to run, or with what is hashed."""
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of these tests, so that the engine is compiled once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the programs, the data and a cache of its own."""
+def folder(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the programs and the data."""
     for name in ("quantdsl", "data"):
         (tmp_path / "programs").mkdir(exist_ok=True)
         (tmp_path / "programs" / name).symlink_to(ROOT / "programs" / name)
     shutil.copy(ROOT / "programs" / "data" / "btcusdt_spot_20240808_trades.csv", tmp_path / "trades.csv")
     (tmp_path / "watch.qdsl").write_text(FENCED["quantdsl"][0])
-    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(cache))
     monkeypatch.setattr(report, "_current", [])
     monkeypatch.chdir(tmp_path)
 

@@ -89,8 +89,14 @@ class Outcome(str):
     code: int
 
 
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all languages that tests install, so that tables of the same grammar are made once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def calc(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calc:
+def calc(install: Install, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calc:
     """Installs a small language of sums and runs a command on a program in it. `more` are further actions, `options` keywords of its
     `Language`, `files` files beside it."""
 
@@ -107,7 +113,7 @@ def calc(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
         for name, text in {"calc.lark": grammar, **(files or {})}.items():
             (folder / name).write_text(text, encoding="utf-8")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path / "cache"))
+        monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(cache))
         monkeypatch.setattr(report, "_current", [])
         Path("p.clc").write_text(program, encoding="utf-8")
         done = CliRunner().invoke(cli, [*verb.split(), "p.clc"], standalone_mode=False)

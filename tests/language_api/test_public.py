@@ -165,8 +165,8 @@ class Checked:
 
 
 @pytest.fixture
-def checked(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checked:
-    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path / "cache"))
+def checked(install: Install, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checked:
+    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(cache))
     monkeypatch.chdir(tmp_path)
     return Checked(install, tmp_path)
 
