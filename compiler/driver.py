@@ -270,6 +270,12 @@ class Session:
 
         return native_explained(*self._with_native_forms(self.check()), self.sources) + self._splits_explained()
 
+    def native_stage(self, stage: str) -> str:
+        """The program's native functions at `native-hir`, `native-llvm` or `native-asm`. Raises ZyntaxError."""
+        from compiler.backends.host.native_stages import native_stage
+
+        return native_stage(*self._with_native_forms(self.check()), stage)
+
     def _splits_explained(self) -> str:
         from compiler.devices.explain import splits_explained
 

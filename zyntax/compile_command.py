@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from compiler.backends.nvptx.target import GpuTarget
 
 AFTER = "hir-after="
-CPU_STAGES = ("ast", "typed-ast", "hir", "fusion", "schedule", "llvm", "asm", "obj")
+NATIVE_STAGES = ("native-hir", "native-llvm", "native-asm")
+CPU_STAGES = ("ast", "typed-ast", "hir", "fusion", "schedule", "llvm", "asm", "obj", *NATIVE_STAGES)
 GPU_STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
 STRATEGY_STAGES = ("ast", "typed-ast", "hir", "llvm", "asm", "obj")
 STAGES = {"llvm": (*CPU_STAGES, f"{AFTER}PASS"), "nvptx": (*GPU_STAGES, f"{AFTER}PASS"), "cuda": (*GPU_STAGES, f"{AFTER}PASS")}
 """What each back end makes."""
 
 ASSEMBLED = ("cubin", "sass")
-WHOLE = ("ast", "typed-ast", "fusion")
+WHOLE = ("ast", "typed-ast", "fusion", *NATIVE_STAGES)
 FILES = {"obj": ".o", "cubin": ".cubin"}
 """Stages that aren't text, and where they go when no file is named."""
 
@@ -83,7 +84,8 @@ def command(
 
     ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass,
     fusion which blocks are one kernel and what keeps others apart, schedule what was chosen for each and why; llvm, asm and obj are
-    code for this CPU. With --backend nvptx all kernels go into one module: hir (what one thread does), schedule (how they are
+    code for this CPU. native-hir, native-llvm and native-asm are the functions that are native outside of kernels. With --backend
+    nvptx all kernels go into one module: hir (what one thread does), schedule (how they are
     launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine code as text; wants the extra `sass`). Kernels whose dtypes
     are only known at run time are shown for f32, and for no sizes in particular. With --like they are those of a call with such
     arrays, a module each: the very kernels that it runs. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""

@@ -159,7 +159,8 @@ def test_a_program_without_kernels_is_an_empty_module(zyntax: Zyntax) -> None:
     assert ".target sm_90\n" in done.stdout
 
 
-CPU, GPU = "ast, typed-ast, hir, fusion, schedule, llvm, asm, obj, hir-after=PASS", "hir, schedule, llvm, ptx, cubin, sass, hir-after=PASS"
+CPU = "ast, typed-ast, hir, fusion, schedule, llvm, asm, obj, native-hir, native-llvm, native-asm, hir-after=PASS"
+GPU = "hir, schedule, llvm, ptx, cubin, sass, hir-after=PASS"
 SHOWN = GPU.removesuffix(", hir-after=PASS")
 
 

@@ -14,6 +14,7 @@ from native_programs import Natively, native_of, opened, outcome
 
 import zynml
 from compiler.backends.native.stopping import under_way
+from compiler.hir.parse import parse_module
 from compiler.typed_ast.check import checker_of
 from compiler.typed_ast.effects import effects
 from compiler.typed_ast.native_calls import has_native_code
@@ -436,3 +437,11 @@ def test_explain_tells_which_functions_are_native() -> None:
         "shown    runs on Python:\n"
         "           it calls `print`, which has no native code (<program>:16:27)\n"
     )
+
+
+def test_stages_show_the_native_functions() -> None:
+    session = opened(COLLATZ + "fn shown(n: int) -> int { print(n)\n steps(n) }\n")._session
+    module = parse_module(session.emit("native-hir"))
+    assert set(module.functions) == {"fn.steps", "fn.longest"}
+    assert "@fn.steps" in session.emit("native-llvm") and "fn.longest:" in session.emit("native-asm")
+    assert not parse_module(opened("println(1)\n")._session.emit("native-hir")).functions
