@@ -121,3 +121,8 @@ def test_what_no_tile_can_have_is_an_error_that_says_what_can() -> None:
 def test_tiles_are_named_by_loops_or_parts_of_a_product() -> None:
     with pytest.raises(ZynMLError, match="`@tile` names `z`, which is no loop of the block"):
         compiled(MAP, "@tile(z=3)")
+
+
+def test_what_belongs_to_products_on_warpgroups_is_not_followed_elsewhere() -> None:
+    assert "`@warps` isn't followed: only products on warpgroups are cut so, and this block is none there" in like("@warps(4)", "f32", "sm_75")
+    assert "isn't followed" not in like("@warps(4)", "bf16", "sm_90a")

@@ -25,7 +25,7 @@ from compiler.schedule.gpu.fragment_attention import fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
 from compiler.schedule.gpu.logistic import with_logistics
-from compiler.schedule.gpu.loop_wishes import followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
+from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.passes import launches_in_passes
@@ -258,8 +258,8 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
     words = (*product.tiling.words(), *left_open(product.ways))
-    tiled = frozenset(("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum))
-    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=words, heeded=tiled)
+    tiled = {("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum)}
+    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=words, heeded=frozenset({*tiled, ROLES}))
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:

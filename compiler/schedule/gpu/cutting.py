@@ -118,4 +118,5 @@ def one_after_the_other(field: HirFunction, parts: Sequence[Launches], words: st
     others = dict.fromkeys(word for part in parts for word in part.words)
     stages = tuple(stage for part in parts for stage in part.stages)
     mems = tuple(value.type for value in results if isinstance(value.type, Mem))
-    return Launches(stages, (*mems, *every), (words, *others), zeros=frozenset(zeros))
+    heeded = frozenset(entry for part in parts for entry in part.heeded)
+    return Launches(stages, (*mems, *every), (words, *others), zeros=frozenset(zeros), heeded=heeded)

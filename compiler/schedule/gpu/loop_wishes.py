@@ -19,6 +19,10 @@ Heeded = frozenset[tuple[str, str]]
 """Annotations that a schedule follows, by name and axis."""
 
 
+ROLES = ("roles", "")
+"""Heeded by schedules in which some warps copy and others multiply."""
+
+
 def is_serial(field: HirFunction) -> bool:
     return any(wish.serial for wish in field.loops)
 
@@ -75,6 +79,11 @@ def unheeded_of(field: HirFunction, functions: Iterable[HirFunction], heeded: He
     """What launches of a field don't follow, and why."""
     reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
     loops = _loops(functions)
+    info = field.kernel_info
+    if info is not None and ROLES not in heeded:
+        given = {"warps": info.warps, "pipeline": info.stages, "cluster": info.cluster}
+        for name in (name for name, number in given.items() if number is not None):
+            yield Unheeded(name, "", "only products on warpgroups are cut so, and this block is none there")
     for wish in field.loops:
         if wish.parallel and wish.axis in reduced and ("parallel", wish.axis) not in heeded:
             yield Unheeded("parallel", wish.loop, "each thread has whole results, and adds up its own")
