@@ -8,6 +8,7 @@ from compiler.typed_ast.body_scopes import LocalVariable
 from compiler.typed_ast.conversions import fits, join, strong
 from compiler.typed_ast.definite_assignment import early_reads
 from compiler.typed_ast.function_effects import ALLOCATES, DYNAMIC, GLOBAL, SYSTEM
+from compiler.typed_ast.native_calls import message_numbers
 from compiler.typed_ast.native_tensors import (
     creation,
     enumerated_tensor,
@@ -302,7 +303,10 @@ class BodyEffects(TensorEffects):
                 self.visit(one)
             return
         for argument in node.arguments:
-            if isinstance(argument.value, nodes.StringLiteral) and getattr(node.function, "name", "") in ("assert", "panic"):
+            told = message_numbers(argument.value) if getattr(node.function, "name", "") in ("assert", "panic") else None
+            if told is not None:
+                for number in told:
+                    self.visit(number)
                 continue
             self.visit(argument.value)
         if isinstance(node.function, nodes.Field):

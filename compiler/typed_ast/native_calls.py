@@ -15,6 +15,8 @@ KEEPING = ("abs", "sign", "relu", "floor", "ceil", "round", "trunc")
 TESTS = ("isnan", "isinf", "isfinite")
 EXTREMES = ("min", "max")
 BITS = ("bit_and", "bit_or", "bit_xor")
+MOST_TOLD = 4
+"""Numbers that a message tells."""
 OPTIONALS = ("is_some", "is_none", "is_ok", "is_err", "unwrap", "unwrap_or")
 
 
@@ -75,4 +77,18 @@ def _plain_assertion(call: nodes.Call, at: int) -> bool:
     """`at`: where the text stands."""
     arguments = call.arguments
     named = any(argument.name is not None for argument in arguments)
-    return not named and 0 < len(arguments) < at + 2 and all(isinstance(one.value, nodes.StringLiteral) for one in arguments[at:])
+    return not named and 0 < len(arguments) < at + 2 and all(message_numbers(one.value) is not None for one in arguments[at:])
+
+
+def message_numbers(text: nodes.Expression) -> list[nodes.Expression] | None:
+    """The numbers in a message that native code can tell: a text that is written out, or an f-string with few numbers, as they are printed.
+    None where it is another one."""
+    if isinstance(text, nodes.StringLiteral):
+        return []
+    if not isinstance(text, nodes.FString):
+        return None
+    holes = [part for part in text.parts if part.value is not None]
+    types = [part.value.type for part in holes if part.value is not None]
+    told = all(isinstance(one, Scalar) and (one.dtype.is_int or one.dtype in (DType.F64, DType.BOOL)) for one in types)
+    plain = told and len(holes) <= MOST_TOLD and not any(part.format for part in holes)
+    return [part.value for part in holes if part.value is not None] if plain else None

@@ -21,7 +21,7 @@ def diagnostic(linked: Linked, fault: HostFault, record: bytes) -> Diagnostic:
     values = [_shown(value, dtype) for value, dtype in zip(fault.values, fault.dtypes, strict=True)]
     words = NO_ELEMENT if site.message == OUTSIDE else site.message
     message, label = words.format(*values, *(number - 1 for number in fault.values[1:2])), site.label.format(*values)
-    if " of axis " in site.message and fault.values[1] == 0:
+    if site.code == "0801" and " of axis " in site.message and fault.values[1] == 0:
         message = message.partition(": ")[0] + ": the axis is empty"
     return Diagnostic(site.code, message, site.span, label, (*site.others, *_called(callers)), hint=site.hint)
 

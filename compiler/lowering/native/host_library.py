@@ -12,7 +12,7 @@ from compiler.lowering.native.context import FunctionContext
 from compiler.lowering.native.operators import combined
 from compiler.lowering.native.rules import CORE
 from compiler.lowering.native.tensors import extent
-from compiler.lowering.native.values import ScalarValue, Text, Value, Whole
+from compiler.lowering.native.values import ScalarValue, Value, Whole
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, I64, UNIT, OptionType, ResultType, Scalar, TensorType, Type
 
@@ -92,9 +92,9 @@ def library_call(c: FunctionContext, node: nodes.Call, name: str, given: list[no
     if isinstance(given[0].type, OptionType | ResultType):
         return _of_optional(c, name, given)
     if name == "panic":
-        text = c.value(given[0])
-        assert isinstance(text, Text)
-        return _stopped(c, escaped(text.text) or "panic")
+        text, told = _message(c, given[0])
+        c.b.require(c.b.const(False, "i1"), *told, code="0808", message=text or "panic")
+        return Whole(UNIT, ())
     numbers = [c.number(one) for one in given]
     type = c.type(node)
     if name in TESTED:
@@ -180,11 +180,6 @@ def _of_optional(c: FunctionContext, name: str, given: list[nodes.Expression]) -
     return c.part(found, "value")
 
 
-def _stopped(c: FunctionContext, message: str) -> Value:
-    c.b.require(c.b.const(False, "i1"), code="0808", message=message)
-    return Whole(UNIT, ())
-
-
 def escaped(text: str) -> str:
     """A text for a message, in which braces are for values."""
     return text.replace("{", "{{").replace("}", "}}")
@@ -228,9 +223,23 @@ def from_c(c: FunctionContext, name: str, *values: Expr) -> Expr:
 
 def _assertion(c: FunctionContext, node: nodes.Call) -> Value:
     condition = c.number(node.arguments[0].value, BOOL)
-    text = c.value(node.arguments[1].value) if len(node.arguments) > 1 else Text("")
-    assert isinstance(text, Text)
-    said = f": {escaped(text.text)}" if len(node.arguments) > 1 else ""
-    c.b.require(condition.value, code="0808", message=f"assertion failed{said}")
+    text, told = _message(c, node.arguments[1].value) if len(node.arguments) > 1 else ("", [])
+    said = f": {text}" if len(node.arguments) > 1 else ""
+    c.b.require(condition.value, *told, code="0808", message=f"assertion failed{said}")
     return Whole(UNIT, ())
+
+
+def _message(c: FunctionContext, text: nodes.Expression) -> tuple[str, list[Expr]]:
+    """A message with places for its numbers, and these."""
+    if isinstance(text, nodes.StringLiteral):
+        return escaped(text.value), []
+    assert isinstance(text, nodes.FString)
+    words, told = "", list[Expr]()
+    for part in text.parts:
+        if part.value is None:
+            words += escaped(part.text)
+        else:
+            words += f"{{{len(told)}}}"
+            told.append(c.number(part.value).value)
+    return words, told
 

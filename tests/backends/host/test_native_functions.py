@@ -412,7 +412,7 @@ REASONS = {
     "fn f(n: f16) -> f16 { n }": ["`n`: f16 is no native number", "its result: f16 is no native number"],
     "fn f(n: int) -> int { var x = 1\n x = n as i32\n x }": ["`x` takes values of other types"],
     "fn f(n: int) -> f64 { uniform(n, 1) }": ["it calls `uniform`, which has no native code"],
-    "fn f(n: int) -> int { assert(n > 0, f\"{n}\")\n n }": ["it makes text", "it calls `assert`, which has no native code"],
+    "fn f(n: int) -> int { assert(n > 0, f\"{n:>3}\")\n n }": ["it makes text", "it calls `assert`, which has no native code"],
     "fn g(n: int) -> int { print(n)\n n }\nfn f(n: int) -> int { g(n) }": ["it calls `g`, which isn't native"],
     "fn f(n: int) -> int { var x: int\n if n > 0 { x = 1 }\n x }": ["`x` may be read before it has a value"],
     "fn f(n: int) -> int { var x: int\n if n > 0 { x = 1 } else { x = 2 }\n x }": [],

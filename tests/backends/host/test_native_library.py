@@ -149,3 +149,25 @@ fn matched(s: (int, int?)) -> int {
     for (name, arguments), wanted in zip(calls, [*expected, ""], strict=True):
         found = outcome(compiled, name, arguments)
         assert found == outcome(python, name, arguments) and (not wanted or found[1] == wanted), (name, arguments, found)
+
+
+def test_numbers_in_messages() -> None:
+    text = """fn f(n: int, x: f64, b: bool, k: u8) -> int {
+    var i = 0
+    while i < n { i += 1 }
+    assert(x > 0.5, f"{{x}} of axis {x} after {i + 1} {b}, {k}")
+    if n > 3 { panic(f"{n} {2.0 * x}") }
+    assert(n < 3, "an index of axis {0}")
+    i
+}
+"""
+    python, natively = opened(text, "none"), opened(text, "all")
+    native = native_of(natively)
+    assert native is not None and set(native.python) == {"f"}
+    for n, x, first in (
+        (2, 1.0, "2"), (2, 1e-20, "assertion failed: {x} of axis 1e-20 after 3 true, 7"), (2, math.nan, "assertion failed: {x} of axis nan after 3 true, 7"),
+        (4, 3.0, "4 6.0"), (3, 1.0, "assertion failed: an index of axis {0}"),
+    ):  # fmt: skip
+        found = outcome(natively, "f", (n, x, True, np.uint8(7)))
+        assert found == outcome(python, "f", (n, x, True, np.uint8(7)))
+        assert found == ("int", first) or found[1].startswith(f"error[ZYN0808]: {first}\n")
