@@ -181,6 +181,8 @@ class TileWriting:
                 return self.part(node, position, names)
             case nodes.Index(value=nodes.Name(name=name), indices=indices) if is_tiled(node) or self.shapes.rank(name, 0) > len(indices):
                 return self.element_of(node, position, names)
+            case nodes.Index(value=nodes.Name(), indices=indices):
+                return evolve(node, indices=tuple(self.element(index, (), names) for index in indices))
             case nodes.Binary(operator="@", left=left, right=right):
                 return self.product(left, right, position, names)
             case nodes.Call(function=nodes.Name(name="dot"), arguments=[a, b]):
