@@ -143,6 +143,40 @@ int main(void) {
     assert ran(tmp_path, main, "code.o") == (0, "")
 
 
+@needs_compiler
+def test_a_function_that_makes_tensors_frees_them(zyntax: Zyntax, tmp_path: Path) -> None:
+    """64 MB in each of 1000 calls, of which every other one stops."""
+    text = """fn crossed(n: int, by: int) -> int {
+    mut seen = zeros(n, dtype=i64)
+    var k = 0
+    for i in by..100 step by {
+        seen[i] = i
+        k += 1
+    }
+    assert(k < 20, "many")
+    k
+}
+"""
+    exported(zyntax, tmp_path, text, "-f", "crossed", "-o", "code.o")
+    main = r"""
+#include <stdio.h>
+#include <string.h>
+#include "code.h"
+int main(void) {
+    int64_t found;
+    for (int turn = 0; turn < 500; turn++) {
+        if (crossed(8 << 20, 10, &found) || found != 9) return 1;
+        if (crossed(8 << 20, 3, &found) != 808 || strncmp(crossed_error(), "ZYN0808: assertion failed: many", 31)) return 2;
+    }
+    long pages = 0;
+    FILE *own = fopen("/proc/self/statm", "r");
+    if (!own || fscanf(own, "%ld", &pages) != 1) return 3;
+    return pages > 100000 ? 4 : 0;
+}
+"""
+    assert ran(tmp_path, main, str(tmp_path / "code.o")) == (0, "")
+
+
 def test_without_a_c_compiler_the_object_is_written_alone(zyntax: Zyntax, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     exported(zyntax, tmp_path, PROGRAM, "-f", "add", "-o", "add.o", "--header", "sum.h")

@@ -194,7 +194,9 @@ def _message(
     arguments: list[LlvmValue] = []
     for literal, field, _, _ in Formatter().parse(template):
         text += literal.replace("%", "%%")
-        if field is not None:
+        if field is not None and int(field) >= len(values):
+            text += "?"  # a value that this failure does not record
+        elif field is not None:
             form, argument = _shown(w, dtypes[int(field)], values[int(field)])
             text += form
             arguments.append(argument)
