@@ -123,7 +123,7 @@ class Generator(Functions):
         values = self.in_order([self._taken(i.value, node) for i in node.inputs], node.span)
         names = [i.name for i in node.inputs]
         for name in captured_names(node):
-            if name not in names and isinstance(self.scope.find(name), (PythonVariable, ModuleMember)):
+            if name not in names and isinstance(self._declared_above(name), (PythonVariable, ModuleMember)):
                 names.append(name)
                 values.append(self._waiting_for(name, node) or self.name(name, node.span))
         table = ast.Dict([ast.Constant(name) for name in names], list(values))
@@ -133,6 +133,13 @@ class Generator(Functions):
             helper = "compute_later"
             arguments.append(ast.Constant(self._waiting[id(node)]))
         return self.made(ast.Call(load(f"{MARK}{helper}"), arguments, []), node.span, *values)
+
+    def _declared_above(self, name: str) -> object:
+        """What a name means, but for variables of the top whose declaration is still to come: in a block they are sizes."""
+        scope: PythonScope | None = self.scope if self.frame is self._top else None
+        while scope is not None and scope is not self._ahead and name not in scope.names:
+            scope = scope.parent
+        return None if scope is self._ahead and isinstance(scope.find(name), PythonVariable) else self.scope.find(name)
 
     def _taken(self, value: nodes.Expression, reader: nodes.Compute) -> Callable[[], ast.expr]:
         """How an input of a block is made."""
