@@ -204,8 +204,9 @@ class _Linker:
         own = self.names[file]
         everything: dict[str, Meaning_] = {}
         named: dict[str, Meaning_] = {}
-        declared = {getattr(one, "name", ""): one for one in self.texts[file][1].statements if isinstance(one, nodes.Declaration)}
-        for node in self.texts[file][1].statements:
+        statements = self.texts[file][1].statements
+        declared = {getattr(statement, "name", ""): statement for statement in statements if isinstance(statement, nodes.Declaration)}
+        for node in statements:
             if not isinstance(node, nodes.Import):
                 continue
             brought = self._brought(node)

@@ -48,11 +48,11 @@ class DeviceSplit:
 
 def device_split(lowered: LoweredKernel, nest: HirFunction, facts: NestFacts, parallel: DataParallel) -> DeviceSplit:
     """How the block of a nest is split. Raises ZyntaxError (0417), which says what prevents it."""
-    return _Splitting(lowered, nest, facts, parallel).run()
+    return _DeviceSplitting(lowered, nest, facts, parallel).run()
 
 
 @define(eq=False)
-class _Splitting:
+class _DeviceSplitting:
     """`cells`: what loops carry and results become, by these loops; `combined`: such results. `roots`: sizes as forms over extents of
     inputs and over ints; `equal`: extents that must be equal, each with one that stands for all; `loops`: those that are split; `cut`:
     memories with an axis along which each device has a range; `ranged`: extents that are smaller on each device."""

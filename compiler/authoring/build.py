@@ -201,7 +201,7 @@ def give(given: Value | None = None) -> nodes.Statement:
 
 def function(called: str, parameters: Iterable[str], *body: Any) -> nodes.Statement:
     """`def called(parameters) { body }`: a function of values of any type."""
-    made, inside = tuple(nodes.Parameter(name=str(one), span=place(one)) for one in parameters), block(*body)
+    made, inside = tuple(nodes.Parameter(name=str(parameter), span=place(parameter)) for parameter in parameters), block(*body)
     return nodes.Function(name=str(called), name_span=place(called), parameters=made, body=inside, span=place(called, *made, inside))
 
 

@@ -54,7 +54,7 @@ def _renamed(statement: nodes.Statement, names: Mapping[str, str], inline: bool)
     if not isinstance(changed, nodes.Function):
         return changed
     annotations = changed.annotations
-    if inline and not any(one.name == INLINE for one in annotations):
+    if inline and not any(annotation.name == INLINE for annotation in annotations):
         annotations = (*annotations, nodes.Annotation(name=INLINE, span=changed.name_span))
     return attrs.evolve(changed, name=names[changed.name], annotations=annotations)
 

@@ -219,7 +219,7 @@ def _parts_of(case: str, known: object) -> dict[str, Operand]:
 def _shape(body: Body, pattern: nodes.Pattern, operand: Operand) -> PatternShape:
     match pattern:
         case nodes.AlternativePattern(alternatives=alternatives):
-            return PatternShape(either=tuple(_shape(body, one, operand) for one in alternatives))
+            return PatternShape(either=tuple(_shape(body, alternative, operand) for alternative in alternatives))
         case nodes.LiteralPattern(value=nodes.BoolLiteral(value=value_)):
             return PatternShape(str(value_).lower())
         case nodes.LiteralPattern():

@@ -13,13 +13,13 @@ from compiler.typed_ast.types import UNKNOWN, FunctionType, FutureType, ListType
 Bound = dict[str, ShapeExpr | None]
 
 
-def substituted(found: Type, bound: Bound) -> Type:
+def substituted(type_: Type, bound: Bound) -> Type:
     """A result's type with the callee's sizes replaced by what this call bound them to."""
-    match found:
+    match type_:
         case TensorType(element=element, shape=shape, device=device):
             dims = dims_of(shape)
             if dims is None or all(d is None or not d.terms for d in dims):
-                return found
+                return type_
             return TensorType(element, shape_of(tuple(substitute(d, bound) for d in dims)), device)
         case ListType(element=element):
             return ListType(substituted(element, bound))
@@ -28,18 +28,18 @@ def substituted(found: Type, bound: Bound) -> Type:
         case FutureType(value=value):
             return FutureType(substituted(value, bound))
         case FunctionType():
-            return UNKNOWN if _mentions_sizes(found) else found
-    return found
+            return UNKNOWN if _mentions_sizes(type_) else type_
+    return type_
 
 
-def _mentions_sizes(found: FunctionType) -> bool:
-    return any(sizes_in(t) for t in (*found.parameters, found.result))
+def _mentions_sizes(type_: FunctionType) -> bool:
+    return any(sizes_in(t) for t in (*type_.parameters, type_.result))
 
 
 def check_argument(
     checker: Checker,
     argument: Argument,
-    found: Type,
+    actual: Type,
     wanted: Type,
     scope: Scope,
     what: str,
@@ -49,21 +49,21 @@ def check_argument(
     origins: dict[str, tuple[Argument, str]],
 ) -> bool:
     """Requires that an argument fits; `what` names its parameter, and `reason` says where that stands."""
-    if is_silent(found):
+    if is_silent(actual):
         return True
-    if not isinstance(wanted, TensorType) or fit(found, wanted) is not Fit.YES:
+    if not isinstance(wanted, TensorType) or fit(actual, wanted) is not Fit.YES:
         good = True
         for leaf in leaves(argument.value):
             good &= require_part(checker, checker.type_of(leaf), wanted, leaf, scope, what, reason)
         return good
-    have = dims_of(found.shape) if isinstance(found, TensorType) else list_dims(argument.value) if isinstance(found, ListType) else None
+    have = dims_of(actual.shape) if isinstance(actual, TensorType) else list_dims(argument.value) if isinstance(actual, ListType) else None
     want = dims_of(wanted.shape)
     if have is None or want is None:
         return True
     if len(have) != len(want):
         checker.report(
             "0301",
-            f"shapes do not fit: `{function.name}` takes {wanted}, found {found}",
+            f"shapes do not fit: `{function.name}` takes {wanted}, found {actual}",
             argument.value.span,
             f"it has {len(have)} axes, not {len(want)}" if len(have) != 1 else f"it has 1 axis, not {len(want)}",
             (reason,),
@@ -71,7 +71,7 @@ def check_argument(
         )
         return False
     for axis, (dim, form) in enumerate(zip(have, want, strict=True)):
-        if form is not None and not _bind(checker, argument, found, axis, dim, form, wanted, reason, function, bound, origins):
+        if form is not None and not _bind(checker, argument, actual, axis, dim, form, wanted, reason, function, bound, origins):
             return False
     return True
 
@@ -79,7 +79,7 @@ def check_argument(
 def _bind(
     checker: Checker,
     argument: Argument,
-    found: Type,
+    actual: Type,
     axis: int,
     dim: ShapeExpr | None,
     form: ShapeExpr,
@@ -93,7 +93,7 @@ def _bind(
     if dim is None:
         return True
     free = [name for name, _ in form.terms if name not in bound]
-    label = f"{argument_words(argument)} is {found}"
+    label = f"{argument_words(argument)} is {actual}"
     if len(free) == 1:
         name = free[0]
         coefficient = dict(form.terms)[name]
@@ -110,7 +110,7 @@ def _bind(
                 "0301",
                 f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, and no {name} makes {form} of it",
                 argument.value.span,
-                f"this is {found}",
+                f"this is {actual}",
                 (reason,),
             )
             return False
@@ -140,17 +140,17 @@ def _bind(
         "0301",
         f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, but `{function.name}` takes {form}{where}",
         argument.value.span,
-        f"this is {found}",
+        f"this is {actual}",
         (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
-        notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found, argument.value)}"),
+        notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(actual, argument.value)}"),
     )
     return False
 
 
-def _shape_words(found: Type, node: Expression | None = None) -> str:
-    if isinstance(found, TensorType):
-        return describe(dims_of(found.shape))
-    return describe(list_dims(node)) if node is not None else str(found)
+def _shape_words(type_: Type, node: Expression | None = None) -> str:
+    if isinstance(type_, TensorType):
+        return describe(dims_of(type_.shape))
+    return describe(list_dims(node)) if node is not None else str(type_)
 
 
 def list_dims(node: Expression) -> tuple[ShapeExpr | None, ...] | None:

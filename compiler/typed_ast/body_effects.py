@@ -179,11 +179,11 @@ class BodyEffects(TensorEffects):
         declared = self.written(node.annotation) if node.annotation is not None else None
         if node.value is not None:
             self.visit(node.value)
-        found = declared if declared is not None else strong(node.value.type) if node.value is not None else UNKNOWN
-        self.with_form(found, node.span, "a variable")
-        self.bind(node.pattern, found, declared is not None)
-        if isinstance(found, TensorType):
-            self.tensor_taken(found, node.value.type if node.value is not None else UNKNOWN, node.span)
+        actual = declared if declared is not None else strong(node.value.type) if node.value is not None else UNKNOWN
+        self.with_form(actual, node.span, "a variable")
+        self.bind(node.pattern, actual, declared is not None)
+        if isinstance(actual, TensorType):
+            self.tensor_taken(actual, node.value.type if node.value is not None else UNKNOWN, node.span)
             if isinstance(node.pattern, nodes.BindingPattern):
                 self.scopes[-1][node.pattern.name].fresh = isinstance(node.value, nodes.Call) and creation(node.value) is not None
 
@@ -394,19 +394,19 @@ _RULES: Mapping[type[nodes.Node], Callable[[BodyEffects, Any, bool], None]] = {
 }
 
 
-def _is_index(found: Type) -> bool:
-    return isinstance(found, Scalar) and found.dtype.is_int and fits(strong(found), I64)
+def _is_index(type_: Type) -> bool:
+    return isinstance(type_, Scalar) and type_.dtype.is_int and fits(strong(type_), I64)
 
 
-def _adapts(found: Type, want: Type) -> bool:
+def _adapts(actual: Type, want: Type) -> bool:
     """Whether a number becomes an element as a cast has it: a float of any width or an int as a float, a literal as what its place has."""
-    if not isinstance(found, Scalar) or not isinstance(want, Scalar) or DType.BOOL in (found.dtype, want.dtype):
+    if not isinstance(actual, Scalar) or not isinstance(want, Scalar) or DType.BOOL in (actual.dtype, want.dtype):
         return False
-    return want.dtype.is_float or (found.weak and found.dtype.is_int and want == I64)
+    return want.dtype.is_float or (actual.weak and actual.dtype.is_int and want == I64)
 
 
-def _weak(found: Type) -> bool:
-    return isinstance(found, Scalar) and found.weak
+def _weak(type_: Type) -> bool:
+    return isinstance(type_, Scalar) and type_.weak
 
 
 def inferred_result(function: nodes.Function) -> Type:

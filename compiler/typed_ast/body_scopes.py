@@ -40,8 +40,8 @@ class BodyScopes:
         if not any(found.words == words for found in self.own.reasons):
             self.own.reasons.append(Reason(effect, words, span))
 
-    def with_form(self, found: Type, span: Span, what: str = "") -> None:
-        words = tensor_refused(found) if isinstance(found, TensorType) else without_form(self.checker, found)
+    def with_form(self, type_: Type, span: Span, what: str = "") -> None:
+        words = tensor_refused(type_) if isinstance(type_, TensorType) else without_form(self.checker, type_)
         if words is not None:
             shown = words.removeprefix("its ") if not what else words
             if what and words.startswith("its type"):
@@ -66,22 +66,22 @@ class BodyScopes:
     def local(self, name: str) -> LocalVariable | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
-    def bind(self, pattern: nodes.Pattern, found: Type, declared: bool = False) -> None:
+    def bind(self, pattern: nodes.Pattern, actual: Type, declared: bool = False) -> None:
         """The names that a pattern binds in a value of this type."""
         match pattern:
             case nodes.BindingPattern(name=name):
-                self.scopes[-1][name] = LocalVariable(strong(found) if found != UNKNOWN else None, declared)
+                self.scopes[-1][name] = LocalVariable(strong(actual) if actual != UNKNOWN else None, declared)
                 return
             case nodes.LiteralPattern(value=nodes.StringLiteral()):
                 self.because(DYNAMIC, "it compares text", pattern.span)
                 return
             case nodes.ListPattern():
                 self.because(DYNAMIC, "it takes a list apart", pattern.span)
-        cases = cases_of(self.checker, found) or {}
+        cases = cases_of(self.checker, actual) or {}
         match pattern:
             case nodes.AlternativePattern(alternatives=alternatives):
                 inside = [("", alternative) for alternative in alternatives]
-                cases = {"": (("", found),)}
+                cases = {"": (("", actual),)}
             case nodes.TuplePattern(elements=elements):
                 inside = [(str(number), element) for number, element in enumerate(elements)]
             case nodes.VariantPattern(path=path, arguments=arguments):

@@ -272,14 +272,14 @@ class CheckerOf(Generic[Own, FrameOf]):
         """The type that is written; `bound`: what type parameters stand for in a part of a struct or enum."""
         return self.meaning.rules.resolve(self, written, scope, bound)
 
-    def kind(self, found: Type) -> TypeRules:
+    def kind(self, type_: Type) -> TypeRules:
         """The rules of a type's class, or of the nearest class above that has some."""
         kinds = self.meaning.rules.kinds
-        return next((kinds[base] for base in type(found).__mro__ if base in kinds), UNKNOWN_KIND)
+        return next((kinds[base] for base in type(type_).__mro__ if base in kinds), UNKNOWN_KIND)
 
-    def show(self, found: Type) -> str:
+    def show(self, type_: Type) -> str:
         """A type as the language writes it."""
-        return self.meaning.rules.show(found)
+        return self.meaning.rules.show(type_)
 
     def key_of_function(self, function: UserFunction) -> str:
         """The name under which a function is declared; that of a function of a type has the type's."""

@@ -43,14 +43,14 @@ class Fit(Enum):
     NO = "no"
 
 
-def is_silent(found: Type) -> bool:
+def is_silent(type_: Type) -> bool:
     """True of types about which nothing certain can be said."""
-    return isinstance(found, (UnknownType, ErrorType, NeverType))
+    return isinstance(type_, (UnknownType, ErrorType, NeverType))
 
 
-def strong(found: Type) -> Type:
+def strong(type_: Type) -> Type:
     """The type of a variable that starts with this value: weak literals become i64 and f64."""
-    match found:
+    match type_:
         case Scalar(dtype=dtype, weak=True):
             return Scalar(dtype)
         case ListType(element=element):
@@ -59,7 +59,7 @@ def strong(found: Type) -> Type:
             return TupleType(tuple(map(strong, elements)))
         case FutureType(value=value):
             return FutureType(strong(value))
-    return found
+    return type_
 
 
 def promote(a: DType, b: DType) -> DType | None:
@@ -99,60 +99,60 @@ def meet(a: Scalar, b: Scalar, int_beside_f32: DType = DType.F32) -> Scalar | No
     return None if dtype is None else Scalar(dtype)
 
 
-def scalar_fit(found: Scalar, expected: Scalar, value: object = None) -> Fit:
+def scalar_fit(actual: Scalar, expected: Scalar, value: object = None) -> Fit:
     """Whether a scalar becomes another without loss. `value` is the number when it is a constant."""
-    a, b = found.dtype, expected.dtype
-    if a is b and not found.weak:
+    a, b = actual.dtype, expected.dtype
+    if a is b and not actual.weak:
         return Fit.YES
     if DType.BOOL in (a, b):
         return Fit.YES if a is b else Fit.NO
     if b.is_float:
-        if found.weak or a.is_int:
+        if actual.weak or a.is_int:
             return Fit.YES
         return Fit.YES if promote(a, b) is b else Fit.LOSSY
     if a.is_float:
         return Fit.LOSSY
-    if found.weak:
+    if actual.weak:
         low, high = INT_RANGES[b]
         fits = not isinstance(value, int) or low <= value <= high
         return Fit.YES if fits else Fit.LOSSY
     return Fit.YES if promote(a, b) is b else Fit.LOSSY
 
 
-def fit(found: Type, expected: Type, value: object = None) -> Fit:
+def fit(actual: Type, expected: Type, value: object = None) -> Fit:
     """Whether a value of type `found` may stand where `expected` is asked for. Doubt counts as yes."""
-    if is_silent(found) or is_silent(expected) or found == expected:
+    if is_silent(actual) or is_silent(expected) or actual == expected:
         return Fit.YES
-    match found, expected:
+    match actual, expected:
         case Scalar(), Scalar():
-            return scalar_fit(found, expected, value)
+            return scalar_fit(actual, expected, value)
         case TensorType(), TensorType():
-            return _element_fit(found.element, expected.element)
+            return _element_fit(actual.element, expected.element)
         case TensorType(), Scalar():
-            return _element_fit(found.element, expected) if found.shape.rank in (None, 0) else Fit.NO
+            return _element_fit(actual.element, expected) if actual.shape.rank in (None, 0) else Fit.NO
         case Scalar(), TensorType():
-            return _element_fit(found, expected.element) if expected.shape.rank in (None, 0) else Fit.NO
+            return _element_fit(actual, expected.element) if expected.shape.rank in (None, 0) else Fit.NO
         case ListType(), TensorType():
-            return _list_fit(list_leaf(found), expected.element)
+            return _list_fit(list_leaf(actual), expected.element)
         case FunctionType(parameters=a), FunctionType(parameters=b):
             return Fit.YES if len(a) == len(b) else Fit.NO
         case Scalar(weak=True), TypeVariable(bound="Number"):
-            return Fit.YES if found.dtype.is_int else Fit.NO
+            return Fit.YES if actual.dtype.is_int else Fit.NO
         case NoneType(), OptionType():
             return Fit.YES
-        case _, OptionType(value=inner) if not isinstance(found, OptionType):
-            return fit(found, inner, value)
-    if {found, expected} == {CHAR, STRING} or found.may_be(expected):
+        case _, OptionType(value=inner) if not isinstance(actual, OptionType):
+            return fit(actual, inner, value)
+    if {actual, expected} == {CHAR, STRING} or actual.may_be(expected):
         return Fit.YES
-    inside = inner_types(found)
-    if inside and outline(found) == outline(expected):
+    inside = inner_types(actual)
+    if inside and outline(actual) == outline(expected):
         return max((fit(a, b) for a, b in zip(inside, inner_types(expected), strict=True)), key=list(Fit).index)
     return Fit.NO
 
 
-def fits(found: Type, expected: Type) -> bool:
+def fits(actual: Type, expected: Type) -> bool:
     """Whether a value of one type stands as it is, or widened without loss, where the other is expected."""
-    return fit(found, expected) is Fit.YES
+    return fit(actual, expected) is Fit.YES
 
 
 def place_of(expected: Type | None) -> Type | None:
@@ -160,8 +160,8 @@ def place_of(expected: Type | None) -> Type | None:
     return place_of(expected.value) if isinstance(expected, OptionType) else expected
 
 
-def _element_fit(found: Type, expected: Type) -> Fit:
-    return fit(found, expected)
+def _element_fit(actual: Type, expected: Type) -> Fit:
+    return fit(actual, expected)
 
 
 def _list_fit(leaf: Type, expected: Type) -> Fit:

@@ -85,13 +85,13 @@ def _require_keys(checker: Checker, function: UserFunction, annotation: nodes.An
             checker.report("0203", message, parameter.span, "", (Label(annotation.span, "asked for here"),), hint=hint)
 
 
-def _is_key(checker: Checker, found: Type, around: frozenset[Type] = frozenset()) -> bool:
+def _is_key(checker: Checker, type_: Type, around: frozenset[Type] = frozenset()) -> bool:
     """Whether a value of the type stays what it is; one whose type isn't known is looked at when it comes."""
-    if isinstance(found, Scalar | StringType | CharType) or is_silent(found):
+    if isinstance(type_, Scalar | StringType | CharType) or is_silent(type_):
         return True
-    if isinstance(found, StructType | EnumType | OptionType | ResultType | TupleType):
-        inside = around | {found}
-        return all(part in inside or _is_key(checker, part, inside) for part in parts_of(checker, found) or ())
+    if isinstance(type_, StructType | EnumType | OptionType | ResultType | TupleType):
+        inside = around | {type_}
+        return all(part in inside or _is_key(checker, part, inside) for part in parts_of(checker, type_) or ())
     return False
 
 
@@ -135,7 +135,7 @@ def _call_of_itself(own: FunctionEffects, functions: Mapping[str, FunctionEffect
     def leads_back(name: str, seen: set[str]) -> bool:
         if name == own.name:
             return True
-        return any(leads_back(one, seen | {one}) for one in functions[name].calls if one not in seen)
+        return any(leads_back(call, seen | {call}) for call in functions[name].calls if call not in seen)
 
     return next((span for name, span in own.calls.items() if leads_back(name, {name})), None)
 

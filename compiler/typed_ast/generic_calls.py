@@ -48,12 +48,12 @@ def type_arguments(
         place = substituted(places[parameter.name], {name: bound[name] for name in fixed & bound.keys()}, names)
         is_lambda = isinstance(argument.value, nodes.Lambda)
         wanted = substituted(place, {**dict.fromkeys(names, UNKNOWN), **bound}, names) if is_lambda else substituted(place, bound, names)
-        found = argument_type(checker, argument, receiver, scope, wanted if is_lambda or not is_open(wanted, names) else None)
-        if found == ERROR:
+        actual = argument_type(checker, argument, receiver, scope, wanted if is_lambda or not is_open(wanted, names) else None)
+        if actual == ERROR:
             return None
-        if isinstance(argument.value, _LOOKED_AT_ONCE) and not _may_say_more(found):
-            known[id(argument.value)] = found
-        unify_argument(place, found, bound, names, checker.meaning.meet)
+        if isinstance(argument.value, _LOOKED_AT_ONCE) and not _may_say_more(actual):
+            known[id(argument.value)] = actual
+        unify_argument(place, actual, bound, names, checker.meaning.meet)
     _from_wanted(checker, function, scope, expected, bound, names)
     bound = {name: strong(one) for name, one in bound.items()}
     origins = {parameter.name: argument.value.span for parameter, argument in placed}
@@ -66,9 +66,9 @@ def _lambdas_last(placed: Placed) -> Iterator[tuple[nodes.Parameter, nodes.Argum
     yield from (pair for pair in placed if isinstance(pair[1].value, nodes.Lambda))
 
 
-def _may_say_more(found: Type) -> bool:
+def _may_say_more(type_: Type) -> bool:
     """Whether a value may have another type where one is wanted."""
-    return found in (UNKNOWN, NONE) or (isinstance(found, Scalar) and found.weak) or any(map(_may_say_more, inner_types(found)))
+    return type_ in (UNKNOWN, NONE) or (isinstance(type_, Scalar) and type_.weak) or any(map(_may_say_more, inner_types(type_)))
 
 
 def _written(
@@ -122,11 +122,11 @@ def _from_wanted(
 def check_bounds(checker: Checker, node: nodes.Function) -> None:
     """Reports bounds that are no traits."""
     for parameter in node.type_parameters:
-        for one in parameter.bounds:
-            name = one.name if isinstance(one, nodes.NamedTypeSyntax) else ""
+        for bound in parameter.bounds:
+            name = bound.name if isinstance(bound, nodes.NamedTypeSyntax) else ""
             if name not in checker.declarations.traits and name not in BOUNDS and not checker.open_names:
                 hint = did_you_mean(name, (*checker.declarations.traits, *BOUNDS))
-                checker.report("0201", f"there is no trait `{name}`", one.span, "not found", hint=hint)
+                checker.report("0201", f"there is no trait `{name}`", bound.span, "not found", hint=hint)
 
 
 def _meets_bounds(

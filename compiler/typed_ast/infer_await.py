@@ -33,26 +33,26 @@ def awaited(checker: Checker, node: Await, scope: Scope, expected: Type | None, 
 
 
 def _is_duration(checker: Checker, node: Expression, scope: Scope) -> bool:
-    found = checker.infer(node, scope)
-    return is_silent(found) or found == StructType(DURATION)
+    type_ = checker.infer(node, scope)
+    return is_silent(type_) or type_ == StructType(DURATION)
 
 
-def _value(checker: Checker, found: Type, node: Expression, which: Awaited) -> Type:
+def _value(checker: Checker, type_: Type, node: Expression, which: Awaited) -> Type:
     """The value of one future; 0203 for what is none."""
-    if isinstance(found, FutureType):
-        return found.value
-    if is_silent(found):
-        return ERROR if found == ERROR else UNKNOWN
+    if isinstance(type_, FutureType):
+        return type_.value
+    if is_silent(type_):
+        return ERROR if type_ == ERROR else UNKNOWN
     word, hint = "`await`", "leave `await` out: the value is there"
     if which is not Awaited.ONE:
         word, hint = f"`await {which.value}`", "name futures only"
-    elif _holds_futures(found):
+    elif _holds_futures(type_):
         hint = "`await all(...)` waits for every one, `await any(...)` for the first"
-    return checker.report("0203", f"{word} takes a future, not {found}", node.span, f"this is {found}", hint=hint)
+    return checker.report("0203", f"{word} takes a future, not {type_}", node.span, f"this is {type_}", hint=hint)
 
 
-def _holds_futures(found: Type) -> bool:
-    match found:
+def _holds_futures(type_: Type) -> bool:
+    match type_:
         case ListType(element=element):
             return isinstance(element, FutureType)
         case TupleType(elements=elements):

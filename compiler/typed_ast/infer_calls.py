@@ -177,46 +177,46 @@ _WORDS: dict[str, tuple[type[Type], ...]] = {
 _NUMBERS = {"int": "int", "float": "number", "number": "number", "bool": "bool", "scalar": "any"}
 
 
-def _accepts(checker: Checker, function: LibraryFunction, name: str, words: str, argument: Argument, found: Type) -> bool:
+def _accepts(checker: Checker, function: LibraryFunction, name: str, words: str, argument: Argument, actual: Type) -> bool:
     """Checks an argument against the parameter's words, where all of them are known ones; only what is certainly wrong counts."""
     wanted = [w.strip() for w in words.replace(",", " or ").split(" or ")]
-    if is_silent(found) or not all(w in _WORDS or w in _NUMBERS for w in wanted):
+    if is_silent(actual) or not all(w in _WORDS or w in _NUMBERS for w in wanted):
         return True
-    if any(_is_a(found, word) for word in wanted):
+    if any(_is_a(actual, word) for word in wanted):
         return True
     hint = None
-    if isinstance(found, Scalar) and found.dtype.is_float and "int" in wanted:
+    if isinstance(actual, Scalar) and actual.dtype.is_float and "int" in wanted:
         hint = "write `... as i64`"
     checker.report(
         "0203",
-        f"`{name}` of `{function.name}` is {words}, not {found}",
+        f"`{name}` of `{function.name}` is {words}, not {actual}",
         argument.value.span,
-        f"this is {found}",
+        f"this is {actual}",
         notes=(f"its signature is `{function.signature}`",),
         hint=hint,
     )
     return False
 
 
-def _is_a(found: Type, word: str) -> bool:
-    if isinstance(found, TensorType) and found.shape.rank in (None, 0):
+def _is_a(type_: Type, word: str) -> bool:
+    if isinstance(type_, TensorType) and type_.shape.rank in (None, 0):
         return True
     if word in _WORDS:
-        if isinstance(found, Scalar):
+        if isinstance(type_, Scalar):
             return word in ("tensor", "Tensor")
-        if word in ("tensor", "Tensor") and isinstance(found, ListType):
-            leaf = list_leaf(found)
+        if word in ("tensor", "Tensor") and isinstance(type_, ListType):
+            leaf = list_leaf(type_)
             return isinstance(leaf, (Scalar, TensorType)) or is_silent(leaf)
-        return isinstance(found, _WORDS[word])
-    if not isinstance(found, Scalar):
+        return isinstance(type_, _WORDS[word])
+    if not isinstance(type_, Scalar):
         return False
     match _NUMBERS[word]:
         case "int":
-            return found.dtype.is_int
+            return type_.dtype.is_int
         case "number":
-            return found != BOOL
+            return type_ != BOOL
         case "bool":
-            return found == BOOL
+            return type_ == BOOL
     return True
 
 

@@ -25,12 +25,12 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     good = True
     seen: dict[str, Span] = {}
     for given in node.inputs:
-        found = checker.infer(given.value, scope)
-        good &= found != ERROR
-        if isinstance(found, FutureType):
-            checker.add(_no_value_yet(given.name, found, given.value.span))
+        actual = checker.infer(given.value, scope)
+        good &= actual != ERROR
+        if isinstance(actual, FutureType):
+            checker.add(_no_value_yet(given.name, actual, given.value.span))
             good = False
-        if found == UNIT:
+        if actual == UNIT:
             checker.report("0203", f"input `{given.name}` has no value: this is ()", given.value.span)
             good = False
         if given.mutable:
@@ -70,6 +70,6 @@ def _captures_values(checker: Checker, node: Compute, scope: Scope) -> bool:
     return not futures
 
 
-def _no_value_yet(name: str, found: Type, span: Span) -> Diagnostic:
-    message = f"a compute block takes values, and `{name}` is {found}"
-    return Diagnostic("0203", message, span, f"this is {found}", hint=f"wait for it before the block: `let {name} = await {name}`")
+def _no_value_yet(name: str, type_: Type, span: Span) -> Diagnostic:
+    message = f"a compute block takes values, and `{name}` is {type_}"
+    return Diagnostic("0203", message, span, f"this is {type_}", hint=f"wait for it before the block: `let {name} = await {name}`")

@@ -44,8 +44,8 @@ def test_block(checker: Checker, node: Test, scope: Scope) -> Type:
 
 @checks(Render)
 def render(checker: Checker, node: Render, scope: Scope) -> Type:
-    found = checker.infer(node.value, scope)
-    if found == UNIT:
+    type_ = checker.infer(node.value, scope)
+    if type_ == UNIT:
         checker.report("0203", "there is nothing to render: the value is ()", node.value.span)
     for option in node.options:
         checker.infer(option.value, scope)
@@ -98,16 +98,16 @@ def program_parameter(checker: Checker, node: ProgramParameter, scope: Scope) ->
     before = scope.entries.get(node.name)
     if isinstance(before, Variable) and before.kind is VariableKind.PROGRAM_PARAMETER:
         checker.report("0210", f"`param {node.name}` is defined twice", node.span, "", (Label(before.span, "first defined here"),))
-    found: Type
+    type_: Type
     if node.annotation is not None:
-        found = checker.resolver.resolve(node.annotation)
+        type_ = checker.resolver.resolve(node.annotation)
         reason = Label(node.annotation.span, "the type is declared here")
-        placed(checker, node.default, scope, found, f"the parameter `{node.name}`", reason)
+        placed(checker, node.default, scope, type_, f"the parameter `{node.name}`", reason)
     else:
-        found = strong(checker.infer(node.default, scope))
+        type_ = strong(checker.infer(node.default, scope))
     if node.range is not None:
         _check_default(checker, node, scope)
-    scope.entries[node.name] = Variable(node.name, found, VariableKind.PROGRAM_PARAMETER, node.span, declared=True, frame=checker.frame)
+    scope.entries[node.name] = Variable(node.name, type_, VariableKind.PROGRAM_PARAMETER, node.span, declared=True, frame=checker.frame)
     return UNIT
 
 

@@ -77,12 +77,12 @@ def generic_result(checker: Checker, function: UserFunction) -> Type:
     checker.in_progress.add(function)
     findings, checker.findings = checker.findings, function.findings
     try:
-        found = _check_body(checker, function, parameter_types(checker, function), first=True)
+        type_ = _check_body(checker, function, parameter_types(checker, function), first=True)
     finally:
         checker.in_progress.discard(function)
         checker.findings = findings
-    checker.results[function] = found
-    return found
+    checker.results[function] = type_
+    return type_
 
 
 def _check_body(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:
@@ -187,9 +187,9 @@ def _instance(checker: Checker, function: UserFunction, types: list[Type], call:
     label = Label(call.span, f"called here with ({', '.join(map(str, types))})")
     checker.findings = Findings(muted=findings.muted, calls=(*findings.calls, label))
     try:
-        found = _check_body(checker, function, types, first=False)
+        actual = _check_body(checker, function, types, first=False)
     finally:
         checker.findings = findings
         checker.in_progress.discard(key)
-    checker.instances[key] = found
-    return found
+    checker.instances[key] = actual
+    return actual

@@ -79,15 +79,15 @@ def _index_kind(checker: Checker, item: Expression, scope: Scope) -> str:
         case Range():
             checker.infer(item, scope)
             return "slice"
-    found = checker.infer(item, scope)
-    if is_silent(found):
-        return "error" if found == ERROR else "unknown"
-    if isinstance(found, Scalar) and found.dtype.is_int:
+    type_ = checker.infer(item, scope)
+    if is_silent(type_):
+        return "error" if type_ == ERROR else "unknown"
+    if isinstance(type_, Scalar) and type_.dtype.is_int:
         return "int"
-    if isinstance(found, (TensorType, ListType, TupleType, RangeType)):
+    if isinstance(type_, (TensorType, ListType, TupleType, RangeType)):
         return "unknown"
-    hint = "write `... as i64`" if isinstance(found, Scalar) and found != BOOL else None
-    checker.report("0407", f"an index is an int, not {found}", item.span, f"this is {found}", hint=hint)
+    hint = "write `... as i64`" if isinstance(type_, Scalar) and type_ != BOOL else None
+    checker.report("0407", f"an index is an int, not {type_}", item.span, f"this is {type_}", hint=hint)
     return "error"
 
 

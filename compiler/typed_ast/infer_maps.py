@@ -21,12 +21,12 @@ from compiler.typed_ast.types import (
 )
 
 
-def require_key(checker: Checker, found: Type, node: Expression) -> bool:
+def require_key(checker: Checker, type_: Type, node: Expression) -> bool:
     """Reports a value that can't be a key."""
-    fault = key_fault(found)
+    fault = key_fault(type_)
     if fault is None:
         return True
-    checker.report("0203", f"a key is compared as a whole: {fault}", node.span, f"this is {checker.show(found)}", hint=KEY_HINT)
+    checker.report("0203", f"a key is compared as a whole: {fault}", node.span, f"this is {checker.show(type_)}", hint=KEY_HINT)
     return False
 
 

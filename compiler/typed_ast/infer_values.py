@@ -97,9 +97,9 @@ def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected:
     if listed is not None:
         again = evolve(node, source=listed)
         checker.kept.append(node)
-        found = checker.infer(again, scope, expected)
+        actual = checker.infer(again, scope, expected)
         checker.findings.rewrites[id(node)] = again
-        return found
+        return actual
     bind_loop_names(checker, inner, node.names, (), node.source, source)
     if node.condition is not None:
         condition(checker, node.condition, inner, "the condition")

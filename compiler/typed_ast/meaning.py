@@ -113,15 +113,15 @@ UNKNOWN_KIND = TypeRules()
 def resolve_plainly(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
     """As the checker's resolver says, with the type parameters in sight."""
     variables = {name: TypeVariable(name) for name in checker.frame.parameters}
-    found: Type = checker.resolver.within(variables | dict(bound or {})).resolve(written, scope.size)
-    return found
+    type_: Type = checker.resolver.within(variables | dict(bound or {})).resolve(written, scope.size)
+    return type_
 
 
 def resolve_signature(checker: Any, written: TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
     """The same in the head of a function, whose sizes are what each call says."""
     variables = {name: TypeVariable(name) for name in checker.frame.parameters}
-    found: Type = checker.resolver.within(variables).resolve(written)
-    return found
+    type_: Type = checker.resolver.within(variables).resolve(written)
+    return type_
 
 
 def nothing(checker: Any, *asked: Any) -> Any:
@@ -132,8 +132,8 @@ def always(checker: Any, *asked: Any) -> bool:
     return True
 
 
-def as_declared(checker: Any, call: Call, callee: Any, found: Type, wanted: Type | None) -> Type:
-    return found
+def as_declared(checker: Any, call: Call, callee: Any, actual: Type, wanted: Type | None) -> Type:
+    return actual
 
 
 def nothing_associated(checker: Any, function: Any, bound: Mapping[str, Type]) -> Mapping[str, TypeSyntax]:

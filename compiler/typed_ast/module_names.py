@@ -94,7 +94,7 @@ class Renaming:
                 return evolve(changed, pattern=_renamed_pattern(pattern, prefix))
             case nodes.EnumDeclaration(variants=variants):
                 return evolve(
-                    changed, name=prefix + changed.name, variants=tuple(evolve(one, name=prefix + one.name) for one in variants)
+                    changed, name=prefix + changed.name, variants=tuple(evolve(variant, name=prefix + variant.name) for variant in variants)
                 )
             case nodes.Function() if is_method(changed):
                 return changed
@@ -229,10 +229,10 @@ class Renaming:
 
     def with_parameters(self, node: Any, names: Names) -> Any:
         """A declaration with type parameters, which hide what is outside."""
-        return self.parts(node, without(names, (one.name for one in node.type_parameters)))
+        return self.parts(node, without(names, (type_parameter.name for type_parameter in node.type_parameters)))
 
     def anonymous(self, node: nodes.Lambda, names: Names) -> nodes.Lambda:
-        return self.parts(node, names, body=self.node(node.body, without(names, (one.name for one in node.parameters))))
+        return self.parts(node, names, body=self.node(node.body, without(names, (parameter.name for parameter in node.parameters))))
 
     def loop(self, node: nodes.For, names: Names) -> nodes.For:
         inner, clauses = names, []

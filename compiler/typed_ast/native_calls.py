@@ -68,9 +68,9 @@ def _of_optional(found: OptionType | ResultType, name: str) -> bool:
     return name in OPTIONALS
 
 
-def _native(found: Type) -> Scalar | None:
-    fits = isinstance(found, Scalar) and (found.dtype is DType.BOOL or found.dtype.is_int or found.dtype in (DType.F32, DType.F64))
-    return found if fits and isinstance(found, Scalar) else None
+def _native(type_: Type) -> Scalar | None:
+    fits = isinstance(type_, Scalar) and (type_.dtype is DType.BOOL or type_.dtype.is_int or type_.dtype in (DType.F32, DType.F64))
+    return type_ if fits and isinstance(type_, Scalar) else None
 
 
 def _plain_assertion(call: nodes.Call, at: int) -> bool:

@@ -37,25 +37,25 @@ _NO_FORM = {
 }
 
 
-def without_form(checker: Checker, found: Type) -> str | None:
+def without_form(checker: Checker, type_: Type) -> str | None:
     """What keeps values of a type from having a native form, in words; None where they have one."""
-    match found:
+    match type_:
         case Scalar(dtype=dtype):
-            return None if dtype is DType.BOOL or dtype.is_int or dtype in (DType.F32, DType.F64) else f"{found} is no native number"
+            return None if dtype is DType.BOOL or dtype.is_int or dtype in (DType.F32, DType.F64) else f"{type_} is no native number"
         case ArrayType(size=Size(value=None)):
             return "the size of an array isn't known"
         case TupleType(elements=elements) if any(isinstance(part, TensorType) for part in elements):
             return next((words for part in elements if (words := _beside_tensor(checker, part)) is not None), None)
         case TupleType() | StructType() | EnumType() | OptionType() | ResultType() | ArrayType():
-            held = parts_of(checker, found) or ()
+            held = parts_of(checker, type_) or ()
             return next((words for part in held if (words := without_form(checker, part)) is not None), None)
         case NoneType():
             return None
-    if found in (UNIT, NEVER):
+    if type_ in (UNIT, NEVER):
         return None
-    if found in (UNKNOWN, ERROR):
+    if type_ in (UNKNOWN, ERROR):
         return "its type isn't known"
-    return _NO_FORM.get(found.__class__, f"{found} has no native form")
+    return _NO_FORM.get(type_.__class__, f"{type_} has no native form")
 
 
 def _beside_tensor(checker: Checker, part: Type) -> str | None:

@@ -18,9 +18,9 @@ Extent = int | str | None
 """A number, the name of a size, or open."""
 
 
-def extents(found: TensorType) -> tuple[Extent, ...] | None:
+def extents(type_: TensorType) -> tuple[Extent, ...] | None:
     """The extents of a tensor type, None where its rank isn't known or one of them is computed (`2*N + 1`)."""
-    match found.shape:
+    match type_.shape:
         case StaticShape(dims=dims):
             return tuple(dims)
         case DynamicShape(dynamic_rank=rank, max_dims=None) if rank is not None:
@@ -40,12 +40,12 @@ def extents(found: TensorType) -> tuple[Extent, ...] | None:
     return None
 
 
-def tensor_refused(found: TensorType) -> str | None:
+def tensor_refused(type_: TensorType) -> str | None:
     """What keeps a tensor out of native code, in words; None where native code reads and writes its elements."""
-    given = extents(found)
-    if found.device is not None:
-        return f"a tensor on {found.device}"
-    if not isinstance(found.element, Scalar) or not _native(found.element.dtype):
+    given = extents(type_)
+    if type_.device is not None:
+        return f"a tensor on {type_.device}"
+    if not isinstance(type_.element, Scalar) or not _native(type_.element.dtype):
         return "a tensor whose elements are no native numbers"
     if given is None or not 0 < len(given) <= MOST_AXES:
         return "a tensor whose axes aren't known"
@@ -103,15 +103,15 @@ def shape_of(node: nodes.Index) -> nodes.Name | None:
             value=nodes.Call(function=nodes.Field(name="shape", value=nodes.Name() as subject), arguments=(), callee=""),
             indices=(nodes.IntLiteral(value=axis),),
         ):
-            found = subject.type
-            if isinstance(found, TensorType) and tensor_refused(found) is None and axis < (found.shape.rank or 0):
+            type_ = subject.type
+            if isinstance(type_, TensorType) and tensor_refused(type_) is None and axis < (type_.shape.rank or 0):
                 return subject
     return None
 
 
-def row_type(found: TensorType, axes: int) -> TensorType:
+def row_type(type_: TensorType, axes: int) -> TensorType:
     """The type of what so many indices leave of a tensor, with open extents."""
-    return TensorType(found.element, DynamicShape((found.shape.rank or 0) - axes))
+    return TensorType(type_.element, DynamicShape((type_.shape.rank or 0) - axes))
 
 
 def enumerated_tensor(node: nodes.Node) -> nodes.Expression | None:
@@ -238,12 +238,12 @@ def not_made(call: nodes.Call) -> str | None:
 
 def _becomes(number: nodes.Expression, to: DType) -> bool:
     """Whether a number becomes an element without a check."""
-    found = number.type
-    assert isinstance(found, Scalar)
-    if to.is_float and found.dtype is not DType.BOOL:
+    type_ = number.type
+    assert isinstance(type_, Scalar)
+    if to.is_float and type_.dtype is not DType.BOOL:
         return True
     literal = isinstance(number, nodes.IntLiteral) and to.is_int and number.value < 1 << (to.bits - to.is_signed)
-    return found.dtype is to or literal
+    return type_.dtype is to or literal
 
 
 def makes_tensors(node: nodes.Node) -> bool:
@@ -252,8 +252,8 @@ def makes_tensors(node: nodes.Node) -> bool:
     return any(_holds_tensors(one.type) or (one.type == UNKNOWN and one.callee != "") for one in calls)
 
 
-def _holds_tensors(found: Type) -> bool:
-    return isinstance(found, TensorType) or (isinstance(found, TupleType) and any(map(_holds_tensors, found.elements)))
+def _holds_tensors(type_: Type) -> bool:
+    return isinstance(type_, TensorType) or (isinstance(type_, TupleType) and any(map(_holds_tensors, type_.elements)))
 
 
 def reassigned(node: nodes.Node) -> frozenset[str]:

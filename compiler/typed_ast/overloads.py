@@ -75,7 +75,7 @@ def _called(
 ) -> Type:
     """The type of the call of a method that stands for a node."""
     target = nodes.Field(value=receiver.node, name=meant[1].name, span=node.span)
-    given = tuple(nodes.Argument(value=one, span=one.span) for one in arguments)
+    given = tuple(nodes.Argument(value=argument, span=argument.span) for argument in arguments)
     call = nodes.Call(function=target, arguments=given, span=node.span)
     checker.findings.rewrites[id(node)] = call
     checker.kept.append(node)
@@ -96,12 +96,12 @@ def binary(checker: Checker, node: nodes.Binary, left: Type, right: Type, scope:
     return _called(checker, node, meant, Receiver(node.left, strong(left)), (node.right,), scope, expected)
 
 
-def unary(checker: Checker, node: nodes.Unary, found: Type, scope: Scope, expected: Type | None) -> Type | None:
+def unary(checker: Checker, node: nodes.Unary, actual: Type, scope: Scope, expected: Type | None) -> Type | None:
     checker.findings.rewrites.pop(id(node), None)
     if not checker.declarations.impls or node.operator not in UNARY:
         return None
-    meant = by_trait(checker, *UNARY[node.operator], found, ())
-    return None if meant is None else _called(checker, node, meant, Receiver(node.operand, found), (), scope, expected)
+    meant = by_trait(checker, *UNARY[node.operator], actual, ())
+    return None if meant is None else _called(checker, node, meant, Receiver(node.operand, actual), (), scope, expected)
 
 
 def index(checker: Checker, node: nodes.Index, subject: Type, scope: Scope, expected: Type | None) -> Type | None:
@@ -170,23 +170,23 @@ def _takes(checker: Checker, subject: Type, count: int) -> bool:
     return any(len(one.parameters) == count + 1 for one in fitting)
 
 
-def shown(checker: Checker, node: nodes.Expression, found: Type, scope: Scope) -> nodes.Expression | None:
+def shown(checker: Checker, node: nodes.Expression, type_: Type, scope: Scope) -> nodes.Expression | None:
     """The text of a value whose type implements `Display`; None of others, which print as literals do."""
-    meant = by_trait(checker, "Display", "to_string", found, ()) if checker.declarations.impls else None
+    meant = by_trait(checker, "Display", "to_string", type_, ()) if checker.declarations.impls else None
     if meant is None:
         if checker.declarations.impls:
-            _shown_inside(checker, node, found, scope, set())
+            _shown_inside(checker, node, type_, scope, set())
         return None
     call = nodes.Call(function=nodes.Field(value=node, name=meant[1].name, span=node.span), span=node.span)
     checker.kept.append(call)
     checker.findings.callees[id(call)] = meant[0]
-    checker.findings.types[id(call)] = checker.meaning.rules.calls.call(checker, call, meant[1], Receiver(node, found), scope, STRING)
+    checker.findings.types[id(call)] = checker.meaning.rules.calls.call(checker, call, meant[1], Receiver(node, type_), scope, STRING)
     return call
 
 
-def _shown_inside(checker: Checker, node: nodes.Expression, found: Type, scope: Scope, seen: set[Type]) -> None:
+def _shown_inside(checker: Checker, node: nodes.Expression, type_: Type, scope: Scope, seen: set[Type]) -> None:
     """Has the functions made that show values of generic types inside of a value."""
-    for inside in (*inner_types(found), *(part for parts in (cases_of(checker, found) or {}).values() for _, part in parts)):
+    for inside in (*inner_types(type_), *(part for parts in (cases_of(checker, type_) or {}).values() for _, part in parts)):
         if inside not in seen:
             seen.add(inside)
             if isinstance(inside, _OWN_TYPES) and inside.arguments:
@@ -248,9 +248,9 @@ def natural(checker: Checker, node: nodes.Call, target: nodes.Field, subject: Ty
             written = nodes.Binary(operator=_OPERATORS[name], left=value, right=other, span=span)
     if written is None:
         return None
-    found = checker.infer(written, scope)
+    type_ = checker.infer(written, scope)
     checker.findings.rewrites[id(node)] = written
-    return found
+    return type_
 
 
 def _compared(left: nodes.Expression, right: nodes.Expression, at: nodes.Expression) -> nodes.Expression:

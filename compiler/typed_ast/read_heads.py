@@ -56,6 +56,6 @@ def _outdented(lines: Sequence[str]) -> str:
 
 def _sizes(function: nodes.Function, known: Container[str]) -> tuple[str, ...]:
     """The names that a function's parameters give to extents, in the order of the text."""
-    annotated = [node for one in function.parameters if one.annotation is not None for node in walk(one.annotation)]
-    own = {one.name for one in function.parameters}
+    annotated = [node for parameter in function.parameters if parameter.annotation is not None for node in walk(parameter.annotation)]
+    own = {parameter.name for parameter in function.parameters}
     return tuple(dict.fromkeys(n.name for n in annotated if isinstance(n, nodes.Name) and n.name not in known and n.name not in own))

@@ -155,11 +155,11 @@ def describe(dims: Dims | None) -> str:
     return "any shape" if dims is None else "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
 
 
-def refined(declared: Type, found: Type) -> Type:
+def refined(declared: Type, actual: Type) -> Type:
     """A declared tensor type with what its value is known to have beyond it: `tensor` alone says neither shape nor elements."""
-    if isinstance(declared, FutureType) and isinstance(found, FutureType):
-        return FutureType(refined(declared.value, found.value))
-    if not isinstance(declared, TensorType) or not isinstance(found, TensorType) or declared.shape.rank is not None:
+    if isinstance(declared, FutureType) and isinstance(actual, FutureType):
+        return FutureType(refined(declared.value, actual.value))
+    if not isinstance(declared, TensorType) or not isinstance(actual, TensorType) or declared.shape.rank is not None:
         return declared
-    element = found.element if declared.element == UNKNOWN else declared.element
-    return TensorType(element, found.shape, declared.device)
+    element = actual.element if declared.element == UNKNOWN else declared.element
+    return TensorType(element, actual.shape, declared.device)

@@ -60,9 +60,9 @@ def declared_result(checker: Checker, function: UserFunction) -> Type | None:
     return None if function.node.result is None else result_type(checker, function.node, function.scope)
 
 
-def sizes_in(found: Type) -> list[str]:
+def sizes_in(type_: Type) -> list[str]:
     """The size names that a type mentions, in the order written."""
-    match found:
+    match type_:
         case TensorType(shape=shape):
             return [name for dim in dims_of(shape) or () if dim is not None for name, _ in dim.terms]
         case ListType(element=element):

@@ -126,9 +126,9 @@ class _SpecialCopies:
 
 
 def _parameter(captured: nodes.Name) -> nodes.Parameter:
-    found = strong(captured.type)
-    assert isinstance(found, Scalar)
-    return nodes.Parameter(name=captured.name, annotation=nodes.NamedTypeSyntax(name=found.dtype.value), span=captured.span)
+    type_ = strong(captured.type)
+    assert isinstance(type_, Scalar)
+    return nodes.Parameter(name=captured.name, annotation=nodes.NamedTypeSyntax(name=type_.dtype.value), span=captured.span)
 
 
 def _copy(taker: nodes.Function, name: str, given: dict[str, _Closure]) -> nodes.Function:

@@ -21,13 +21,13 @@ class TensorEffects(BodyScopes):
             return declared
         return row_type(computed, 0) if tensor_refused(computed) is None else computed
 
-    def tensor_taken(self, wanted: TensorType, found: Type, span: Span) -> None:
+    def tensor_taken(self, wanted: TensorType, actual: Type, span: Span) -> None:
         """A variable takes tensors of its dtype and rank; Python compares extents that are numbers."""
-        same = isinstance(found, TensorType) and extents(wanted) == extents(found)
+        same = isinstance(actual, TensorType) and extents(wanted) == extents(actual)
         if not same and any(isinstance(extent, int) for extent in extents(wanted) or ()):
             self.because(DYNAMIC, f"a variable is a {wanted}, whose extents are compared", span)
-        elif not same_elements(wanted, found):
-            self.because(DYNAMIC, f"a variable that is a {wanted} takes a {found}", span)
+        elif not same_elements(wanted, actual):
+            self.because(DYNAMIC, f"a variable that is a {wanted} takes a {actual}", span)
 
     def tensor_written(self, subject: nodes.Expression) -> None:
         """Elements of this tensor are assigned: it may be a parameter, or lie in the memory of one, unless it was made here."""

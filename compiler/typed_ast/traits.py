@@ -34,25 +34,25 @@ from compiler.typed_ast.types import (
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod")
 
 
-def implemented_by(checker: Checker, found: Type, asked: nodes.NamedTypeSyntax) -> bool:
+def implemented_by(checker: Checker, type_: Type, asked: nodes.NamedTypeSyntax) -> bool:
     """Whether a type has what a bound asks for. Doubt counts as yes."""
-    found = strong(found)
-    if is_silent(found) or asked.name not in (*checker.declarations.traits, *BOUNDS):
+    type_ = strong(type_)
+    if is_silent(type_) or asked.name not in (*checker.declarations.traits, *BOUNDS):
         return True
     if asked.name in BOUNDS and asked.name not in checker.declarations.traits:
-        return meets(found, asked.name)
-    if any(bound_by(checker, impl, found) is not None for impl in checker.declarations.impls if trait_name(impl) == asked.name):
+        return meets(type_, asked.name)
+    if any(bound_by(checker, impl, type_) is not None for impl in checker.declarations.impls if trait_name(impl) == asked.name):
         return True
-    return checker.declarations.traits[asked.name] is TRAITS.get(asked.name) and _has_by_nature(checker, found, asked.name)
+    return checker.declarations.traits[asked.name] is TRAITS.get(asked.name) and _has_by_nature(checker, type_, asked.name)
 
 
-def bound_by(checker: Checker, impl: nodes.Impl, found: Type) -> dict[str, Type] | None:
+def bound_by(checker: Checker, impl: nodes.Impl, actual: Type) -> dict[str, Type] | None:
     """What the type parameters of an `impl` stand for where it is that of a type; None where it isn't."""
     names = {parameter.name for parameter in impl.type_parameters}
     bound: dict[str, Type] = {}
     place = target_of(checker, impl)
-    unify(place, found, bound, names)
-    if substituted(place, bound, names) != found:
+    unify(place, actual, bound, names)
+    if substituted(place, bound, names) != actual:
         return None
     for parameter in impl.type_parameters:
         for asked in parameter.bounds:
@@ -72,33 +72,33 @@ def target_of(checker: Checker, impl: nodes.Impl) -> Type:
         checker.unmute()
 
 
-def _has_by_nature(checker: Checker, found: Type, trait: str) -> bool:
+def _has_by_nature(checker: Checker, type_: Type, trait: str) -> bool:
     """Whether the language itself gives a type what one of its traits asks for."""
-    number = isinstance(found, Scalar) and found != BOOL
+    number = isinstance(type_, Scalar) and type_ != BOOL
     match trait:
         case "Add":
-            return number or isinstance(found, TensorType | CharType | ListType) or found == STRING
+            return number or isinstance(type_, TensorType | CharType | ListType) or type_ == STRING
         case "MatMul":
-            return isinstance(found, TensorType)
+            return isinstance(type_, TensorType)
         case _ if trait in _ARITHMETIC:
-            return number or isinstance(found, TensorType)
+            return number or isinstance(type_, TensorType)
         case "Neg":
-            return isinstance(found, TensorType) or (number and checker.kind(found).has_negative(found))
+            return isinstance(type_, TensorType) or (number and checker.kind(type_).has_negative(type_))
         case "Eq":
-            return has_equality(checker, found) or found == STRING or isinstance(found, CharType | ListType | DictType | SetType)
+            return has_equality(checker, type_) or type_ == STRING or isinstance(type_, CharType | ListType | DictType | SetType)
         case "Ord":
-            return number or found == STRING or isinstance(found, CharType) or found.is_ordered
+            return number or type_ == STRING or isinstance(type_, CharType) or type_.is_ordered
         case "Index":
-            return isinstance(found, ListType | TensorType | DictType | TupleType)
+            return isinstance(type_, ListType | TensorType | DictType | TupleType)
         case "Display" | "Clone":
-            return not isinstance(found, FunctionType | FutureType)
+            return not isinstance(type_, FunctionType | FutureType)
     return False
 
 
-def missing_impl(checker: Checker, found: Type, asked: nodes.NamedTypeSyntax) -> str:
+def missing_impl(checker: Checker, type_: Type, asked: nodes.NamedTypeSyntax) -> str:
     """The `impl` to write, with the heads of its functions."""
     trait = checker.declarations.traits.get(asked.name)
-    target = checker.show(found)
+    target = checker.show(type_)
     if asked.name in BOUNDS and trait is None:
         kind = "an int or a float" if asked.name == "Number" else "a type whose values `<` compares"
         return f"it takes {kind}"

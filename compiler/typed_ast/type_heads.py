@@ -37,9 +37,9 @@ SPELLINGS = {
 """Names of types that mean the same."""
 
 
-def head_of(found: Type) -> str:
+def head_of(type_: Type) -> str:
     """The name of a type without its arguments; "" of one that has none."""
-    match found:
+    match type_:
         case Scalar(dtype=dtype):
             return dtype.value
         case DeclaredType(name=name):
@@ -67,7 +67,7 @@ def head_of(found: Type) -> str:
     return ""
 
 
-def syntax_of(found: Type, span: Span = NOWHERE) -> TypeSyntax:
+def syntax_of(type_: Type, span: Span = NOWHERE) -> TypeSyntax:
     """A type as written, so far as words can say it."""
 
     def inside(one: Type) -> TypeSyntax:
@@ -76,7 +76,7 @@ def syntax_of(found: Type, span: Span = NOWHERE) -> TypeSyntax:
     def named(name: str, *arguments: Type) -> TypeSyntax:
         return NamedTypeSyntax(name=name, arguments=tuple(map(inside, arguments)), span=span)
 
-    match found:
+    match type_:
         case Scalar(dtype=dtype):
             return named(dtype.value)
         case StringType():
@@ -103,4 +103,4 @@ def syntax_of(found: Type, span: Span = NOWHERE) -> TypeSyntax:
             return ArrayTypeSyntax(element=inside(element), size=IntLiteral(value=count, span=span), span=span)
         case FunctionType(parameters=parameters, result=result):
             return FunctionTypeSyntax(parameters=tuple(map(inside, parameters)), result=inside(result), span=span)
-    return KnownTypeSyntax(type=found, span=span)
+    return KnownTypeSyntax(type=type_, span=span)

@@ -7,25 +7,25 @@ import attrs
 from compiler.typed_ast.types import ERROR, Type
 
 
-def inner_types(found: Type) -> tuple[Type, ...]:
+def inner_types(type_: Type) -> tuple[Type, ...]:
     """Elements, arguments, sizes: all types that a type is made of."""
-    values = (getattr(found, field.name) for field in attrs.fields(type(found)))
+    values = (getattr(type_, field.name) for field in attrs.fields(type(type_)))
     several = ((value,) if isinstance(value, Type) else value for value in values if isinstance(value, Type | tuple))
     return tuple(inside for value in several for inside in value if isinstance(inside, Type))
 
 
-def with_inner_types(found: Type, change: Callable[[Type], Type]) -> Type:
+def with_inner_types(type_: Type, change: Callable[[Type], Type]) -> Type:
     """The type with each of the types inside changed."""
     changes: dict[str, object] = {}
-    for field in attrs.fields(type(found)):
-        value = getattr(found, field.name)
+    for field in attrs.fields(type(type_)):
+        value = getattr(type_, field.name)
         if isinstance(value, Type):
             changes[field.name] = change(value)
         elif isinstance(value, tuple) and value and all(isinstance(inside, Type) for inside in value):
             changes[field.name] = tuple(map(change, value))
-    return attrs.evolve(found, **changes) if changes else found
+    return attrs.evolve(type_, **changes) if changes else type_
 
 
-def outline(found: Type) -> Type:
+def outline(type_: Type) -> Type:
     """What a type is apart from the types inside."""
-    return with_inner_types(found, lambda inside: ERROR)
+    return with_inner_types(type_, lambda inside: ERROR)

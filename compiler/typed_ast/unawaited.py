@@ -38,8 +38,8 @@ def unawaited(program: Program) -> Iterator[Diagnostic]:
                     yield _warning(f"nobody awaits the {what} `{name}`", node.pattern, hint)
 
 
-def _words(found: Type, name: str) -> tuple[str, str]:
-    if isinstance(found, FutureType):
+def _words(type_: Type, name: str) -> tuple[str, str]:
+    if isinstance(type_, FutureType):
         return "future", f"`await {name}` gives its value"
     return "futures", f"`await all({name})` gives their values"
 
@@ -60,8 +60,8 @@ def _is_warned_of(value: Expression) -> bool:
     return isinstance(value, Compute) and not any(given.mutable for given in value.inputs)
 
 
-def _holds_future(found: Type) -> bool:
-    match found:
+def _holds_future(type_: Type) -> bool:
+    match type_:
         case FutureType():
             return True
         case ListType(element=element):

@@ -24,15 +24,15 @@ _OF_LISTS = tuple(name for name, form in STEPS.items() if form.of_lists)
 METHODS = (*_LAZY, *_ENDS, *_OTHERS, *_OF_LISTS)
 
 
-def item_of(checker: Checker, found: Type) -> Type | None:
+def item_of(checker: Checker, type_: Type) -> Type | None:
     """What a value hands out whose type implements `Iterator`; None of other types."""
     if not checker.declarations.impls:
         return None
-    meant = by_trait(checker, "Iterator", "next", found, ())
+    meant = by_trait(checker, "Iterator", "next", type_, ())
     if meant is None:
         return None
     impl = checker.declarations.impl_of[id(meant[1])]
-    bound = bound_by(checker, impl, strong(found)) or {}
+    bound = bound_by(checker, impl, strong(type_)) or {}
     given = substituted(result_type(checker, meant[1], checker.top), bound, set(bound))
     return given.value if isinstance(given, OptionType) else UNKNOWN
 
@@ -123,9 +123,9 @@ def chained(checker: Checker, node: nodes.Call, target: nodes.Field, scope: Scop
     return type_
 
 
-def collected(checker: Checker, source: nodes.Expression, found: Type) -> nodes.Expression | None:
+def collected(checker: Checker, source: nodes.Expression, type_: Type) -> nodes.Expression | None:
     """The values of an iterator as a list; None of what is none."""
-    if item_of(checker, found) is None:
+    if item_of(checker, type_) is None:
         return None
     step = nodes.StreamStep(name="collect", span=source.span)
     return nodes.Stream(source=_source(source), steps=(step,), span=source.span)
@@ -153,8 +153,8 @@ def _steps(node: nodes.Expression) -> tuple[list[nodes.StreamStep], nodes.Expres
 
 def _stream(checker: Checker, node: nodes.Call, scope: Scope) -> nodes.Expression | None:
     steps, root = _steps(node)
-    found = checker.infer(root, scope)
-    if item_of(checker, found) is None or method_of(checker, steps[0].name, found, scope) is not None:
+    type_ = checker.infer(root, scope)
+    if item_of(checker, type_) is None or method_of(checker, steps[0].name, type_, scope) is not None:
         return None
     lazy = 0
     while lazy < len(steps) and steps[lazy].name in _LAZY:

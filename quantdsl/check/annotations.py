@@ -98,11 +98,11 @@ def _argument(checker: QuantChecker, annotation: nodes.Annotation, known: Annota
     if known.takes is None:
         return
     value = arguments[0].value
-    found = checker.infer(value, Scope(), known.takes)
+    type_ = checker.infer(value, Scope(), known.takes)
     number = whole_constant(value, Scope())
-    if not fits(found, known.takes):
-        checker.report("0402", f"`@{annotation.name}` takes a `{shown(known.takes)}`, and this is a `{shown(found)}`", value.span)
-    elif annotation.name in LATENCIES and found != ERROR and not _above_zero(value):
+    if not fits(type_, known.takes):
+        checker.report("0402", f"`@{annotation.name}` takes a `{shown(known.takes)}`, and this is a `{shown(type_)}`", value.span)
+    elif annotation.name in LATENCIES and type_ != ERROR and not _above_zero(value):
         text = "write it like `@target_latency(500ns)`" if known.takes == qt.DURATION else "write it like `@target_latency_ns(500)`"
         checker.report("0402", f"`@{annotation.name}` takes a duration above 0, written as one number", value.span, hint=text)
     elif known.takes == I64 and (number is None or number < 0):

@@ -85,10 +85,10 @@ def _acts(callee: CallableDeclaration) -> bool:
 @checks(nodes.Yield)
 def yield_(checker: QuantChecker, node: nodes.Yield, scope: Scope) -> Type:
     yielded = checker.frame.yielded
-    found = strong(checker.infer(node.value, scope))
+    type_ = strong(checker.infer(node.value, scope))
     if yielded is None:
         return stray_yield(checker, node, scope)
-    parts = found.elements if isinstance(found, TupleType) else (found,)
+    parts = type_.elements if isinstance(type_, TupleType) else (type_,)
     if len(yielded.operators) not in (1, len(parts)):
         return checker.report("0408", f"{len(yielded.operators)} operators need a tuple of as many numbers", node.value.span)
     types = [_combined(checker, yielded.operator(n), part, node) for n, part in enumerate(parts)]
@@ -96,7 +96,7 @@ def yield_(checker: QuantChecker, node: nodes.Yield, scope: Scope) -> Type:
         yielded.types.extend(types)
     elif yielded.types != types and ERROR not in (*types, *yielded.types):
         before = ", ".join(map(shown, yielded.types))
-        return checker.report("0203", f"the `yield` before gives `{before}`, and this `{shown(found)}`", node.value.span)
+        return checker.report("0203", f"the `yield` before gives `{before}`, and this `{shown(type_)}`", node.value.span)
     return UNIT
 
 

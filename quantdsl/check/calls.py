@@ -31,14 +31,14 @@ def _outside(checker: QuantChecker, node: nodes.Call, scope: Scope) -> Type:
     infer_arguments(checker, node, scope)
     if not name:
         return checker.report("0203", "only a function can be called", node.function.span)
-    known = (one for one in checker.declarations.functions if one.isidentifier())
+    known = (function for function in checker.declarations.functions if function.isidentifier())
     hint = did_you_mean(name, {*known, *checker.declarations.cases, *library.names()})
     return checker.report("0201", f"`{name}` is not defined", node.function.span, "not found", hint=hint)
 
 
-def _no_method(checker: QuantChecker, target: nodes.Field, found: Type, scope: Scope, hint: str | None) -> Type:
+def _no_method(checker: QuantChecker, target: nodes.Field, type_: Type, scope: Scope, hint: str | None) -> Type:
     known = {method.name for method in checker.declarations.methods().values()}
-    message = f"a `{shown(found)}` has no method `{target.name}`"
+    message = f"a `{shown(type_)}` has no method `{target.name}`"
     return checker.report("0202", message, target.span, hint=hint or did_you_mean(target.name, known))
 
 
@@ -65,10 +65,10 @@ def _may_call(checker: QuantChecker, node: nodes.Call, callee: Callee) -> bool:
     return True
 
 
-def _may_take(checker: QuantChecker, callee: Callee, place: Type, found: Type, argument: nodes.Argument, scope: Scope) -> bool:
+def _may_take(checker: QuantChecker, callee: Callee, place: Type, actual: Type, argument: nodes.Argument, scope: Scope) -> bool:
     """Signals remember values that are there, and `delay` looks back."""
-    if _remembers(callee) and isinstance(place, TypeVariable) and isinstance(found, OptionType):
-        report_optional(checker, found, argument.span)
+    if _remembers(callee) and isinstance(place, TypeVariable) and isinstance(actual, OptionType):
+        report_optional(checker, actual, argument.span)
         return False
     value = whole_constant(argument.value, scope) if callee.name == "delay" and not isinstance(place, TypeVariable) else None
     if value is not None and value < 1:

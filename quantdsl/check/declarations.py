@@ -142,8 +142,8 @@ def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, .
     checker.require_distinct(parameters)
     inner = Scope(scope)
     for parameter in parameters:
-        found = resolve(checker, parameter.annotation, inner) if parameter.annotation is not None else ERROR
-        declare_parameter(checker, parameter, found, inner)
+        type_ = resolve(checker, parameter.annotation, inner) if parameter.annotation is not None else ERROR
+        declare_parameter(checker, parameter, type_, inner)
     return inner
 
 
@@ -230,13 +230,13 @@ def _strategy(checker: QuantChecker, node: quant.Strategy, top: Scope) -> None:
 def _handler(checker: QuantChecker, node: quant.Handler, scope: Scope) -> None:
     inner = Scope(scope)
     for setting in node.settings:
-        found = checker.infer(setting.value, scope)
-        if found not in _SETTINGS and not isinstance(found, qt.TicksType | qt.QtyType) and found != ERROR:
+        type_ = checker.infer(setting.value, scope)
+        if type_ not in _SETTINGS and not isinstance(type_, qt.TicksType | qt.QtyType) and type_ != ERROR:
             hint = f"write it like `on {node.event}(100ms)`"
-            checker.report("0203", f"`on {node.event}` is set to a duration, and this is a `{shown(found)}`", setting.span, hint=hint)
-        elif node.event == "timer" and found not in (qt.DURATION, ERROR):
+            checker.report("0203", f"`on {node.event}` is set to a duration, and this is a `{shown(type_)}`", setting.span, hint=hint)
+        elif node.event == "timer" and type_ not in (qt.DURATION, ERROR):
             checker.report(
-                "0203", f"a timer is set to a duration, and this is a `{shown(found)}`", setting.span, hint="write `on timer(100ms)`"
+                "0203", f"a timer is set to a duration, and this is a `{shown(type_)}`", setting.span, hint="write `on timer(100ms)`"
             )
     if node.record is not None:
         record: Type = qt.Container("book", (), Size())

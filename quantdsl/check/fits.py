@@ -24,9 +24,9 @@ def report_float(checker: QuantChecker, place: Type, span: Span) -> Type:
     return checker.report("0704", f"a float stands where a `{place}` should", span, hint=hint)
 
 
-def shown(found: Type) -> str:
+def shown(type_: Type) -> str:
     """A type as programs write it, which is without the market in sight."""
-    match found:
+    match type_:
         case StructType(name=name, arguments=(qt.MarketType(), *_)):
             return name
         case OptionType(value=value):
@@ -38,5 +38,5 @@ def shown(found: Type) -> str:
         case ListType(element=element):
             return f"list<{shown(element)}>"
         case StringType() | TensorType():
-            return "str" if found == STRING else "tensor"
-    return str(found)
+            return "str" if type_ == STRING else "tensor"
+    return str(type_)

@@ -28,8 +28,8 @@ def is_function(name: str) -> bool:
     return name in TENSORS or name in TEXTS or name in MEASURES
 
 
-def is_heap(found: Type) -> bool:
-    return found == STRING or isinstance(found, ListType | TensorType)
+def is_heap(type_: Type) -> bool:
+    return type_ == STRING or isinstance(type_, ListType | TensorType)
 
 
 def call(checker: QuantChecker, node: nodes.Call, name: str, scope: Scope) -> Type:

@@ -44,8 +44,8 @@ _PLAIN: dict[Type, Mapping[str, Type]] = {
 }
 
 
-def _plain(checker: QuantChecker, found: Type) -> Mapping[str, Type]:
-    return _PLAIN.get(found, {})
+def _plain(checker: QuantChecker, type_: Type) -> Mapping[str, Type]:
+    return _PLAIN.get(type_, {})
 
 
 def _container(checker: QuantChecker, found: qt.Container) -> Mapping[str, Type]:
@@ -85,16 +85,16 @@ def _exact(stored: str, on_grid: LiteralRule | None = on_grid) -> TypeRules:
     )
 
 
-def _of_another_market(checker: QuantChecker, found: Type, expected: Type, span: Span, what: str) -> bool:
+def _of_another_market(checker: QuantChecker, actual: Type, expected: Type, span: Span, what: str) -> bool:
     inside = expected.value if isinstance(expected, OptionType) else expected
-    if isinstance(found, qt.Exact) and type(found) is type(inside):
-        market = "currency" if isinstance(found, qt.MoneyType) else "instrument"
-        checker.report("0701", f"{what} is `{shown(expected)}`, and this is `{found}`, of another {market}", span)
+    if isinstance(actual, qt.Exact) and type(actual) is type(inside):
+        market = "currency" if isinstance(actual, qt.MoneyType) else "instrument"
+        checker.report("0701", f"{what} is `{shown(expected)}`, and this is `{actual}`, of another {market}", span)
         return True
-    if isinstance(found, StructType) and shown(found) == shown(expected):
-        checker.report("0701", f"{what} is `{inside}`, and this is `{found}`, of another instrument", span)
+    if isinstance(actual, StructType) and shown(actual) == shown(expected):
+        checker.report("0701", f"{what} is `{inside}`, and this is `{actual}`, of another instrument", span)
         return True
-    if isinstance(found, Scalar) and found.dtype.is_float and type(inside) in CONVERSIONS:
+    if isinstance(actual, Scalar) and actual.dtype.is_float and type(inside) in CONVERSIONS:
         report_float(checker, inside, span)
         return True
     return False
@@ -122,7 +122,7 @@ def _declared(checker: QuantChecker, variable: Variable) -> None:
     warn_of_variable(checker, variable.name, variable.span)
 
 
-def _length(checker: QuantChecker, found: ListType) -> Mapping[str, Type]:
+def _length(checker: QuantChecker, type_: ListType) -> Mapping[str, Type]:
     return {"len": I64}
 
 

@@ -31,12 +31,12 @@ def unit_number(checker: QuantChecker, node: nodes.UnitNumber, scope: Scope, exp
     return checker.report("0106", f"unknown suffix `{node.unit}` of the number `{node.text}`", node.span, hint=hint)
 
 
-def _whole(checker: QuantChecker, value: Fraction, found: Type, unit: str, node: nodes.UnitNumber) -> Type:
+def _whole(checker: QuantChecker, value: Fraction, type_: Type, unit: str, node: nodes.UnitNumber) -> Type:
     if value.denominator != 1:
         return checker.report("0702", f"`{node.text}{node.unit}` is no whole number of {unit}", node.span)
     if int(value) not in I64:
         return checker.report("0705", f"`{node.text}{node.unit}` doesn't fit 64 bits", node.span)
-    return found
+    return type_
 
 
 def on_grid(checker: QuantChecker, node: nodes.Expression, value: Fraction, place: qt.Exact) -> Type:

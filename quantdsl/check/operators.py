@@ -46,11 +46,11 @@ def no_equal_floats(checker: QuantChecker, node: Binary, left: Type, right: Type
         checker.report("0725", f"`{node.operator}` on floats", node.span, hint=hint)
 
 
-def _has_floats(checker: QuantChecker, found: Type) -> bool:
-    within = parts_of(checker, found)
+def _has_floats(checker: QuantChecker, type_: Type) -> bool:
+    within = parts_of(checker, type_)
     if within is not None:
         return any(_has_floats(checker, part) for part in within)
-    return isinstance(found, Scalar) and found.dtype.is_float
+    return isinstance(type_, Scalar) and type_.dtype.is_float
 
 
 def _mixed(checker: QuantChecker, node: Binary, left: qt.Exact, right: qt.Exact) -> Type:

@@ -25,11 +25,11 @@ _FACTORS = {**{unit: Fraction(ns) for unit, ns in DURATIONS.items()}, "bps": Fra
 def check_parameter(checker: QuantChecker, node: nodes.ProgramParameter, scope: Scope) -> None:
     """The default, or what was given for it, is of the parameter's type and in its range."""
     place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
-    found = checker.infer(node.default, scope, place)
+    actual = checker.infer(node.default, scope, place)
     if place is None:
-        place = strong(found)
+        place = strong(actual)
     else:
-        require(checker, found, place, node.default.span, f"the parameter `{node.name}`")
+        require(checker, actual, place, node.default.span, f"the parameter `{node.name}`")
     if isinstance(node.range, nodes.Range):
         for end in (node.range.low, node.range.high):
             require(checker, checker.infer(end, scope, place), place, end.span, f"the range of `{node.name}`")

@@ -103,10 +103,10 @@ def _named(
     return checker.report("0201", f"there is no type `{name}`", written.span, hint=did_you_mean(name, known))
 
 
-def _without_arguments(checker: QuantChecker, written: nodes.NamedTypeSyntax, found: Type) -> Type:
+def _without_arguments(checker: QuantChecker, written: nodes.NamedTypeSyntax, type_: Type) -> Type:
     if written.arguments:
         return checker.report("0204", f"`{written.name}` takes no type arguments", written.span, hint=f"write `{written.name}`")
-    return found
+    return type_
 
 
 def _of_market(

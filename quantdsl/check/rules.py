@@ -53,13 +53,13 @@ def check_risk(checker: QuantChecker, node: quant.Risk, top: Scope) -> None:
 def _value(checker: QuantChecker, value: nodes.Expression, wanted: tuple[Type, ...], top: Scope, rule: str, slot: str) -> None:
     if slot == "reference" and isinstance(value, nodes.Name) and value.name in _REFERENCES:
         return
-    found = checker.infer(value, top, wanted[0])
+    actual = checker.infer(value, top, wanted[0])
     match wanted:
         case (only,):
-            require(checker, found, only, value.span, f"the {slot} of `{rule}`")
-        case (first, *others) if found not in (first, ERROR) and not any(isinstance(found, type(other)) for other in others):
+            require(checker, actual, only, value.span, f"the {slot} of `{rule}`")
+        case (first, *others) if actual not in (first, ERROR) and not any(isinstance(actual, type(other)) for other in others):
             names = " or ".join(f"`{shown(one)}`" for one in wanted)
-            checker.report("0203", f"the {slot} of `{rule}` is {names}, and this is a `{shown(found)}`", value.span)
+            checker.report("0203", f"the {slot} of `{rule}` is {names}, and this is a `{shown(actual)}`", value.span)
     number = decimal(value)
     if number is not None and number <= 0:
         checker.report("0705", f"the {slot} of `{rule}` is not above zero", value.span, hint="it would refuse every order")

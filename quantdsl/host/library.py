@@ -70,12 +70,12 @@ def _doubled(function: LibraryFunction, makes_floats: Choice) -> LibraryFunction
 def _typed(function: LibraryFunction, calls: CallTypes) -> Type:
     """The rule's type; where it makes an f32 of nothing that says so, an f64."""
     rule = function.result
-    found: Type = rule if isinstance(rule, Type) else rule(calls)
+    type_: Type = rule if isinstance(rule, Type) else rule(calls)
     given = next(iter(calls.types.values()), None)
     natural = "dtype" not in calls.types and not isinstance(given, TensorType)
-    if natural and isinstance(found, TensorType) and found.element == Scalar(DType.F32):
-        return attrs.evolve(found, element=Scalar(DType.F64))
-    return found
+    if natural and isinstance(type_, TensorType) and type_.element == Scalar(DType.F32):
+        return attrs.evolve(type_, element=Scalar(DType.F64))
+    return type_
 
 
 def _approx(a: Any, b: Any, rel: Any) -> bool:

@@ -21,7 +21,7 @@ def with_settings(program: nodes.Program, settings: Mapping[str, str], sources: 
     for name in settings:
         if name not in parameters:
             near = nearest(name, parameters)
-            known = f"it has {', '.join(f'`{one}`' for one in parameters)}" if parameters else "it has none"
+            known = f"it has {', '.join(f'`{parameter}`' for parameter in parameters)}" if parameters else "it has none"
             message = f"--set {name}: the program has no `param {name}`"
             raise ZyntaxError(Diagnostic("0201", message, hint=f"did you mean `{near[0]}`?" if near else known))
     if not settings:

@@ -109,8 +109,8 @@ def _rule(calls: CallTypes) -> Type:
 
 def _joined(dtypes: list[DType]) -> DType | None:
     found = dtypes[0] if dtypes else None
-    for one in dtypes[1:]:
-        found = join(found, one) if found is not None else None
+    for dtype in dtypes[1:]:
+        found = join(found, dtype) if found is not None else None
     return found
 
 

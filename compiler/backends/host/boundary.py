@@ -100,25 +100,25 @@ class _Writer:
 
     # ---- into native code ----
 
-    def take(self, found: Type, given: str, indent: int, miss: str) -> list[str]:
+    def take(self, type_: Type, given: str, indent: int, miss: str) -> list[str]:
         """Writes what takes a value apart; the names of its numbers. `miss`: the statement where it isn't what the type has."""
-        match found:
+        match type_:
             case Scalar(dtype=dtype):
                 return [self._number(dtype, given, indent, miss)]
             case ArrayType():
-                return [self._array(found, given, indent, miss)]
+                return [self._array(type_, given, indent, miss)]
             case TensorType():
-                return self._tensor(found, given, indent, miss)
+                return self._tensor(type_, given, indent, miss)
             case TupleType(elements=elements):
                 cls, inside = self.value(tuple), elements
             case StructType():
-                fields = (self.cases_of(found) or {})[""]
-                cls, inside = self.value(self.class_of(found.name)), tuple(type for _, type in fields)
-            case _ if found == UNIT:
+                fields = (self.cases_of(type_) or {})[""]
+                cls, inside = self.value(self.class_of(type_.name)), tuple(type for _, type in fields)
+            case _ if type_ == UNIT:
                 self.line(indent, f"if {given} is not None: {miss}")
                 return []
             case _:
-                return self._case(found, given, indent, miss)
+                return self._case(type_, given, indent, miss)
         length = f" or len({given}) != {len(inside)}" if cls == self.value(tuple) else ""
         self.line(indent, f"if {given}.__class__ is not {cls}{length}: {miss}")
         names = [self.name() for _ in inside]
@@ -136,9 +136,9 @@ class _Writer:
         self.line(indent, f"{name} = {given}.item()")
         return name
 
-    def _array(self, found: ArrayType, given: str, indent: int, miss: str) -> str:
+    def _array(self, type_: ArrayType, given: str, indent: int, miss: str) -> str:
         """The address of its numbers, where they lie as native code has them; `from_buffer` refuses those with gaps."""
-        dtype, count = array_layout(found)
+        dtype, count = array_layout(type_)
         self.line(indent, f"if {given}.__class__ is not {self.value(np.ndarray)}: {miss}")
         self.line(indent, f"if {given}.dtype is not {self.value(dtype)} or {given}.shape != ({count},): {miss}")
         address = self.name()
@@ -148,10 +148,10 @@ class _Writer:
             self.line(indent, f"if {address} & {dtype.itemsize - 1}: {miss}")
         return address
 
-    def _tensor(self, found: TensorType, given: str, indent: int, miss: str) -> list[str]:
+    def _tensor(self, actual: TensorType, given: str, indent: int, miss: str) -> list[str]:
         """The address of its elements, the extents, and the distances in elements; on the CPU only, and with sizes that agree."""
-        assert isinstance(found.element, Scalar)
-        dtype, wanted = np.dtype(numpy_dtype(found.element.dtype.value)), extents(found) or ()
+        assert isinstance(actual.element, Scalar)
+        dtype, wanted = np.dtype(numpy_dtype(actual.element.dtype.value)), extents(actual) or ()
         array, flags = self.name(), self.name()
         self.line(indent, f"if {given}.__class__ is not {self.value(Tensor)} or {given}.remote is not None: {miss}")
         self.line(indent, f"{array} = {given}.{'array' if self.writes else 'host'}")
@@ -176,15 +176,15 @@ class _Writer:
     def address(self, array: str) -> str:
         return f"{self.value(ctypes.addressof)}({self.value(_FROM_BUFFER)}({array}))"
 
-    def _case(self, found: Type, given: str, indent: int, miss: str) -> list[str]:
+    def _case(self, type_: Type, given: str, indent: int, miss: str) -> list[str]:
         """A value of several cases: the number of its case, then the parts of all of them, those of the others 0."""
-        classes, cases = self._classes(found), self._parts(found)
+        classes, cases = self._classes(type_), self._parts(type_)
         tag = self.name()
         names = {name: [self.name() for _ in self._leaves(parts)] for name, parts in cases.items()}
         for number, (name, parts) in enumerate(cases.items()):
             own = classes[name]
             self.line(indent, f"{'el' if number else ''}if {given}.__class__ is {self.value(own)}:")
-            self.line(indent + 1, f"{tag} = {self._tag(found, name, number)}")
+            self.line(indent + 1, f"{tag} = {self._tag(type_, name, number)}")
             given_parts = [self.name() for _ in parts]
             if given_parts:
                 self.line(indent + 1, f"{', '.join(given_parts)}, = {given}")
@@ -197,27 +197,27 @@ class _Writer:
         self.line(indent, f"else: {miss}")
         return [tag, *(leaf for leaves in names.values() for leaf in leaves)]
 
-    def _tag(self, found: Type, name: str, number: int) -> object:
-        return name in ("Some", "Ok") if isinstance(found, OptionType | ResultType) else number
+    def _tag(self, type_: Type, name: str, number: int) -> object:
+        return name in ("Some", "Ok") if isinstance(type_, OptionType | ResultType) else number
 
-    def _classes(self, found: Type) -> Mapping[str, Any]:
-        match found:
+    def _classes(self, type_: Type) -> Mapping[str, Any]:
+        match type_:
             case OptionType():
                 return {"Some": Some, "None": type(NONE)}
             case ResultType():
                 return {"Ok": Ok, "Err": Err}
-        assert isinstance(found, EnumType)
-        cases = self.cases_of(found) or {}
-        made = case_classes(found.name, tuple((name, tuple(part for part, _ in parts)) for name, parts in cases.items()))
+        assert isinstance(type_, EnumType)
+        cases = self.cases_of(type_) or {}
+        made = case_classes(type_.name, tuple((name, tuple(part for part, _ in parts)) for name, parts in cases.items()))
         return dict(zip(cases, made, strict=True))
 
-    def _parts(self, found: Type) -> Mapping[str, tuple[Type, ...]]:
-        match found:
+    def _parts(self, type_: Type) -> Mapping[str, tuple[Type, ...]]:
+        match type_:
             case OptionType(value=value):
                 return {"Some": (value,), "None": ()}
             case ResultType(value=value, error=error):
                 return {"Ok": (value,), "Err": (error,)}
-        return {name: tuple(type for _, type in parts) for name, parts in (self.cases_of(found) or {}).items()}
+        return {name: tuple(type for _, type in parts) for name, parts in (self.cases_of(type_) or {}).items()}
 
     def _leaves(self, inside: Sequence[Type]) -> list[Type]:
         """The numbers that values of these types are."""
@@ -238,48 +238,48 @@ class _Writer:
 
     # ---- out of native code ----
 
-    def give(self, found: Type, numbers: "list[str]") -> str:
+    def give(self, type_: Type, numbers: "list[str]") -> str:
         """The value that these numbers make; takes its numbers from the front of the list."""
-        match found:
+        match type_:
             case Scalar(dtype=dtype):
                 number = numbers.pop(0)
                 return number if dtype in _PLAIN else f"{self.value(scalar_class(dtype))}({number})"
             case TensorType(element=Scalar(dtype=dtype)):
-                address, *rest = (numbers.pop(0) for _ in range(1 + 2 * (found.shape.rank or 0)))
+                address, *rest = (numbers.pop(0) for _ in range(1 + 2 * (type_.shape.rank or 0)))
                 counts, steps = (f"({', '.join(half)},)" for half in (rest[: len(rest) // 2], rest[len(rest) // 2 :]))
-                among = "".join(f"{name}, " for name, type in self.tensors.items() if _may_be(type, found))
+                among = "".join(f"{name}, " for name, type in self.tensors.items() if _may_be(type, type_))
                 held = self.value(np.dtype(numpy_dtype(dtype.value)))
                 return f"{self.value(tensor_at)}({held}, {address}, {counts}, {steps}, blocks, ({among}))"
             case TupleType(elements=elements):
                 return f"({''.join(self.give(element, numbers) + ', ' for element in elements)})"
             case StructType():
-                fields = (self.cases_of(found) or {})[""]
-                cls = self.value(self.class_of(found.name))
+                fields = (self.cases_of(type_) or {})[""]
+                cls = self.value(self.class_of(type_.name))
                 return f"{cls}(({''.join(self.give(type, numbers) + ', ' for _, type in fields)}))"
             case OptionType(value=value):
                 there = numbers.pop(0)
                 return f"({self.value(Some)}(({self.give(value, numbers)},)) if {there} else {self.value(NONE)})"
             case EnumType() | ResultType():
-                tag, classes = numbers.pop(0), self._classes(found)
+                tag, classes = numbers.pop(0), self._classes(type_)
                 made = []
-                for at, (name, parts) in enumerate(self._parts(found).items()):
+                for at, (name, parts) in enumerate(self._parts(type_).items()):
                     inside = "".join(self.give(part, numbers) + ", " for part in parts)
-                    made.append((self._tag(found, name, at), f"{self.value(classes[name])}(({inside}))"))
+                    made.append((self._tag(type_, name, at), f"{self.value(classes[name])}(({inside}))"))
                 *first, (_, last) = made
                 return "(" + "".join(f"{value} if {tag} == {known} else " for known, value in first) + f"{last})"
-        assert found == UNIT, f"`{found}` doesn't cross"
+        assert type_ == UNIT, f"`{type_}` doesn't cross"
         return "None"
 
 
-def _may_be(given: TensorType, found: TensorType) -> bool:
+def _may_be(given: TensorType, type_: TensorType) -> bool:
     """Whether a tensor may lie in the memory of a parameter."""
-    return given.element == found.element and (given.shape.rank or 0) >= (found.shape.rank or 0)
+    return given.element == type_.element and (given.shape.rank or 0) >= (type_.shape.rank or 0)
 
 
-def array_layout(found: ArrayType) -> tuple[Any, int]:
+def array_layout(type_: ArrayType) -> tuple[Any, int]:
     """The dtype of NumPy's of an array of numbers, and how many it has."""
-    assert isinstance(found.element, Scalar) and isinstance(found.size, Size) and found.size.value is not None
-    return np.dtype(numpy_dtype(found.element.dtype.value)), found.size.value
+    assert isinstance(type_.element, Scalar) and isinstance(type_.size, Size) and type_.size.value is not None
+    return np.dtype(numpy_dtype(type_.element.dtype.value)), type_.size.value
 
 
 def python_function(

@@ -46,10 +46,11 @@ def exported(checker: Checker, program: nodes.Program, sources: Sources, names: 
         require_types(found.functions[name], made.layouts)
     functions = [ExportedFunction(_c_name(found.functions[name]), made.symbols[name], found.functions[name]) for name in wanted]
     taken: set[str] = set()
-    for one in functions:
-        for symbol in (one.name, f"{one.name}_error"):
+    for function in functions:
+        for symbol in (function.name, f"{function.name}_error"):
             if symbol in taken:
-                raise refused(f"two exported functions are called `{symbol}` in C", one.own.function.span, "export them to a library each")
+                message = f"two exported functions are called `{symbol}` in C"
+                raise refused(message, function.own.function.span, "export them to a library each")
             taken.add(symbol)
     title = ", ".join(f"`{name}`" for name in wanted) + f" of {Path(program.path).name}"
     return ExportedProgram(exported_object(made.module, functions, made.layouts, sources), header(title, functions, made.layouts))

@@ -40,9 +40,9 @@ def exported_object(module: HirModule, functions: Sequence[ExportedFunction], la
     writer.declare("llvm.threadlocal.address.p0", "ptr (ptr)")
     writer.declare("snprintf", "i32 (ptr, i64, ptr, ...)")
     _telling(writer, module, points, sources)
-    for one in functions:
-        _Wrapper(writer, module, one, layouts).write()
-        told = writer.function(f"{one.name}_error", PTR, [], "", "")
+    for function in functions:
+        _Wrapper(writer, module, function, layouts).write()
+        told = writer.function(f"{function.name}_error", PTR, [], "", "")
         told.ret(_buffer(told))
     return load.CompiledModule(writer.text(), target, level.value, {}).object
 
@@ -74,8 +74,8 @@ class _Wrapper:
             parameters.append((PTR, "result"))
         self.w = writer.function(one.name, I32, parameters, "", "")
 
-    def _type(self, found: Type) -> LlvmType:
-        number = self.layouts.number(found)
+    def _type(self, type_: Type) -> LlvmType:
+        number = self.layouts.number(type_)
         if number is None:
             return PTR
         return memory_type(number.dtype)  # C's bool is a byte
@@ -108,13 +108,13 @@ class _Wrapper:
             self._given(own.result, results, place)
         w.ret(constant(I32, 0))
 
-    def _taken(self, found: Type, value: LlvmValue) -> list[LlvmValue]:
+    def _taken(self, type_: Type, value: LlvmValue) -> list[LlvmValue]:
         """An argument as the entry takes it."""
-        number = self.layouts.number(found)
+        number = self.layouts.number(type_)
         if number is not None:
             return [_as_entry(self.w, number.dtype, value)]
-        memory = self.layouts.memory(found)
-        if self.layouts.in_memory(found):
+        memory = self.layouts.memory(type_)
+        if self.layouts.in_memory(type_):
             return [value]
         loaded: list[LlvmValue] = []
         for tile, offset in _numbers(memory):
@@ -123,10 +123,10 @@ class _Wrapper:
             loaded.append(_as_entry(self.w, tile.dtype, self.w.load(type, at, type.bytes)))
         return loaded
 
-    def _given(self, found: Type, results: LlvmValue, place: LlvmValue) -> None:
+    def _given(self, actual: Type, results: LlvmValue, place: LlvmValue) -> None:
         """The numbers of a result go where C wants them, which nested structs put elsewhere."""
         struct = results_struct(self.function)
-        for (name, _), (tile, offset) in zip(struct.fields, _numbers(self.layouts.memory(found)), strict=True):
+        for (name, _), (tile, offset) in zip(struct.fields, _numbers(self.layouts.memory(actual)), strict=True):
             type = memory_type(tile.dtype)
             number = self.w.load(type, self.w.offset(results, constant(I64, offset_of(struct, name)), I8), 1)
             self.w.store(number, self.w.offset(place, constant(I64, offset), I8), type.bytes)

@@ -53,18 +53,18 @@ def require_types(own: FunctionEffects, layouts: Layouts) -> None:
         _require(own, own.result, layouts, own.function.span)
 
 
-def _require(own: FunctionEffects, found: Type, layouts: Layouts, span: Span) -> None:
-    match found:
+def _require(own: FunctionEffects, type_: Type, layouts: Layouts, span: Span) -> None:
+    match type_:
         case Scalar(dtype=dtype) if dtype.value in C_NAMES:
             return
-        case ArrayType(element=element) if layouts.size(found) > 0:
+        case ArrayType(element=element) if layouts.size(type_) > 0:
             _require(own, element, layouts, span)
-        case StructType(arguments=()) if layouts.parts(found) and _is_name(found.name):
-            for name, part in layouts.parts(found):
+        case StructType(arguments=()) if layouts.parts(type_) and _is_name(type_.name):
+            for name, part in layouts.parts(type_):
                 _require_name(own, name, span)
                 _require(own, part, layouts, span)
         case _:
-            raise refused(f"`{own.name}` can't be exported: C has no form for `{found}`", span, WORKS)
+            raise refused(f"`{own.name}` can't be exported: C has no form for `{type_}`", span, WORKS)
 
 
 def _require_name(own: FunctionEffects, name: str, span: Span) -> None:
@@ -95,12 +95,13 @@ def is_name(text: str) -> bool:
 
 def header(title: str, functions: Sequence[ExportedFunction], layouts: Layouts) -> str:
     """The text of the header."""
-    guard = "ZYNTAX_" + "_".join(one.name for one in functions).upper() + "_H"
+    guard = "ZYNTAX_" + "_".join(function.name for function in functions).upper() + "_H"
     structs: dict[str, str] = {}
-    declared = [line for one in functions for line in _declared(one, structs, layouts)]
-    for one in functions:
-        if one.name in structs:
-            raise refused(f"the function `{one.name}` and a struct have one name, which C can't have", one.own.function.span, "rename it")
+    declared = [line for function in functions for line in _declared(function, structs, layouts)]
+    for function in functions:
+        if function.name in structs:
+            message = f"the function `{function.name}` and a struct have one name, which C can't have"
+            raise refused(message, function.own.function.span, "rename it")
     return "\n".join(
         [
             f"/* {title}, made by `zyntax export`. Functions return 0, or the number of an error's code (`zyntax explain 806`); then",
@@ -140,15 +141,15 @@ def _declared(one: ExportedFunction, structs: dict[str, str], layouts: Layouts) 
     return [f"int32_t {one.name}({', '.join(written) or 'void'});", f"const char *{one.name}_error(void);"]
 
 
-def _parameter(found: Type, name: str, structs: dict[str, str], layouts: Layouts) -> str:
-    match found:
+def _parameter(type_: Type, name: str, structs: dict[str, str], layouts: Layouts) -> str:
+    match type_:
         case Scalar():
-            return _variable(found, name, structs, layouts)
+            return _variable(type_, name, structs, layouts)
         case ArrayType(element=ArrayType()):  # which C doesn't convert to one of constants
-            return _variable(found, name, structs, layouts)
+            return _variable(type_, name, structs, layouts)
         case ArrayType():
-            return f"const {_variable(found, name, structs, layouts)}"
-    return f"const {_variable(found, f'*{name}', structs, layouts)}"
+            return f"const {_variable(type_, name, structs, layouts)}"
+    return f"const {_variable(type_, f'*{name}', structs, layouts)}"
 
 
 def _variable(found: Type, name: str, structs: dict[str, str], layouts: Layouts) -> str:

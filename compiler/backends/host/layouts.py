@@ -24,7 +24,7 @@ def _suffix(declared: Declarations[Function], struct: Struct) -> str | None:
         return None
     if id(struct) in declared.foreign:
         return OF_DURATIONS
-    return next((one for one in struct.suffixes if f"{struct.name}::{one}" not in declared.functions), "")
+    return next((suffix for suffix in struct.suffixes if f"{struct.name}::{suffix}" not in declared.functions), "")
 
 
 @frozen

@@ -206,10 +206,10 @@ def _passes(checker: Checker, own: FunctionEffects) -> bool:
     )
 
 
-def _is_array_of_numbers(found: Type) -> bool:
-    return isinstance(found, ArrayType) and isinstance(found.element, Scalar)
+def _is_array_of_numbers(type_: Type) -> bool:
+    return isinstance(type_, ArrayType) and isinstance(type_.element, Scalar)
 
 
-def _crosses(checker: Checker, found: Type) -> bool:
+def _crosses(checker: Checker, type_: Type) -> bool:
     """Whether values of a type go between Python and native functions: those that travel as numbers."""
-    return not isinstance(found, ArrayType) and all(_crosses(checker, part) for part in parts_of(checker, found) or ())
+    return not isinstance(type_, ArrayType) and all(_crosses(checker, part) for part in parts_of(checker, type_) or ())

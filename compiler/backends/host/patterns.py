@@ -130,7 +130,7 @@ class Patterns(Calls):
             case nodes.BindingPattern(name=name):
                 return PatternMatch([], {name: (value, type_)})
             case nodes.AlternativePattern(alternatives=alternatives):
-                return _any_of([self.pattern(one, value, type_) for one in alternatives])
+                return _any_of([self.pattern(alternative, value, type_) for alternative in alternatives])
             case nodes.LiteralPattern(value=literal):
                 return PatternMatch(self._literal(literal, value, type_), {})
             case nodes.TuplePattern(elements=elements):
@@ -169,7 +169,7 @@ class Patterns(Calls):
         case = candidates[0]
         tests: list[ast.expr] = []
         if not isinstance(type_, StructType | EnumType | OptionType | ResultType):
-            tests = [self.help("is one of", pattern.span, value, *(self.constant(one.values) for one in candidates))]
+            tests = [self.help("is one of", pattern.span, value, *(self.constant(candidate.values) for candidate in candidates))]
         elif issubclass(case.values, CaseValue):
             tests = [tag_test(value, case.values.__tag__)]
         places = {name: place for place, (name, _) in enumerate(case.parts)}

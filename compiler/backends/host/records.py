@@ -139,9 +139,9 @@ class Records(Streams):
 
         return make
 
-    def _case(self, name: str, found: Type, enum: str | None = None) -> CaseLayout:
+    def _case(self, name: str, type_: Type, enum: str | None = None) -> CaseLayout:
         """A case of the enum that is written or that the checker took; of the first one that has it where neither says."""
-        inside = found.value if isinstance(found, OptionType) else found
+        inside = type_.value if isinstance(type_, OptionType) else type_
         if enum is None:
             enum = inside.name if isinstance(inside, EnumType) else self.declared.cases[name][0][0].name
         known = inside if isinstance(inside, EnumType) and inside.name == enum else EnumType(enum)

@@ -162,11 +162,11 @@ def _parameter_type(c: FunctionContext, written: nodes.TypeSyntax, names: set[st
         return c.elaboration.resolve(written, scope)
 
 
-def _with_sizes(c: FunctionContext, wanted: Type, found: Type) -> Type:
+def _with_sizes(c: FunctionContext, wanted: Type, actual: Type) -> Type:
     """A capacity that the callee leaves open is that of the argument."""
     place: Any = wanted
-    if c.layouts.is_sized(wanted) and c.layouts.is_sized(found) and place.size == Size():
-        sized: Type = evolve(place, size=getattr(found, "size", None))
+    if c.layouts.is_sized(wanted) and c.layouts.is_sized(actual) and place.size == Size():
+        sized: Type = evolve(place, size=getattr(actual, "size", None))
         return sized
     return wanted
 

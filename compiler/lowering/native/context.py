@@ -177,9 +177,9 @@ class FunctionContext(Holding):
 
     def resolve(self, written: nodes.TypeSyntax) -> Type:
         """A type as written, with its sizes. Raises ZyntaxError for a size that is none."""
-        found = self.elaboration.resolve(written, self.sizes, self.bound)
+        type_ = self.elaboration.resolve(written, self.sizes, self.bound)
         self.elaboration.checker.diagnostics.raise_errors()
-        return found
+        return type_
 
     # ---- where code goes ----
 

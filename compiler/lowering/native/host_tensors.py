@@ -145,13 +145,13 @@ def made(c: FunctionContext, node: nodes.Call) -> Value:
 
 
 def _uniform(c: FunctionContext, type: TensorType, counts: list[ScalarValue], value: Expr) -> Value:
-    fresh = allocated(c, type, [as_i64(c, one) for one in counts])
+    fresh = allocated(c, type, [as_i64(c, count) for count in counts])
     _filled(c, fresh, lambda at: value)
     return fresh
 
 
 def _identity(c: FunctionContext, type: TensorType, counts: list[ScalarValue]) -> Value:
-    fresh = allocated(c, type, [as_i64(c, one) for one in counts])
+    fresh = allocated(c, type, [as_i64(c, count) for count in counts])
     shorter = select(extent(fresh, 0) < extent(fresh, 1), extent(fresh, 0), extent(fresh, 1))
     with c.b.loop(0, shorter) as i:
         c.write(element(c, fresh, [i, i], checked=False), c.constant(1, type.element))
@@ -267,8 +267,8 @@ def _number(c: FunctionContext, type: TensorType) -> str:
     return number.dtype
 
 
-def row_type_of(found: Type) -> Type:
+def row_type_of(type_: Type) -> Type:
     """The type of what a `for` over a tensor gives."""
-    assert isinstance(found, TensorType)
-    return found.element if found.shape.rank == 1 else row_type(found, 1)
+    assert isinstance(type_, TensorType)
+    return type_.element if type_.shape.rank == 1 else row_type(type_, 1)
 

@@ -176,9 +176,9 @@ class NativeRules:
     def not_supported(self, what: str, span: Span | None, hint: str) -> ZyntaxError:
         return ZyntaxError(Diagnostic("0109", f"{what} {self.meaning.not_yet}", span, hint=hint))
 
-    def not_in_place(self, found: Type, span: Span | None) -> ZyntaxError:
+    def not_in_place(self, type_: Type, span: Span | None) -> ZyntaxError:
         """A value that doesn't lie in place: native code has no heap."""
-        what = _HEAP.get(found.__class__) or f"a `{self.shown(found)}`"
+        what = _HEAP.get(type_.__class__) or f"a `{self.shown(type_)}`"
         return self.not_supported(f"{what} in compiled code", span, self.instead)
 
 

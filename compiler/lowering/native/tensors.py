@@ -33,11 +33,11 @@ class Enumerated(TupleType):
     """What `enumerate` of a tensor gives, one pair after the other."""
 
 
-def parts(found: TensorType) -> Parts:
+def parts(type_: TensorType) -> Parts:
     """As Python hands a tensor over: the elements, the extents, the distances in elements."""
-    axes = range(found.shape.rank or 0)
+    axes = range(type_.shape.rank or 0)
     numbers = [(f"{what}{axis}", I64) for what in ("extent", "distance") for axis in axes]
-    return (("elements", TensorElements(found.element)), *numbers)
+    return (("elements", TensorElements(type_.element)), *numbers)
 
 
 def _memory(layouts: Any, found: TensorElements) -> HirType:
@@ -114,7 +114,7 @@ def _offset(c: Any, tensor: Value, indices: Sequence[Expr], checked: bool = True
     return at
 
 
-def named_sizes(found: Type, tensor: Value) -> dict[str, ScalarValue]:
+def named_sizes(type_: Type, tensor: Value) -> dict[str, ScalarValue]:
     """The sizes that a parameter's type names."""
-    given = extents(found) if isinstance(found, TensorType) else None
+    given = extents(type_) if isinstance(type_, TensorType) else None
     return {name: ScalarValue(I64, extent(tensor, axis)) for axis, name in enumerate(given or ()) if isinstance(name, str)}

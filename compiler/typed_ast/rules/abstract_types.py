@@ -20,12 +20,12 @@ _SCALING = ("*", "/", "%")
 _ORDER = ("<", "<=", ">", ">=")
 
 
-def base_of(checker: Checker, found: Type | None) -> Scalar | None:
+def base_of(checker: Checker, actual: Type | None) -> Scalar | None:
     """The number under an abstract type; None of all other types."""
-    declared = checker.declarations.structs.get(found.name) if isinstance(found, StructType) else None
-    if declared is None or declared.suffixes is None or not isinstance(found, StructType):
+    declared = checker.declarations.structs.get(actual.name) if isinstance(actual, StructType) else None
+    if declared is None or declared.suffixes is None or not isinstance(actual, StructType):
         return None
-    base = fields_of(checker, found)[0][1]
+    base = fields_of(checker, actual)[0][1]
     return base if isinstance(base, Scalar) and base.dtype is not DType.BOOL else None
 
 
@@ -37,20 +37,20 @@ def _typed(checker: Checker, node: nodes.Expression, type_: Type) -> nodes.Expre
     return node
 
 
-def inside(checker: Checker, node: nodes.Expression, found: Type) -> nodes.Expression:
+def inside(checker: Checker, node: nodes.Expression, type_: Type) -> nodes.Expression:
     """The number in a value of an abstract type; any other value as it is."""
-    base = base_of(checker, found)
-    if base is None or not isinstance(found, StructType):
+    base = base_of(checker, type_)
+    if base is None or not isinstance(type_, StructType):
         return node
-    name = _field(checker, found)
+    name = _field(checker, type_)
     return _typed(checker, nodes.Field(value=node, name=name, span=node.span), base)
 
 
-def made(checker: Checker, found: StructType, value: nodes.Expression, span: Span) -> nodes.Expression:
+def made(checker: Checker, type_: StructType, value: nodes.Expression, span: Span) -> nodes.Expression:
     """The value of an abstract type that has this number."""
-    name = _field(checker, found)
+    name = _field(checker, type_)
     field = nodes.FieldValue(name=name, value=value, span=span)
-    return _typed(checker, nodes.RecordLiteral(struct=nodes.Name(name=found.name, span=span), fields=(field,), span=span), found)
+    return _typed(checker, nodes.RecordLiteral(struct=nodes.Name(name=type_.name, span=span), fields=(field,), span=span), type_)
 
 
 def stands_for(checker: Checker, node: nodes.Expression, made_of: nodes.Expression) -> None:
@@ -137,28 +137,28 @@ def instead(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> st
     return None
 
 
-def negative(checker: Checker, node: nodes.Unary, found: Type) -> Type | None:
-    if node.operator != "-" or base_of(checker, found) is None or not isinstance(found, StructType):
+def negative(checker: Checker, node: nodes.Unary, type_: Type) -> Type | None:
+    if node.operator != "-" or base_of(checker, type_) is None or not isinstance(type_, StructType):
         return None
-    base = base_of(checker, found)
+    base = base_of(checker, type_)
     assert base is not None
-    within = _typed(checker, nodes.Unary(operator="-", operand=inside(checker, node.operand, found), span=node.span), base)
-    stands_for(checker, node, made(checker, found, within, node.span))
-    return found
+    within = _typed(checker, nodes.Unary(operator="-", operand=inside(checker, node.operand, type_), span=node.span), base)
+    stands_for(checker, node, made(checker, type_, within, node.span))
+    return type_
 
 
-def cast(checker: Checker, node: nodes.Cast, found: Type, target: Type) -> Type | None:
+def cast(checker: Checker, node: nodes.Cast, type_: Type, target: Type) -> Type | None:
     """`duration as i64`, `5 as Money`; None where neither side is of an abstract type."""
-    found = strong(found)
-    from_, to = base_of(checker, found), base_of(checker, target)
-    if found == target and to is not None:
+    type_ = strong(type_)
+    from_, to = base_of(checker, type_), base_of(checker, target)
+    if type_ == target and to is not None:
         stands_for(checker, node, node.value)
         return target
     if isinstance(target, Scalar) and from_ is not None:
-        within = nodes.Cast(value=inside(checker, node.value, found), target=node.target, span=node.span)
+        within = nodes.Cast(value=inside(checker, node.value, type_), target=node.target, span=node.span)
         stands_for(checker, node, _typed(checker, within, target))
         return target
-    if isinstance(found, Scalar) and to is not None and isinstance(target, StructType):
+    if isinstance(type_, Scalar) and to is not None and isinstance(target, StructType):
         syntax = checker.declarations.structs[target.name].fields[0].annotation
         assert syntax is not None
         within = nodes.Cast(value=node.value, target=syntax, span=node.span)
@@ -221,5 +221,5 @@ def _numbers(checker: Checker, source: nodes.Expression, element: Type) -> nodes
     return _typed(checker, numbers, ListType(base_of(checker, element) or element))
 
 
-def _field(checker: Checker, found: StructType) -> str:
-    return checker.declarations.structs[found.name].fields[0].name
+def _field(checker: Checker, type_: StructType) -> str:
+    return checker.declarations.structs[type_.name].fields[0].name

@@ -41,17 +41,17 @@ def _common(checker: Checker, node: nodes.ListLiteral, scope: Scope, wanted: Typ
     common: Type | None = None
     for element in node.elements:
         nested = ListType(UNKNOWN) if what == "list" and isinstance(element, nodes.ListLiteral) else None
-        found = checker.infer(element, scope, common if common not in (None, UNKNOWN) else nested)
-        met = checker.meaning.meet(common, found) if common is not None else found
+        actual = checker.infer(element, scope, common if common not in (None, UNKNOWN) else nested)
+        met = checker.meaning.meet(common, actual) if common is not None else actual
         if met is not None:
             common = met
-        elif common is not None and (is_silent(common) or is_silent(found) or checker.kind(common).widens) and not clash(common, found):
-            common = join(common, found)
+        elif common is not None and (is_silent(common) or is_silent(actual) or checker.kind(common).widens) and not clash(common, actual):
+            common = join(common, actual)
         elif common is not None:
             first = node.elements[0]
             others = (Label(first.span, f"the first is {checker.show(checker.type_of(first))}"),)
             hint = "a tuple `(a, b)` holds values of several types"
-            if not require(checker, found, common, element.span, f"an element of this {what}", others, hint=hint):
+            if not require(checker, actual, common, element.span, f"an element of this {what}", others, hint=hint):
                 return ERROR
     return UNKNOWN if common is None else common
 

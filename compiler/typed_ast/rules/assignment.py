@@ -57,18 +57,18 @@ def _assigned_type(checker: Checker, node: nodes.Assign, place: Type, scope: Sco
     if node.operator is None:
         return checker.infer(node.value, scope, place)
     combined = nodes.Binary(operator=node.operator, left=node.target, right=node.value, span=node.span)
-    found = checker.infer(combined, scope, place)
+    actual = checker.infer(combined, scope, place)
     if id(combined) in checker.findings.rewrites:
         if any(isinstance(one, nodes.Call) for one in walk(node.target)):
             hint = "keep what is computed there in a variable"
             checker.later(f"`{node.operator}=` of a trait on a part whose place is computed by a call", node.target.span, hint)
         checker.findings.rewrites[id(node)] = evolve(node, operator=None, value=combined)
-    return found
+    return actual
 
 
-def _fills(place: Type, found: Type) -> bool:
+def _fills(place: Type, actual: Type) -> bool:
     """Whether a store into a slice takes any value: a number fills it, and a tensor is spread over it."""
-    return isinstance(place, TensorType) and isinstance(found, Scalar | ListType | TensorType)
+    return isinstance(place, TensorType) and isinstance(actual, Scalar | ListType | TensorType)
 
 
 # ---- targets ---------------------------------------------------------------------------------------------------------
@@ -160,15 +160,15 @@ def _to_name(checker: Checker, node: nodes.Assign, target: nodes.Name, scope: Sc
 
 
 def _to_several(checker: Checker, node: nodes.Assign, targets: tuple[nodes.Expression, ...], scope: Scope) -> Type:
-    found = checker.infer(node.value, scope)
-    parts: Sequence[Type] = [ERROR if found == ERROR else UNKNOWN] * len(targets)
-    if isinstance(found, TupleType) and len(found.elements) == len(targets):
-        parts = found.elements
-    elif isinstance(found, TupleType):
-        others = (Label(node.value.span, f"this is {checker.show(found)}"),)
-        checker.report("0203", f"{len(targets)} targets for a tuple of {len(found.elements)}", node.target.span, others=others)
-    elif not is_silent(found) and not isinstance(found, ListType | TensorType):
-        checker.report("0203", f"`{checker.show(found)}` doesn't come apart into {len(targets)} values", node.value.span)
+    actual = checker.infer(node.value, scope)
+    parts: Sequence[Type] = [ERROR if actual == ERROR else UNKNOWN] * len(targets)
+    if isinstance(actual, TupleType) and len(actual.elements) == len(targets):
+        parts = actual.elements
+    elif isinstance(actual, TupleType):
+        others = (Label(node.value.span, f"this is {checker.show(actual)}"),)
+        checker.report("0203", f"{len(targets)} targets for a tuple of {len(actual.elements)}", node.target.span, others=others)
+    elif not is_silent(actual) and not isinstance(actual, ListType | TensorType):
+        checker.report("0203", f"`{checker.show(actual)}` doesn't come apart into {len(targets)} values", node.value.span)
     written = node.value.elements if isinstance(node.value, nodes.TupleLiteral) else ()
     values = written if len(written) == len(targets) else (node.value,) * len(targets)
     for target, part, value in zip(targets, parts, values, strict=True):
@@ -179,34 +179,34 @@ def _to_several(checker: Checker, node: nodes.Assign, targets: tuple[nodes.Expre
         elif target.name != "_" and (variable := _writable(checker, target, node.span, scope)) is not None:
             narrowing.forget(checker, variable)
             _store(checker, variable, part, value, scope)
-    return found
+    return actual
 
 
-def _store(checker: Checker, variable: Variable, found: Type, node: nodes.Expression, scope: Scope) -> None:
-    if _stays(checker, variable, found, node, scope):
-        _widen(checker, variable, found)
+def _store(checker: Checker, variable: Variable, type_: Type, node: nodes.Expression, scope: Scope) -> None:
+    if _stays(checker, variable, type_, node, scope):
+        _widen(checker, variable, type_)
 
 
-def _stays(checker: Checker, variable: Variable, found: Type, node: nodes.Expression, scope: Scope) -> bool:
+def _stays(checker: Checker, variable: Variable, type_: Type, node: nodes.Expression, scope: Scope) -> bool:
     """Reports a value that is not of the variable's kind."""
-    if is_silent(found) or is_silent(variable.type):
+    if is_silent(type_) or is_silent(variable.type):
         return True
     loose = not variable.declared and not isinstance(variable.type, Scalar) and checker.kind(variable.type).widens
     tensor = isinstance(variable.type, TensorType)
-    if loose and not clash(variable.type, found) and (isinstance(found, TensorType) == tensor or found == UNIT):
+    if loose and not clash(variable.type, type_) and (isinstance(type_, TensorType) == tensor or type_ == UNIT):
         return True
     shown = checker.show(variable.type)
     reason = Label(variable.span, f"`{variable.name}` is {shown}")
-    return require_part(checker, found, variable.type, node, scope, f"`{variable.name}`", reason)
+    return require_part(checker, type_, variable.type, node, scope, f"`{variable.name}`", reason)
 
 
-def _widen(checker: Checker, variable: Variable, found: Type) -> None:
+def _widen(checker: Checker, variable: Variable, type_: Type) -> None:
     """A variable without a declared type whose type is known better or worse is all that was assigned to it: its shape may change, its
     kind may not."""
-    fixed = variable.declared or isinstance(variable.type, Scalar) or is_silent(variable.type) or variable.type == found
+    fixed = variable.declared or isinstance(variable.type, Scalar) or is_silent(variable.type) or variable.type == type_
     if fixed or not checker.kind(variable.type).widens:
         return
-    if is_silent(found):
+    if is_silent(type_):
         variable.type = ANY_TENSOR if isinstance(variable.type, TensorType) else UNKNOWN
     else:
-        variable.type = join(variable.type, strong(found))
+        variable.type = join(variable.type, strong(type_))

@@ -37,13 +37,13 @@ def check_body(checker: Checker, node: nodes.Function, body: nodes.Block, scope:
     declared = node.result.span if node.result is not None else NOWHERE
     with checker.within(function=node, result=result, declared=declared, returns=[]):
         wanted = UNKNOWN if result is None else result if result != UNIT else None
-        found = checker.infer(body, scope, wanted, used=result != UNIT)
+        actual = checker.infer(body, scope, wanted, used=result != UNIT)
         if result is None:
-            value = reduce(join, checker.frame.returns, found)
+            value = reduce(join, checker.frame.returns, actual)
             return strong(value) if value != NEVER else UNKNOWN
-        if result != UNIT and ERROR not in (result, found):
+        if result != UNIT and ERROR not in (result, actual):
             _require_result(checker, node, body, scope, result)
-        return result if checker.frame.returns else refined(result, found)
+        return result if checker.frame.returns else refined(result, actual)
 
 
 def _require_result(checker: Checker, node: nodes.Function, body: nodes.Block, scope: Scope, result: Type) -> None:
@@ -53,9 +53,9 @@ def _require_result(checker: Checker, node: nodes.Function, body: nodes.Block, s
         message = f"`{node.name}` returns {checker.show(result)}, but a path ends without a value"
         checker.report("0209", message, end, "this path ends here", (reason,), hint="end the path with a value or a `return`")
     for leaf in leaves(body):
-        found = checker.type_of(leaf)
-        if found not in (NEVER, ERROR) and not isinstance(leaf, nodes.Block | nodes.If):
-            require_part(checker, found, result, leaf, scope, "the result", reason)
+        type_ = checker.type_of(leaf)
+        if type_ not in (NEVER, ERROR) and not isinstance(leaf, nodes.Block | nodes.If):
+            require_part(checker, type_, result, leaf, scope, "the result", reason)
 
 
 def _open_ends(checker: Checker, node: nodes.Expression) -> list[Span]:

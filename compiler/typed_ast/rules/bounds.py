@@ -16,14 +16,14 @@ def bounds_of(parameters: Sequence[TypeParameter]) -> dict[str, str]:
     return {p.name: b.name for p in parameters for b in p.bounds if isinstance(b, NamedTypeSyntax) and b.name in BOUNDS}
 
 
-def meets(found: Type, bound: str) -> bool:
+def meets(type_: Type, bound: str) -> bool:
     """Whether a type is what a bound asks for."""
-    match found:
+    match type_:
         case Scalar(dtype=dtype):
             return dtype is not DType.BOOL
         case TypeVariable(bound=own):
             return own == "Number" or own == bound
-    return found == ERROR or (bound == "Ordered" and found.is_ordered)
+    return type_ == ERROR or (bound == "Ordered" and type_.is_ordered)
 
 
 def require_bounds(checker: Checker, name: str, bounds: Mapping[str, str], bound: Mapping[str, Type], span: Span) -> bool:

@@ -81,17 +81,17 @@ def _named(checker: Checker, node: Call, name: str, scope: Scope, expected: Type
             target = Field(value=subject.value, name=name, span=node.function.span)
             by_value = Call(function=target, arguments=tuple(others), span=node.span)
             checker.kept.append(node)
-            found = checker.infer(by_value, scope, expected)
+            actual = checker.infer(by_value, scope, expected)
             checker.findings.rewrites[id(node)] = by_value
-            return found
+            return actual
     callee = rules.find(checker, key, scope)
     if plain and _is_of_library(checker, node, name, callee, scope):
         function = Path(segments=("extern", name), span=node.function.span)
         outside = evolve(node, function=function)
         checker.kept.append(node)
-        found = checker.infer(outside, scope, expected)
+        actual = checker.infer(outside, scope, expected)
         checker.findings.rewrites[id(node)] = outside
-        return found
+        return actual
     if callee is not None:
         return _function(checker, node, key, callee, scope, expected)
     if plain and scope.variable(name) is not None:
@@ -142,7 +142,7 @@ def _as_method(checker: Checker, node: Call, name: str, scope: Scope, expected: 
 
 def _variants(checker: Checker, key: str) -> list[str]:
     """The functions of a type that have one name, by what they are declared under."""
-    return [one for one in checker.declarations.functions if one == key or one.startswith(f"{key}<")]
+    return [function for function in checker.declarations.functions if function == key or function.startswith(f"{key}<")]
 
 
 def _by_arguments(checker: Checker, node: Call, keys: Sequence[str], scope: Scope, of: Type | None = None) -> str | None:
@@ -288,22 +288,22 @@ def called(
     for parameter, argument in placed:
         place, span = parameter_type(checker, callee, parameter, scope), argument.span
         known = substituted(place, bound, names)
-        found = argument_type(checker, argument, receiver, scope, None if is_open(known, names) else known)
-        if not rules.may_take(checker, callee, place, found, argument, scope):
+        actual = argument_type(checker, argument, receiver, scope, None if is_open(known, names) else known)
+        if not rules.may_take(checker, callee, place, actual, argument, scope):
             good = False
             continue
         before = set(bound)
-        if is_written(checker, argument.value, found):
+        if is_written(checker, argument.value, actual):
             written.append((argument.value, place))
         else:
-            found = strong(found)
-        unify_argument(place, found, bound, names, checker.meaning.meet)
+            actual = strong(actual)
+        unify_argument(place, actual, bound, names, checker.meaning.meet)
         if not require_bounds(checker, callee.name, asked, {name: one for name, one in bound.items() if name not in before}, span):
             good = False
             continue
         wanted = substituted(place, bound, names)
         if not (isinstance(wanted, TypeVariable) and wanted.name in names - set(bound)):
-            good &= require(checker, found, wanted, span, f"the parameter `{parameter.name}`")
+            good &= require(checker, actual, wanted, span, f"the parameter `{parameter.name}`")
         if isinstance(parameter.annotation, ConstantTypeSyntax):
             good &= _require_constant(checker, callee, parameter, argument, scope)
     bound = {name: strong(one) for name, one in bound.items()}

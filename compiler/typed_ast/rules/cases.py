@@ -26,11 +26,11 @@ def wrapped(checker: Checker, node: nodes.Call, name: str, scope: Scope, expecte
         inner = expected.value
     elif isinstance(expected, ResultType) and name != checker.meaning.some:
         inner = expected.value if name == "Ok" else expected.error
-    found = strong(checker.infer(node.arguments[0].value, scope, inner))
+    actual = strong(checker.infer(node.arguments[0].value, scope, inner))
     if name == checker.meaning.some:
-        return OptionType(found)
+        return OptionType(actual)
     other = (expected.error if name == "Ok" else expected.value) if isinstance(expected, ResultType) else ERROR
-    return ResultType(found, other) if name == "Ok" else ResultType(other, found)
+    return ResultType(actual, other) if name == "Ok" else ResultType(other, actual)
 
 
 def case_with_values(checker: Checker, node: nodes.Call, name: str, scope: Scope, expected: Type | None) -> Type:

@@ -45,15 +45,15 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
     return checker.report("0203", message, node.span, hint=next((kind.cast_hint for kind in kinds if kind.cast_hint), None))
 
 
-def _in_optional(checker: Checker, node: nodes.Cast, found: Type, target: OptionType, scope: Scope) -> Type:
+def _in_optional(checker: Checker, node: nodes.Cast, type_: Type, target: OptionType, scope: Scope) -> Type:
     """`e as T?` is `Some(e as T)`; of an optional `e`, it stays one."""
     inner = nodes.KnownTypeSyntax(type=target.value, span=node.target.span)
     value, made = node.value, node.span
-    if found in (target, NONE):
+    if type_ in (target, NONE):
         checker.findings.types[id(value)] = target
         checker.findings.rewrites[id(node)] = value
         return target
-    if isinstance(found, OptionType):
+    if isinstance(type_, OptionType):
         name = nodes.Name(name=f"·value {made.start}", span=made)
         function = nodes.Lambda(
             parameters=(nodes.Parameter(name=name.name, span=made),), body=nodes.Cast(value=name, target=inner, span=made), span=made

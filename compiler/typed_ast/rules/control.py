@@ -18,10 +18,10 @@ from compiler.typed_ast.types import I64, NEVER, UNIT, UNKNOWN, ResultType, Type
 
 @CORE.checks(nodes.ExpressionStatement)
 def expression_statement(checker: Checker, node: nodes.ExpressionStatement, scope: Scope) -> Type:
-    found = checker.infer(node.value, scope, used=False)
-    if isinstance(found, ResultType):
+    type_ = checker.infer(node.value, scope, used=False)
+    if isinstance(type_, ResultType):
         hint = "`match` it with `Ok(v)` and `Err(e)`, or drop it: `_ = ...`"
-        checker.report("0723", f"this `{checker.show(found)}` is neither used nor dropped", node.span, hint=hint)
+        checker.report("0723", f"this `{checker.show(type_)}` is neither used nor dropped", node.span, hint=hint)
     if isinstance(node.value, nodes.Compute) and not any(given.mutable for given in node.value.inputs):
         checker.report(
             "0604",
@@ -30,7 +30,7 @@ def expression_statement(checker: Checker, node: nodes.ExpressionStatement, scop
             hint="give it a name: `let y = compute(...)`",
             severity=Severity.WARNING,
         )
-    return NEVER if found == NEVER else UNIT
+    return NEVER if type_ == NEVER else UNIT
 
 
 @CORE.infers(nodes.Block)
@@ -145,8 +145,8 @@ def return_(checker: Checker, node: nodes.Return, scope: Scope) -> Type:
     elif frame.result is None:
         frame.returns.append(checker.infer(node.value, scope))
     elif frame.result == UNIT and reason is None:
-        found = checker.infer(node.value, scope)
-        if found not in (UNIT, UNKNOWN, NEVER):
+        type_ = checker.infer(node.value, scope)
+        if type_ not in (UNIT, UNKNOWN, NEVER):
             checker.report("0203", "this `return` gives a value, and no result is declared", node.value.span)
     else:
         frame.returns.append(placed(checker, node.value, scope, frame.result, "the result", reason))

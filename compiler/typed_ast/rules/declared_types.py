@@ -27,8 +27,8 @@ def _struct(checker: Checker, node: nodes.Struct) -> None:
         for field in node.fields:
             place = checker.resolve(field.annotation, checker.top) if field.annotation is not None else ERROR
             if field.default is not None:
-                found = checker.infer(field.default, checker.top, place)
-                require(checker, found, place, field.default.span, f"the field `{field.name}`")
+                actual = checker.infer(field.default, checker.top, place)
+                require(checker, actual, place, field.default.span, f"the field `{field.name}`")
 
 
 def _enum(checker: Checker, node: nodes.EnumDeclaration) -> None:

@@ -56,8 +56,8 @@ def element_of(checker: Checker, node: nodes.Index, subject: Type, scope: Scope,
     if len(node.indices) != 1:
         return no_element(checker, node, subject, scope)
     position = node.indices[0]
-    found = checker.infer(position, scope)
-    if found == ERROR or not require_int(checker, found, position.span, "the index"):
+    type_ = checker.infer(position, scope)
+    if type_ == ERROR or not require_int(checker, type_, position.span, "the index"):
         return ERROR
     if size is None or checker.frame.in_try:
         return inside
@@ -77,8 +77,8 @@ def _element_of_array(checker: Checker, node: nodes.Index, subject: ArrayType, s
     return element_of(checker, node, subject, scope, subject.element, subject.size)
 
 
-def _numbered(checker: Checker, found: TupleType) -> dict[str, Type]:
-    return {str(number): element for number, element in enumerate(found.elements)}
+def _numbered(checker: Checker, type_: TupleType) -> dict[str, Type]:
+    return {str(number): element for number, element in enumerate(type_.elements)}
 
 
 CORE.kinds |= {

@@ -35,8 +35,8 @@ OPERAND = Scalar(DType.I64, weak=True)
 """What is wanted of an operand: a number that is written out stays weak until the operator has seen both sides. Known by identity."""
 
 
-def is_weak(found: Type | None) -> bool:
-    return isinstance(found, Scalar) and found.weak
+def is_weak(type_: Type | None) -> bool:
+    return isinstance(type_, Scalar) and type_.weak
 
 
 def place_of_operand(node: nodes.Expression, expected: Type | None = None) -> Type | None:
@@ -58,25 +58,25 @@ def known_int(checker: Checker, node: nodes.Expression, scope: Scope | None = No
     return checker.known.get(id(node))
 
 
-def is_written(checker: Checker, node: nodes.Expression, found: Type) -> bool:
+def is_written(checker: Checker, node: nodes.Expression, type_: Type) -> bool:
     """Whether a value is a number that is written out and has no type of its own yet."""
-    return is_weak(found) and (is_literal(node) or known_int(checker, node) is not None)
+    return is_weak(type_) and (is_literal(node) or known_int(checker, node) is not None)
 
 
-def settled(checker: Checker, node: nodes.Expression, found: Type, expected: Type | None) -> Type:
+def settled(checker: Checker, node: nodes.Expression, actual: Type, expected: Type | None) -> Type:
     """The type of a number, of which `found` is weak, in its place; where there is none, an int is one of i64. Reports what the place can't
     hold. Numbers that aren't written out stay weak."""
-    if not isinstance(found, Scalar) or not found.weak or expected is OPERAND:
-        return found
+    if not isinstance(actual, Scalar) or not actual.weak or expected is OPERAND:
+        return actual
     place = place_of(expected)
     exact = checker.kind(place).literal if place is not None else None
     number = decimal(node) if exact is not None else None
     if exact is not None and number is not None:
         return exact(checker, node, number, place)
-    value = known_int(checker, node) if found.dtype.is_int else None
+    value = known_int(checker, node) if actual.dtype.is_int else None
     is_float = isinstance(place, Scalar) and place.dtype.is_float
     if value is None:
-        return place if is_float and place is not None and is_literal(node) else found
+        return place if is_float and place is not None and is_literal(node) else actual
     if is_float and place is not None:
         lost = lost_remainder(node)
         return place if lost is None else checker.add(remainder_fault(lost, _reason(checker, node)))
@@ -111,11 +111,11 @@ def string(checker: Checker, node: nodes.StringLiteral, scope: Scope, expected: 
 def f_string(checker: Checker, node: nodes.FString, scope: Scope, expected: Type | None, used: bool) -> Type:
     for part in node.parts:
         if part.value is not None:
-            found = checker.infer(part.value, scope)
-            if isinstance(found, FutureType):
-                message = f"an f-string shows values, not {found}"
-                checker.report("0203", message, part.value.span, f"this is {found}", hint=AWAIT_HINT)
-            shown = checker.meaning.rules.traits.shown(checker, part.value, found, scope)
+            actual = checker.infer(part.value, scope)
+            if isinstance(actual, FutureType):
+                message = f"an f-string shows values, not {actual}"
+                checker.report("0203", message, part.value.span, f"this is {actual}", hint=AWAIT_HINT)
+            shown = checker.meaning.rules.traits.shown(checker, part.value, actual, scope)
             if shown is not None:
                 checker.findings.rewrites[id(part)] = evolve(part, value=shown)
     return STRING

@@ -35,14 +35,14 @@ def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
     around: tuple[turns.CountedLoop, ...] | None = checker.frame.turns if whole else None
     for clause in node.clauses:
         seen = inner.as_now()
-        found = checker.infer(clause.source, inner)
-        bind_loop_names(checker, inner, clause.names, clause.name_spans, clause.source, found)
+        type_ = checker.infer(clause.source, inner)
+        bind_loop_names(checker, inner, clause.names, clause.name_spans, clause.source, type_)
         match clause:
             case nodes.ForClause(names=(name,), source=nodes.Range() as source) if around is not None and (counting := inner.own(name)):
                 around = (*around, turns.CountedLoop(counting, source, seen))
             case nodes.ForClause(source=nodes.Range()):
                 pass
-            case _ if not isinstance(found, ArrayType):
+            case _ if not isinstance(type_, ArrayType):
                 around = None  # an array has elements, a ring or list may have none
     loop_body(checker, node.body, inner, around or ())
     inner.close()
@@ -78,11 +78,11 @@ def _types_that_widen(checker: Checker, scope: Scope) -> list[Type]:
 
 
 def bind_loop_names(
-    checker: Checker, scope: Scope, names: tuple[str, ...], spans: tuple[Span, ...], source: nodes.Expression, found: Type
+    checker: Checker, scope: Scope, names: tuple[str, ...], spans: tuple[Span, ...], source: nodes.Expression, type_: Type
 ) -> None:
     """Declares the variables of a `for` clause or a comprehension over a source of type `found`."""
-    pairs = isinstance(found, DictType) and len(names) == 2
-    element = iterated(checker, found, source.span) if not isinstance(found, DictType) or not pairs else TupleType((found.key, found.value))
+    pairs = isinstance(type_, DictType) and len(names) == 2
+    element = iterated(checker, type_, source.span) if not isinstance(type_, DictType) or not pairs else TupleType((type_.key, type_.value))
     parts: Sequence[Type] = (element,) if len(names) == 1 else _parts(checker, element, names, source.span)
     for number, (name, part) in enumerate(zip(names, parts, strict=True)):
         span = spans[number] if number < len(spans) else source.span
@@ -107,20 +107,20 @@ def _parts(checker: Checker, element: Type, names: tuple[str, ...], span: Span) 
     return (ERROR,) * len(names)
 
 
-def iterated(checker: Checker, found: Type, span: Span) -> Type:
+def iterated(checker: Checker, type_: Type, span: Span) -> Type:
     """The type of what a loop over a value hands out, one by one; reports what cannot be looped over."""
-    if found == RANGE:
+    if type_ == RANGE:
         return I64
-    rule = checker.kind(found).iterate or no_elements
-    return rule(checker, found, span)
+    rule = checker.kind(type_).iterate or no_elements
+    return rule(checker, type_, span)
 
 
-def no_elements(checker: Checker, found: Type, span: Span, hint: str | None = None) -> Type:
-    if found == ERROR:
+def no_elements(checker: Checker, type_: Type, span: Span, hint: str | None = None) -> Type:
+    if type_ == ERROR:
         return ERROR
-    if isinstance(found, OptionType):
-        return report_optional(checker, found, span)
-    shown = checker.show(found)
-    hint = "loop over a range: `for i in 0..n`" if isinstance(found, Scalar) else hint
-    hint = hint or checker.meaning.rules.traits.missing(checker, "for", found, None)
+    if isinstance(type_, OptionType):
+        return report_optional(checker, type_, span)
+    shown = checker.show(type_)
+    hint = "loop over a range: `for i in 0..n`" if isinstance(type_, Scalar) else hint
+    hint = hint or checker.meaning.rules.traits.missing(checker, "for", type_, None)
     return checker.report("0203", f"nothing to loop over: this is {shown}", span, f"this is {shown}", hint=hint)

@@ -51,26 +51,26 @@ def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None, us
     if node.operator == "not":
         condition(checker, node.operand, scope, "the operand of `not`")
         return BOOL
-    found = checker.infer(node.operand, scope, place_of_operand(node.operand, expected))
-    if is_weak(found):
+    actual = checker.infer(node.operand, scope, place_of_operand(node.operand, expected))
+    if is_weak(actual):
         value = known_int(checker, node.operand)
         _remember(checker, node, None if value is None else -value)
-        return settled(checker, node, found, expected)
-    if is_silent(found):
-        return found
-    if isinstance(found, OptionType):
-        return report_optional(checker, found, node.operand.span)
-    by_trait = checker.meaning.rules.traits.unary(checker, node, found, scope, expected)
+        return settled(checker, node, actual, expected)
+    if is_silent(actual):
+        return actual
+    if isinstance(actual, OptionType):
+        return report_optional(checker, actual, node.operand.span)
+    by_trait = checker.meaning.rules.traits.unary(checker, node, actual, scope, expected)
     if by_trait is not None:
         return by_trait
-    if checker.kind(found).has_negative(found):
-        return found
-    abstract = abstract_types.negative(checker, node, found)
+    if checker.kind(actual).has_negative(actual):
+        return actual
+    abstract = abstract_types.negative(checker, node, actual)
     if abstract is not None:
         return abstract
-    shown = checker.show(found)
-    missing = checker.meaning.rules.traits.missing(checker, f"unary {node.operator}", found, None)
-    hint = AWAIT_HINT if isinstance(found, FutureType) else missing
+    shown = checker.show(actual)
+    missing = checker.meaning.rules.traits.missing(checker, f"unary {node.operator}", actual, None)
+    hint = AWAIT_HINT if isinstance(actual, FutureType) else missing
     return checker.report("0208", f"operator `{node.operator}` is not defined for {shown}", node.span, f"this is {shown}", hint=hint)
 
 
@@ -98,18 +98,18 @@ def operate(checker: Checker, node: Binary, left: Type, right: Type, scope: Scop
         return ERROR
     if NEVER in (left, right):
         return NEVER
-    found = _result(checker, node, left, right)
-    whole = not (isinstance(found, Scalar) and found.dtype.is_float) and found not in (ERROR, UNKNOWN)
+    type_ = _result(checker, node, left, right)
+    whole = not (isinstance(type_, Scalar) and type_.dtype.is_float) and type_ not in (ERROR, UNKNOWN)
     b = known_int(checker, node.right, scope)
     if node.operator in ("/", "%") and b == 0 and whole:
         _remember(checker, node, None)
-        return found if checker.frame.in_try else checker.report("0705", DIVIDES_BY_ZERO, node.span)
+        return type_ if checker.frame.in_try else checker.report("0705", DIVIDES_BY_ZERO, node.span)
     a = known_int(checker, node.left, scope) if b is not None else None
     value = whole_result(node.operator, a, b) if a is not None and b is not None and node.operator in _EXACTLY and whole else None
     _remember(checker, node, value)
-    if value is not None and isinstance(found, Scalar) and not found.weak:
-        return in_range(checker, value, found, node.span)
-    return found
+    if value is not None and isinstance(type_, Scalar) and not type_.weak:
+        return in_range(checker, value, type_, node.span)
+    return type_
 
 
 def _remember(checker: Checker, node: Expression, value: int | None) -> None:
@@ -190,12 +190,12 @@ def _equality(checker: Checker, node: Binary, left: Type, right: Type) -> Type |
     return BOOL if alike else None
 
 
-def has_equality(checker: Checker, found: Type) -> bool:
+def has_equality(checker: Checker, type_: Type) -> bool:
     """Whether `==` is defined for a type and all that it is made of."""
-    within = parts_of(checker, found)
+    within = parts_of(checker, type_)
     if within is not None:
         return all(has_equality(checker, part) for part in within)
-    return is_silent(found) or checker.kind(found).has_equality(found)
+    return is_silent(type_) or checker.kind(type_).has_equality(type_)
 
 
 def _membership(checker: Checker, node: Binary, left: Type, right: Type) -> Type:

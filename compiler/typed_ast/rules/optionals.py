@@ -36,20 +36,20 @@ def default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type |
 @CORE.infers(nodes.Propagate)
 def propagate(checker: Checker, node: nodes.Propagate, scope: Scope, expected: Type | None, used: bool) -> Type:
     """`e?`: the value, or out of the function with its none or error; a handler that gives nothing ends."""
-    found = checker.infer(node.value, scope)
-    if found in (ERROR, UNKNOWN):
-        return found
-    if not isinstance(found, OptionType | ResultType):
+    actual = checker.infer(node.value, scope)
+    if actual in (ERROR, UNKNOWN):
+        return actual
+    if not isinstance(actual, OptionType | ResultType):
         return checker.report(
-            "0203", f"`?` takes a value that may be none, and this `{checker.show(found)}` may not", node.span, hint="remove the `?`"
+            "0203", f"`?` takes a value that may be none, and this `{checker.show(actual)}` may not", node.span, hint="remove the `?`"
         )
     result = checker.frame.result or UNIT
-    leaves = isinstance(result, OptionType) and isinstance(found, OptionType)
-    fails = isinstance(result, ResultType) and isinstance(found, ResultType) and fits(found.error, result.error)
+    leaves = isinstance(result, OptionType) and isinstance(actual, OptionType)
+    fails = isinstance(result, ResultType) and isinstance(actual, ResultType) and fits(actual.error, result.error)
     if not (checker.frame.may_leave_without_value or leaves or fails or result == ERROR):
-        left = "none" if isinstance(found, OptionType) else "the error"
+        left = "none" if isinstance(actual, OptionType) else "the error"
         hint = "give a default with `e ?? d`, or make the result one that can be left with"
         return checker.report("0203", f"`?` would leave with {left}, and the result is `{checker.show(result)}`", node.span, hint=hint)
     if checker.frame.result is None:
-        checker.frame.returns.append(found)  # a function whose result is inferred gives it as one of its results
-    return found.value
+        checker.frame.returns.append(actual)  # a function whose result is inferred gives it as one of its results
+    return actual.value

@@ -29,11 +29,11 @@ def cases_of(checker: Checker, subject: Type) -> Cases | None:
     return None
 
 
-def parts_of(checker: Checker, found: Type) -> tuple[Type, ...] | None:
+def parts_of(checker: Checker, type_: Type) -> tuple[Type, ...] | None:
     """The types of all that a value may be made of; None of a type without parts."""
-    if isinstance(found, ArrayType):
-        return (found.element,)
-    cases = cases_of(checker, found) if found != BOOL else None
+    if isinstance(type_, ArrayType):
+        return (type_.element,)
+    cases = cases_of(checker, type_) if type_ != BOOL else None
     return tuple(part for case in cases.values() for _, part in case) if cases is not None else None
 
 

@@ -42,13 +42,13 @@ def let(checker: Checker, node: nodes.Let, scope: Scope) -> Type:
 
 def _without_type(checker: Checker, value: nodes.Expression, scope: Scope, written: str) -> Type:
     """The type of the value of a name without a type."""
-    found = checker.infer(value, scope)
-    if found == NONE:
+    type_ = checker.infer(value, scope)
+    if type_ == NONE:
         hint = f"write the type: `{written}`"
         return checker.report("0203", f"`{checker.meaning.none}` alone doesn't say of what type", value.span, hint=hint)
-    if found == UNIT:
+    if type_ == UNIT:
         return checker.report("0203", "this gives no value", value.span)
-    return found
+    return type_
 
 
 def _without_value(checker: Checker, node: nodes.Let, place: Type | None, scope: Scope) -> None:

@@ -15,9 +15,9 @@ def placed(checker: Checker, node: Expression, scope: Scope, place: Type, what: 
     """The type of a value for a place that is `place`. `what` names the place in messages, as in "the result"; `reason` says why."""
     if reason is not None:
         checker.reasons.update((id(leaf), reason) for leaf in leaves(node))
-    found = checker.infer(node, scope, place)
+    actual = checker.infer(node, scope, place)
     require_placed(checker, node, scope, place, what, reason)
-    return found
+    return actual
 
 
 def require_placed(checker: Checker, node: Expression, scope: Scope, place: Type, what: str, reason: Label | None = None) -> bool:
@@ -27,15 +27,15 @@ def require_placed(checker: Checker, node: Expression, scope: Scope, place: Type
 
 
 def require_part(
-    checker: Checker, found: Type, place: Type, node: Expression, scope: Scope, what: str, reason: Label | None = None
+    checker: Checker, actual: Type, place: Type, node: Expression, scope: Scope, what: str, reason: Label | None = None
 ) -> bool:
     """The same for a part of a value, of type `found`."""
-    value = constant(node, scope) if isinstance(found, Scalar) and found.weak else None
+    value = constant(node, scope) if isinstance(actual, Scalar) and actual.weak else None
     others = (reason,) if reason is not None else ()
     if isinstance(value, int) and isinstance(place, Scalar) and place.dtype.is_float and (lost := lost_remainder(node)) is not None:
         checker.add(remainder_fault(lost, others))
         return False
-    return require(checker, found, place, node.span, what, others, value)
+    return require(checker, actual, place, node.span, what, others, value)
 
 
 def condition(checker: Checker, node: Expression, scope: Scope, where: str) -> None:

@@ -92,7 +92,7 @@ def _case_by_fields(
         name = node.struct.segments[0]
         own = written_enum(checker, node.struct, scope)
         wanted = own or (wanted if isinstance(wanted, EnumType) and wanted.name == name else EnumType(name))
-    enum = next((one for one in owners if isinstance(wanted, EnumType) and one.name == wanted.name), owners[0])
+    enum = next((owner for owner in owners if isinstance(wanted, EnumType) and owner.name == wanted.name), owners[0])
     names = {parameter.name for parameter in enum.type_parameters}
     bound, given = arguments_of(checker, enum, wanted), dict[int, Type]()
     if names - set(bound):
@@ -102,8 +102,8 @@ def _case_by_fields(
             place = substituted(places.get(value.name, ERROR), bound, names)
             given[id(value)] = checker.infer(value.value, scope, None if is_open(place, names) else place)
             unify(place, given[id(value)], bound, names)
-    found = EnumType(enum.name, tuple(bound.get(parameter.name, UNKNOWN) for parameter in enum.type_parameters))
-    return (cases_of(checker, found) or {})[written], found, given
+    actual = EnumType(enum.name, tuple(bound.get(parameter.name, UNKNOWN) for parameter in enum.type_parameters))
+    return (cases_of(checker, actual) or {})[written], actual, given
 
 
 def _values(checker: Checker, node: nodes.RecordLiteral, scope: Scope) -> None:

@@ -35,16 +35,16 @@ def _instead_of_lists(checker: Checker, node: Binary, left: Type, right: Type) -
     return "`tensor([...])` makes a tensor, which calculates element by element"
 
 
-def _text_cast(checker: Checker, found: Type, target: Type) -> Type | None:
+def _text_cast(checker: Checker, type_: Type, target: Type) -> Type | None:
     """All values have a text; that of one letter is also its number."""
     is_int = isinstance(target, Scalar) and target.dtype.is_int
     if isinstance(target, CharType):
-        return target if isinstance(found, Scalar | StringType | CharType) else None
+        return target if isinstance(type_, Scalar | StringType | CharType) else None
     return target if isinstance(target, StringType) or is_int else None
 
 
-def _list_cast(checker: Checker, found: Type, target: Type) -> Type | None:
-    return target if fits(found, target) else None
+def _list_cast(checker: Checker, type_: Type, target: Type) -> Type | None:
+    return target if fits(type_, target) else None
 
 
 _TEXT = TypeRules(operator=_texts, has_equality=always, instead=_instead_of_texts, cast=_text_cast)

@@ -42,16 +42,16 @@ def _step(checker: Checker, step: nodes.StreamStep, form: StepForm, value: Type,
             checker.infer(argument.value, scope)
         return checker.report("0204", f"the step `{step.name}` is written `{form.shown}`", step.span)
     if form.function:
-        found = checker.infer(given[form.function], scope, FunctionType((value,), UNKNOWN))
-        return _through(checker, step, found, value)
+        type_ = checker.infer(given[form.function], scope, FunctionType((value,), UNKNOWN))
+        return _through(checker, step, type_, value)
     if form.others:
         other = given[form.others]
         beside = strong(iterated(checker, checker.infer(other, scope), other.span))
         return TupleType((value, beside)) if step.name == "zip" else value if beside == value else UNKNOWN
     for name, count in given.items():
-        found = checker.infer(count, scope, I64)
-        if not is_silent(found):
-            require_int(checker, found, count.span, f"`{name}` of `{step.name}`")
+        type_ = checker.infer(count, scope, I64)
+        if not is_silent(type_):
+            require_int(checker, type_, count.span, f"`{name}` of `{step.name}`")
     match step.name:
         case "window" | "batch" | "collect" | "·values":
             return ERROR if value == ERROR else ListType(value)
@@ -67,9 +67,9 @@ def _ended(checker: Checker, node: nodes.Stream, scope: Scope, expected: Type | 
     method = nodes.Field(value=values, name=last.name, span=last.span)
     call = nodes.Call(function=method, arguments=last.arguments, span=last.span)
     checker.kept.append(call)
-    found = checker.infer(call, scope, expected)
+    actual = checker.infer(call, scope, expected)
     checker.findings.rewrites[id(node)] = call
-    return found
+    return actual
 
 
 def _arguments(step: nodes.StreamStep, names: tuple[str, ...]) -> dict[str, nodes.Expression] | None:

@@ -45,8 +45,8 @@ def _element(left: Type, right: Type) -> Type:
     return tensor if _category(scalar) <= _category(tensor) else Scalar(scalar.dtype)
 
 
-def _category(found: Scalar) -> int:
-    return 2 if found.dtype.is_float else 1 if found.dtype.is_int else 0
+def _category(type_: Scalar) -> int:
+    return 2 if type_.dtype.is_float else 1 if type_.dtype.is_int else 0
 
 
 def _shapes_differ(checker: Checker, node: Binary, left: Type, right: Type, where: ShapeClash) -> Type:
@@ -96,11 +96,11 @@ def _matmul(checker: Checker, node: Binary, left: Type, right: Type) -> Type | N
     return TensorType(element, shape_of(dims), left.device if left.device == right.device else None)
 
 
-def _cast(checker: Checker, found: Type, target: Type) -> Type | None:
+def _cast(checker: Checker, type_: Type, target: Type) -> Type | None:
     """Element by element; a list, or a number alone, becomes a tensor."""
-    if isinstance(found, TensorType) and isinstance(target, Scalar):
-        return TensorType(target, found.shape, found.device)
-    return target if isinstance(target, TensorType) and isinstance(found, TensorType | ListType | Scalar) else None
+    if isinstance(type_, TensorType) and isinstance(target, Scalar):
+        return TensorType(target, type_.shape, type_.device)
+    return target if isinstance(target, TensorType) and isinstance(type_, TensorType | ListType | Scalar) else None
 
 
 CORE.kinds |= {TensorType: TypeRules(operator=_tensors, has_negative=lambda found: found.element != BOOL, cast=_cast)}

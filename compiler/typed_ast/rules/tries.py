@@ -17,14 +17,14 @@ _HINT = "throw a struct, an enum or a text: `throw ValueError { message: \"...\"
 
 @CORE.checks(nodes.Throw)
 def throw(checker: Checker, node: nodes.Throw, scope: Scope) -> Type:
-    found = checker.infer(node.value, scope)
-    if not _can_be_thrown(found):
-        checker.report("0203", f"{checker.show(found)} can't be thrown", node.value.span, f"this is {checker.show(found)}", hint=_HINT)
+    type_ = checker.infer(node.value, scope)
+    if not _can_be_thrown(type_):
+        checker.report("0203", f"{checker.show(type_)} can't be thrown", node.value.span, f"this is {checker.show(type_)}", hint=_HINT)
     return NEVER
 
 
-def _can_be_thrown(found: Type) -> bool:
-    return found in (STRING, NEVER) or isinstance(found, _THROWN) or is_silent(found)
+def _can_be_thrown(type_: Type) -> bool:
+    return type_ in (STRING, NEVER) or isinstance(type_, _THROWN) or is_silent(type_)
 
 
 @CORE.infers(nodes.Try)
@@ -49,20 +49,20 @@ def try_(checker: Checker, node: nodes.Try, scope: Scope, expected: Type | None,
 def _caught(checker: Checker, handler: nodes.Catch, scope: Scope, caught: dict[str, Span]) -> Type:
     """The type that a `catch` names, UNKNOWN of `_`, which takes anything. `caught`: the types of those before it."""
     written = handler.error
-    found = UNKNOWN if written is None else checker.resolve(written, scope)
+    type_ = UNKNOWN if written is None else checker.resolve(written, scope)
     span = Span(handler.span.path, handler.span.start, handler.span.start + len("catch")) if written is None else written.span
-    if not _can_be_thrown(found):
-        message = f"nothing throws {checker.show(found)}"
+    if not _can_be_thrown(type_):
+        message = f"nothing throws {checker.show(type_)}"
         checker.report("0203", message, span, hint="`catch` names a struct, an enum or `String`; `catch _` takes anything")
-    key = "_" if written is None else str(found)
+    key = "_" if written is None else str(type_)
     first = caught.get("_") or caught.get(key) or (caught.get(ANY_ERROR) if _is_built_in(checker, key) else None)
     if first is not None:
         others = (Label(first, "caught here already"),)
         hint = "put it before the one that takes more, or leave it out"
         checker.report("0620", "nothing reaches this `catch`", span, "", others, hint=hint, severity=Severity.WARNING)
-    if not is_silent(found) or written is None:
+    if not is_silent(type_) or written is None:
         caught.setdefault(key, span)
-    return found
+    return type_
 
 
 def _is_built_in(checker: Checker, name: str) -> bool:

@@ -16,7 +16,7 @@ class CurrencyEquity:
     """Equity and drawdown of the instruments that earn in one currency."""
 
     def __init__(self, run: RunDescription, name: str) -> None:
-        self.members = np.array([one.currency == name for one in run.instruments])
+        self.members = np.array([instrument.currency == name for instrument in run.instruments])
         self.equity = Equity(len(run.instruments))
         self.sharpe = Sharpe()
         self.line, self.falls = Envelope(), Envelope()
@@ -112,7 +112,7 @@ class Gathered:
 
     def fill_ratio(self) -> float | None:
         """Lots filled of lots that went to the market, of all instruments together."""
-        return ratio(sum(one.volume for one in self.positions), sum(self.ordered))
+        return ratio(sum(position.volume for position in self.positions), sum(self.ordered))
 
     def rejects_by_rule(self) -> dict[str, int]:
         return {rule_name(rule): count for rule, count in self.rejects.items() if count}
