@@ -5,10 +5,8 @@ import ctypes
 from collections import deque
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from runtime import forks
+from runtime.lazy_numpy import Array, np
 
 ALIGNMENT = 64
 SMALL = 1 << 20
@@ -23,7 +21,7 @@ class _Lease:
 
     __slots__ = ("__array_interface__", "_block")
 
-    def __init__(self, block: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, block: Array) -> None:
         self._block = block
         start = block.__array_interface__["data"][0]
         aligned = start + -start % ALIGNMENT
@@ -36,12 +34,12 @@ class _Lease:
 class _Pool:
     def __init__(self) -> None:
         self._lock = forks.lock()
-        self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}
-        self._returned: deque[npt.NDArray[np.uint8]] = deque()
+        self._idle: dict[int, list[Array]] = {}
+        self._returned: deque[Array] = deque()
         """Blocks that came back and aren't sorted by size yet."""
         self.idle_bytes = 0
 
-    def take(self, size: int) -> npt.NDArray[np.uint8]:
+    def take(self, size: int) -> Array:
         with self._lock:
             self._sort()
             blocks = self._idle.get(size)
@@ -54,7 +52,7 @@ class _Pool:
             self.trim()
             return np.empty(size + ALIGNMENT, np.uint8)
 
-    def give(self, block: npt.NDArray[np.uint8]) -> None:
+    def give(self, block: Array) -> None:
         """Called by the garbage collector at any time, also in a thread that holds the lock: so it never waits for the lock."""
         self._returned.append(block)
         if self._lock.acquire(blocking=False):
@@ -82,7 +80,7 @@ class _Pool:
 _POOL = _Pool()
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def empty(shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
     """A contiguous array, undefined until written, aligned to 64 bytes when it is large. Raises MemoryError."""
     count = 1
     for extent in shape:
@@ -93,7 +91,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.asarray(_Lease(_POOL.take(size))).view(dtype).reshape(shape)
 
 
-def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def zeros(shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
     """The same, filled with zeros: on kept memory that is much quicker than on a fresh mapping. Raises MemoryError."""
     array = empty(shape, dtype)
     array.fill(0)
@@ -108,7 +106,7 @@ def is_lent_once(base: Any) -> bool:
 _Byte = ctypes.c_char
 
 
-def address(array: npt.NDArray[Any]) -> int:
+def address(array: Array) -> int:
     """Where the array's first element lies. NumPy's own ways to say so cost five times as much."""
     try:
         return ctypes.addressof(_Byte.from_buffer(array))  # type: ignore[arg-type]
