@@ -21,6 +21,7 @@ from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import Checker, ComputeOutcome
+from compiler.typed_ast.function_annotations import promises_vectors
 from compiler.typed_ast.generics import without_generics, without_unused_open_copies
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.inline import inlined
@@ -105,9 +106,9 @@ class Session:
 
     def _broken_promises(self, program: nodes.Program) -> "Iterator[Diagnostic]":
         """Of functions that say how their code is to run."""
-        from compiler.backends.host.vectorized import not_vectorizable, promises
+        if promises_vectors(program):
+            from compiler.backends.host.vectorized import not_vectorizable
 
-        if promises(program):
             yield from not_vectorizable(*self._with_native_forms(program))
 
     def _comment_warnings(self, source: Source) -> tuple[Diagnostic, ...]:

@@ -24,7 +24,8 @@ REMEMBERS = ("cache", "memoize")
 """The results of such a function are kept, by the values of its arguments."""
 ENDING = ("inline_always", "gpu_compute")
 """What only functions promise that don't come back to themselves: they become part of those that call them, or compute as a kernel does."""
-NATIVE = ("jit", "no_allocation", "vectorizable", *ENDING)
+VECTORIZABLE = "vectorizable"
+NATIVE = ("jit", "no_allocation", VECTORIZABLE, *ENDING)
 """What only native functions promise: their code is compiled, and makes nothing on a heap."""
 WITHOUT_HEAP = ("no_allocation", "critical_path", "gpu_compute")
 """Those of functions that make nothing on a heap."""
@@ -36,6 +37,12 @@ _LATER: Mapping[str, tuple[str, str]] = {
     "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
 }
 _FORMS = {"cache": "@cache(ttl=1h)", "deprecated": '@deprecated("what to use instead")'}
+
+
+def promises_vectors(program: nodes.Program) -> bool:
+    """Whether a function of the program says `@vectorizable`."""
+    functions = (node for node in walk(program) if isinstance(node, nodes.Function))
+    return any(annotation.name == VECTORIZABLE for function in functions for annotation in function.annotations)
 
 
 def check_annotation(checker: Checker, function: UserFunction, annotation: nodes.Annotation) -> None:

@@ -8,15 +8,8 @@ from compiler.diagnostics import Diagnostic
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.effects import effects
+from compiler.typed_ast.function_annotations import VECTORIZABLE
 from compiler.typed_ast.native_calls import has_native_code
-from compiler.typed_ast.walk import walk
-
-PROMISE = "vectorizable"
-
-
-def promises(program: nodes.Program) -> bool:
-    """Whether a function of the program says so."""
-    return any(isinstance(node, nodes.Function) and any(a.name == PROMISE for a in node.annotations) for node in walk(program))
 
 
 def not_vectorizable(checker: Checker, program: nodes.Program) -> Iterator[Diagnostic]:
@@ -26,7 +19,7 @@ def not_vectorizable(checker: Checker, program: nodes.Program) -> Iterator[Diagn
         own.name: annotation.span
         for own in found.static
         for annotation in own.function.annotations
-        if annotation.name == PROMISE
+        if annotation.name == VECTORIZABLE
     }
     made = lowered(checker, found, list(asked))
     for name, span in asked.items():
