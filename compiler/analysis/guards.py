@@ -57,3 +57,13 @@ def _form(value: Value) -> Affine | None:
             return Affine.of(number)
         case _:
             return None
+
+
+def conjuncts(condition: Value) -> Iterator[Value]:
+    """Conditions all of which must hold."""
+    match condition.source:
+        case Binary(operator="and", left=left, right=right):
+            yield from conjuncts(left)
+            yield from conjuncts(right)
+        case _:
+            yield condition

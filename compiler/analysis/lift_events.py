@@ -7,6 +7,7 @@ from attrs import field
 
 from compiler.analysis.accesses import COMMUTATIVE, walk
 from compiler.analysis.field_values import FieldValues, Refused, guarded_load
+from compiler.analysis.guards import conjuncts
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.core import Binary, Combine, Select, Unary, dtype_of, union_axes
@@ -222,7 +223,9 @@ class MemoryEvents:
         frames: tuple[LiftedLoop, ...],
         span: Span | None,
     ) -> None:
-        event = MemoryEvent(mem, index, (value,), tuple(conditions), frames, len(self.events), span)
+        # apart: of what is summed, some may hold for the element, and stay at its store
+        apart = tuple(part for condition in conditions for part in conjuncts(condition))
+        event = MemoryEvent(mem, index, (value,), apart, frames, len(self.events), span)
         accumulated = self._accumulated(value, event)
         if accumulated is not None:
             self._sums(event, accumulated)

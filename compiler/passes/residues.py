@@ -1,17 +1,18 @@
 """Iterations by residues: where a sum takes only every s-th tap (`if (y - q) % s == 0` around its terms, y an element, q a tap), y becomes
 s * p + r and q becomes s * t + r with a residue r. Then every tap that a loop comes to counts, and (y - q) / s is p - t."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 from attrs import field
 
 from compiler.analysis.accesses import walk
+from compiler.analysis.guards import conjuncts
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, If, Yield
-from compiler.hir.core import Binary, Compare, Const, Index, Select
+from compiler.hir.core import Compare, Const, Index, Select
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
@@ -110,21 +111,11 @@ def _pair(nest: HirFunction) -> _Pair | None:
     loops = {op.variable.name: op for op in walk(nest.body) if isinstance(op, For)}
     for op in walk(nest.body):
         if isinstance(op, If | Select):
-            for test in _tests(op.condition):
+            for test in conjuncts(op.condition):
                 pair = _pair_of(test, loops)
                 if pair is not None:
                     return pair
     return None
-
-
-def _tests(condition: Value) -> Iterator[Value]:
-    """Conditions all of which must hold."""
-    match condition.source:
-        case Binary(operator="and", left=left, right=right):
-            yield from _tests(left)
-            yield from _tests(right)
-        case _:
-            yield condition
 
 
 def _multiple(test: Value) -> tuple[Affine, int] | None:
@@ -171,13 +162,13 @@ def _changes_nothing(loop: For, tests: frozenset[Value]) -> bool:
         match op:
             case Yield(values=values):
                 return all(kept.get(value) is parameter for value, parameter in zip(values, handed, strict=True))
-            case If(condition=condition, otherwise=otherwise) if not tests.isdisjoint(_tests(condition)):
+            case If(condition=condition, otherwise=otherwise) if not tests.isdisjoint(conjuncts(condition)):
                 last = otherwise.body[-1] if otherwise is not None and otherwise.body else None
                 if otherwise is not None and any(inner.effects is not Effect.PURE for inner in otherwise.body if inner is not last):
                     return False
                 given = last.values if isinstance(last, Yield) else ()
                 kept.update({result: kept[value] for result, value in zip(op.results, given, strict=False) if value in kept})
-            case Select(condition=condition, otherwise=value, result=result) if not tests.isdisjoint(_tests(condition)):
+            case Select(condition=condition, otherwise=value, result=result) if not tests.isdisjoint(conjuncts(condition)):
                 if value in kept:
                     kept[result] = kept[value]
             case For():

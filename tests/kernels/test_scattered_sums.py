@@ -61,6 +61,17 @@ def f(x: tensor[N, C, H, W], w: tensor[C, K, Q, R]) {
         lambda x, w: transposed(x, w, 1),
         [(floats(2, 3, 5, 4), floats(3, 4, 3, 2)), (floats(1, 1, 3, 1), floats(1, 1, 4, 2)), (floats(0, 1, 3, 1), floats(1, 1, 4, 2))],
     ),
+    "sums of the first elements alone": (
+        """
+def f(x: tensor[N, K]) {
+    compute(x) -> tensor[4] {
+        for i in 0..N, k in 0..K:
+            if i < 4 and k <= i: out[i] += x[i, k]
+    }
+}""",
+        lambda x: np.tril(x.astype(np.float64))[:4].sum(axis=1),
+        [(floats(4, 7),), (floats(33, 31),), (floats(5, 1),)],
+    ),
     "stride 2, windows outermost": (
         """
 def f(x: tensor[N, C, L], w: tensor[C, K, Q]) {
