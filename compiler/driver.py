@@ -23,7 +23,7 @@ from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import Checker, ComputeOutcome
 from compiler.typed_ast.function_annotations import promises_vectors
 from compiler.typed_ast.generics import without_generics, without_unused_open_copies
-from compiler.typed_ast.infer_declarations import configured_floats
+from compiler.typed_ast.infer_declarations import configured
 from compiler.typed_ast.inline import inlined
 from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import SessionLanguage
@@ -186,7 +186,8 @@ class Session:
             level=self.options.level,
             threads=self.options.threads or detect.cores(),
             machine=host_machine(),
-            floats=self.options.floats or configured_floats(self.program) or FLOATS[0],
+            floats=self.options.floats or configured(self.program, "floats") or FLOATS[0],
+            products=self.options.products or configured(self.program, "products"),
             compiling=self._compiling,
             tuning=self._tuning,
         )

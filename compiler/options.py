@@ -29,6 +29,8 @@ class CompileOptions:
     """Told where each compute block runs, and why, once for each of its sizes."""
     floats: str | None = None
     """What may be done with floats in blocks that don't say it themselves, over what the program's `config` says."""
+    products: str | None = None
+    """How factors of f32 are multiplied in blocks that don't say it themselves, over what the program's `config` says."""
     sanitize: bool = False
     """Compute blocks run on the emulator, which looks for all that their threads do wrong."""
     tune: bool = True
@@ -47,7 +49,8 @@ class CompileOptions:
     @property
     def told(self) -> str:
         """All that decides what programs come to."""
-        return repr((self.device, self.strict, self.threads, self.level.value, sorted(self.parameters.items()), self.sanitize, self.floats))
+        parameters = sorted(self.parameters.items())
+        return repr((self.device, self.strict, self.threads, self.level.value, parameters, self.sanitize, self.floats, self.products))
 
 
 def origin(source: Source, options: CompileOptions) -> tuple[str, ...]:

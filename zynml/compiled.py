@@ -18,7 +18,7 @@ from compiler.launch.kept_programs import found
 from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
-from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
+from compiler.typed_ast.kernel import FLOATS, PRODUCTS, OptimizationLevel
 from runtime.uncollected import uncollected
 from zynml.crossing import Crossing
 from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
@@ -168,6 +168,7 @@ def compile_in(
     sanitize: bool = False,
     tune: bool = True,
     floats: str | None = None,
+    products: str | None = None,
     **parameters: Any,
 ) -> CompiledProgram:
     """Compile a program of a language that is ZynML or builds on it, as `compile` does."""
@@ -178,8 +179,11 @@ def compile_in(
         raise ValueError(f"threads={threads}: a number of threads, or 0 for all cores")
     if floats not in (None, *FLOATS):
         raise ValueError(f"floats={floats!r}: there is {' and '.join(FLOATS)}")
+    if products not in (None, *PRODUCTS):
+        raise ValueError(f"products={products!r}: there is {' and '.join(PRODUCTS)}")
     options = CompileOptions(
         floats=floats,
+        products=products,
         device=device,
         strict=strict,
         sanitize=sanitize,
@@ -218,7 +222,7 @@ def _require_parameters(session: "Session", given: Iterable[str]) -> None:
     known = [parameter.name for parameter in session.program.statements if isinstance(parameter, nodes.ProgramParameter)]
     for name in given:
         if name not in known:
-            keywords = ["opt", "threads", "device", "strict", "sanitize", "tune", "floats"]
+            keywords = ["opt", "threads", "device", "strict", "sanitize", "tune", "floats", "products"]
             near = nearest(name, [*known, *keywords])
             hint = f" (did you mean `{near[0]}`?)" if near else ""
             own = f"has the `param`s {', '.join(known)}" if known else "has no `param`"

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from zyntax.inputs import names_of, with_texts
-from zyntax.options import compile_options, error_format, floats, strict
+from zyntax.options import compile_options, error_format, floats, products, strict
 from zyntax.progress import showing
 from zyntax.report import exit_code, reporter
 
@@ -14,6 +14,7 @@ from zyntax.report import exit_code, reporter
 @click.argument("paths", type=click.Path(), nargs=-1, metavar="PROGRAM...")
 @with_texts
 @floats
+@products
 @strict
 @error_format
 def command(paths: tuple[str, ...], text: str | None, language: str | None, error_format: str, **given: Any) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zyntax.inputs import STDIN, TEXT, names_of, with_texts
-from zyntax.options import compile_options, error_format, floats, level, strict
+from zyntax.options import compile_options, error_format, floats, level, products, strict
 from zyntax.progress import showing
 from zyntax.report import Reporter, reporter
 
@@ -63,6 +63,7 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
 )
 @click.option("--time-passes", is_flag=True, help="Print to standard error how long each pass took.")
 @floats
+@products
 @level
 @strict
 @error_format

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 LEVELS = ["0", "1", "2", "3", "s", "latency"]
 FLOATS = ["contract", "strict"]
+PRODUCTS = ["f32", "tf32"]
 
 error_format = click.option(
     "--error-format",
@@ -68,6 +69,12 @@ floats = click.option(
     help="What may be done with floats in blocks that don't say it: round a product and its sum once and sum in any order, or nothing.  "
     "[default: what `config` says, else contract]",
 )
+products = click.option(
+    "--products",
+    type=click.Choice(PRODUCTS),
+    help="How factors of f32 are multiplied on GPUs in blocks that don't say it: each product by one FMA, or rounded to tf32.  "
+    "[default: what `config` says, else no less exactly than by FMAs]",
+)
 threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks. Default: one a core.")
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
@@ -87,7 +94,7 @@ emit_to = click.option(
 )
 settings = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 
-OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, threads, render_folder, render_page, emit_to)
+OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, products, threads, render_folder, render_page, emit_to)
 """Options that say where and how compute blocks run, and where pictures go."""
 
 
@@ -100,6 +107,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
             sanitize,
             no_tune,
             floats,
+            products,
             settings,
             threads,
             render_folder,
@@ -129,6 +137,7 @@ def compile_options(**given: Any) -> "CompileOptions":
         render_folder=given.get("render_dir") or "out",
         render_page=page_of(given.get("render_page")),
         floats=given.get("floats"),
+        products=given.get("products"),
         tune=not given.get("no_tune"),
         tuned=_tell,
         explain=_tell if given.get("explain_placement") else None,

@@ -11,7 +11,7 @@ import click
 
 from zyntax.inputs import language_option
 from zyntax.interrupts import noticed
-from zyntax.options import compile_options, device, error_format, floats, level, threads
+from zyntax.options import compile_options, device, error_format, floats, level, products, threads
 from zyntax.report import reporter
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _HISTORY_LINES = 10_000
 @language_option
 @device
 @floats
+@products
 @threads
 @level
 @error_format

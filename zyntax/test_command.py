@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from zyntax.options import compile_options, device, error_format, floats, level, render_folder, sanitize, strict, threads
+from zyntax.options import compile_options, device, error_format, floats, level, products, render_folder, sanitize, strict, threads
 from zyntax.progress import showing
 from zyntax.report import reporter
 
@@ -16,6 +16,7 @@ from zyntax.report import reporter
 @device
 @sanitize
 @floats
+@products
 @threads
 @render_folder
 @level

@@ -32,7 +32,7 @@ def require_joinable(kernel: BuiltKernel) -> None:
     if given.parallel is not None:
         raise NotMergeable("it is split over devices")
     launch = ("workgroup_size", "grid_size", "shared_memory_bytes", "max_registers", "trace")
-    hints = evolve(given.hints, use_tensor_cores=None, accumulator=None, floats=None)
+    hints = evolve(given.hints, use_tensor_cores=None, accumulator=None, floats=None, products=None)
     if any(getattr(given, name) != getattr(PLAIN, name) for name in launch) or hints != PLAIN.hints:
         raise NotMergeable("it says how it is launched")
 

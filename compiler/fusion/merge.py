@@ -89,6 +89,8 @@ class _Merging:
         strict = {stage.lowered.metadata.strict for stage in stages}
         if len(strict) > 1:
             raise NotMergeable("only one of them computes floats as written")
+        if len({stage.lowered.metadata.hints.products for stage in stages}) > 1:
+            raise NotMergeable("they multiply factors of f32 in different ways")
         self.out = FunctionBuilder(last.nest.name, Form.NEST)
         for stage in stages:
             self._solve(stage)
@@ -97,8 +99,12 @@ class _Merging:
         function = self.out.finish()
         pairs = [*self.memories, *self.indices.values(), *((value, argument) for argument, value in self.scalars.items())]
         function.parameters.extend(value for value, _ in pairs)
+        hints = KernelHints(floats=last.lowered.metadata.hints.floats, products=last.lowered.metadata.hints.products)
         function.kernel_info = HirKernelInfo(
-            kernel_type=KernelType.FUSED, tensor_cores=_tensor_cores(stages), strict=last.lowered.metadata.strict
+            kernel_type=KernelType.FUSED,
+            tensor_cores=_tensor_cores(stages),
+            strict=last.lowered.metadata.strict,
+            products=hints.products,
         )
         results = tuple(
             evolve(r, dims=self._over_facts(r.dims, number), unless=self._over_facts(r.unless, number))
@@ -108,7 +114,6 @@ class _Merging:
         )
         work = [[self.over_facts(d, n) for d in nest] for n, stage in enumerate(stages) for nest in stage.lowered.plan.work]
         plan = LaunchPlan((), tuple(dict.fromkeys(self.equations)), [argument for _, argument in pairs], results, map(tuple, work))
-        hints = KernelHints(floats=last.lowered.metadata.hints.floats)
         metadata = KernelMetadata(kernel_type=KernelType.FUSED, name=last.lowered.metadata.name, hints=hints)
         return LoweredKernel(function, plan, KernelType.FUSED, metadata)
 

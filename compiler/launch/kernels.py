@@ -44,6 +44,8 @@ class KernelOptions:
     machine: CpuMachine = CpuMachine()
     floats: str = FLOATS[0]
     """What may be done with floats in blocks that don't say it themselves."""
+    products: str | None = None
+    """How factors of f32 are multiplied in blocks that don't say it themselves; None: no less exactly than by FMAs."""
     times: PassTimes = Factory(PassTimes)
     compiling: Callable[[Span | None], AbstractContextManager[None]] = field(default=lambda span: nullcontext(), eq=False)
     """Entered around the work on the block at a place, for those who show what is going on."""
@@ -147,7 +149,7 @@ def lower(compute: nodes.Compute, signature: Signature, options: KernelOptions) 
     """The block for a signature, as far as the type of its value depends on. Raises ZyntaxError with every fault found in the block."""
     with options.compiling(compute.span):
         started = perf_counter()
-        lowered = lower_compute(_with_rule_of_floats(compute, options.floats), signature)
+        lowered = lower_compute(_with_defaults(compute, options), signature)
         options.times.add("lower", perf_counter() - started)
         return lowered
 
@@ -158,9 +160,10 @@ def built(lowered: LoweredKernel, compute: nodes.Compute, options: KernelOptions
         return BuiltKernel(checked(lowered, options.times), options, compute.span)
 
 
-def _with_rule_of_floats(compute: nodes.Compute, usual: str) -> nodes.Compute:
-    """The block with what may be done with its floats, `usual` where it doesn't say it itself."""
+def _with_defaults(compute: nodes.Compute, options: KernelOptions) -> nodes.Compute:
+    """The block with what the options say of floats and of products, where it doesn't say it itself. A strict block rounds no factors."""
     kernel = compute.kernel or KernelMetadata()
-    if kernel.hints.floats is not None:
-        return compute
-    return evolve(compute, kernel=evolve(kernel, hints=evolve(kernel.hints, floats=usual)))
+    floats = kernel.hints.floats or options.floats
+    products = kernel.hints.products or (None if floats == "strict" and options.products == "tf32" else options.products)
+    hints = evolve(kernel.hints, floats=floats, products=products)
+    return compute if hints == kernel.hints else evolve(compute, kernel=evolve(kernel, hints=hints))

@@ -6,7 +6,7 @@ from compiler.typed_ast.checker import Checker, checks
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import Fit, fit, strong
 from compiler.typed_ast.elsewhere import MODULES
-from compiler.typed_ast.kernel import FLOATS
+from compiler.typed_ast.kernel import FLOATS, PRODUCTS
 from compiler.typed_ast.nodes import (
     Config,
     FieldValue,
@@ -28,7 +28,9 @@ from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, STRING, UNIT, UNKNOWN, Type
 
-CONFIG_KEYS = ("device", "compute_device", "floats", "precision", "seed")
+CONFIG_KEYS = ("device", "compute_device", "floats", "precision", "products", "seed")
+CONFIG_WORDS = {"floats": FLOATS, "products": PRODUCTS}
+"""Keys whose values are among a few words, which a compiler must know before it compiles."""
 
 
 @checks(Function, TypeAlias)
@@ -73,10 +75,10 @@ def _config_value(checker: Checker, entry: FieldValue) -> None:
     if entry.name == "seed":
         if fit(found, I64) is Fit.NO or isinstance(value, float):
             checker.report("0203", f"`seed` is an int, not {found}", entry.value.span, f"this is {found}")
-    elif entry.name == "floats":
-        if value not in FLOATS:
-            said = " or ".join(f'"{word}"' for word in FLOATS)
-            checker.report("0203", f"`floats` is {said}, written out", entry.value.span)
+    elif entry.name in CONFIG_WORDS:
+        if value not in CONFIG_WORDS[entry.name]:
+            said = " or ".join(f'"{word}"' for word in CONFIG_WORDS[entry.name])
+            checker.report("0203", f"`{entry.name}` is {said}, written out", entry.value.span)
     elif entry.name in CONFIG_KEYS:
         if fit(found, STRING) is Fit.NO:
             checker.report("0203", f"`{entry.name}` is a String, not {found}", entry.value.span, f"this is {found}")
@@ -86,11 +88,11 @@ def _config_value(checker: Checker, entry: FieldValue) -> None:
             checker.later(f"precision `{value}`", entry.value.span, 'write `precision: "f32"`, and the types of tensors where they differ')
 
 
-def configured_floats(program: Program) -> str | None:
-    """What the program's `config` lets a compiler do with floats."""
-    entries = [entry for node in program.statements if isinstance(node, Config) for entry in node.entries if entry.name == "floats"]
+def configured(program: Program, key: str) -> str | None:
+    """What the program's `config` says of `key`, one of `CONFIG_WORDS`."""
+    entries = [entry for node in program.statements if isinstance(node, Config) for entry in node.entries if entry.name == key]
     value = constant(entries[0].value) if entries else None
-    return value if isinstance(value, str) and value in FLOATS else None
+    return value if isinstance(value, str) and value in CONFIG_WORDS[key] else None
 
 
 @checks(ProgramParameter)

@@ -114,6 +114,32 @@ def g(x: tensor[?, ?]): tensor {
     assert np.array_equal(program.g(x), x * 2 + 1)
 
 
+@pytest.mark.parametrize(
+    ("setting", "block", "groups", "why"),
+    (
+        ("tf32", "", [[2]], ""),
+        (None, "@precision(products=tf32)", [[1, 1]], "they multiply factors of f32 in different ways"),
+        ("tf32", "@precision(products=tf32)", [[2]], ""),
+    ),
+)
+def test_how_factors_are_multiplied_is_one_rule_of_a_kernel(setting: str | None, block: str, groups: list[list[int]], why: str) -> None:
+    text = """
+def f(a: tensor[M, K], b: tensor[K, N]): tensor {
+    let c = compute(a, b) BLOCK {
+        for i in 0..M, j in 0..N:
+            var s = 0.0
+            for k in 0..K: s += a[i, k] * b[k, j]
+            out[i, j] = s
+    }
+    compute(c) { for i in 0..M, j in 0..N: out[i, j] = max(c[i, j], 0.0) }
+}"""
+    program = zynml.compile(text.replace("BLOCK", block), products=setting)
+    assert joined(program) == groups
+    assert why in reasons(program)
+    a, b = (np.random.default_rng(seed).standard_normal((33, 33)).astype(np.float32) for seed in (1, 2))
+    assert np.allclose(program.f(a, b), np.maximum(a.astype(np.float64) @ b, 0), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("device", HERE)
 def test_rows(device: str | None) -> None:
     program = zynml.compile(ROWS, device=device)

@@ -113,6 +113,8 @@ def test_floats_says_what_may_be_done_with_them(zyntax: Zyntax, folder: Path) ->
         assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
     done = zyntax("test", "fused.zynml", "--floats", "strict")
     assert (done.returncode, done.stdout) == (0, "ok    fused.zynml\n1 passed, 0 failed\n")
+    done = zyntax("compile", "fused.zynml", "--products", "tf32")
+    assert (done.returncode, "products=tf32" in done.stdout) == (0, True)
     done = zyntax("run", "fused.zynml", "--floats", "fast")
     assert done.returncode == 2
     assert "'fast' is not one of 'contract', 'strict'" in done.stderr

@@ -8,7 +8,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from runtime.device import NoDevice
 from zynml.stdlib.settings import StdlibSettings
 
-KEYS = ("device", "compute_device", "floats", "precision", "seed")
+KEYS = ("device", "compute_device", "floats", "precision", "products", "seed")
 
 
 def configure(settings: StdlibSettings, entries: dict[str, Any]) -> None:
@@ -26,7 +26,7 @@ def configure(settings: StdlibSettings, entries: dict[str, Any]) -> None:
             case "precision":
                 if value != "f32":
                     raise LibraryFault("0109", f"precision `{value}` is valid, but not supported yet", 'precision: "f32" works')
-            case "floats":
+            case "floats" | "products":
                 pass  # read when the program is compiled
             case _:
                 raise LibraryFault("0201", f"`config` has no `{key}`", did_you_mean(key, KEYS) or f"it knows {', '.join(KEYS)}")
