@@ -274,21 +274,45 @@ def reorders(monoid: str, dtype: str, flags: tuple[str, ...]) -> bool:
 
 def accumulation(store: Store, nest: Nest) -> Accumulation | None:
     """`store M[p], (load M[p]) (+) e` whose old value is used for nothing else."""
-    update = updates(store.value, lambda v: _is_old(v, store))
+
+    def is_old(value: Value) -> bool:
+        load = value.source
+        return isinstance(load, Load) and load.mem is store.mem and _alike(load.index, store.index, nest)
+
+    update = updates(store.value, is_old)
     if update is None:
         return None
     monoid, old, flags = update
     load = old.source
     assert isinstance(load, Load)
-    if not used_only_to_update(store.value, lambda v: _is_old(v, store), nest, {id(store)}):
+    if not used_only_to_update(store.value, is_old, nest, {id(store)}):
         return None
     dtype = old.type.dtype if isinstance(old.type, Tile) else ""
     return Accumulation(monoid, load, reorders(monoid, dtype, flags))
 
 
-def _is_old(value: Value, store: Store) -> bool:
-    load = value.source
-    return isinstance(load, Load) and load.mem is store.mem and load.index == store.index
+def _alike(first: tuple[Affine, ...], second: tuple[Affine, ...], nest: Nest) -> bool:
+    """Whether indices are equal, also where an element of what is only read is read anew for each."""
+    if first == second:
+        return True
+    apart = (set(a.names) ^ set(b.names) for a, b in zip(first, second, strict=True))
+    keys = {name: _key_of(nest.definitions[name], nest) for names in apart for name in names}
+    names = {name: next(other for other in keys if keys[other] == key) for name, key in keys.items() if key is not None}
+    return all(a.substitute(names) == b.substitute(names) for a, b in zip(first, second, strict=True))
+
+
+def _key_of(value: Value, nest: Nest) -> object:
+    """What two values that are surely equal have in common, of casts of elements that are only read."""
+    match value.source:
+        case Cast(value=inner, to=to):
+            return ("cast", to, _key_of(inner, nest))
+        case Load(mem=mem, index=index, where=None) if isinstance(mem.type, Mem) and mem.type.readonly and mem.type.noalias:
+            keys = [_key_of(nest.definitions[name], nest) for form in index for name in form.names]
+            return ("load", mem, index, tuple(keys))
+        case Index(of=form):
+            return ("index", form)
+        case _:
+            return ("value", value)
 
 
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})

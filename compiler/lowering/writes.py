@@ -84,17 +84,20 @@ def store(body: Body, target: nodes.Index, node: nodes.Assign, into: DType | Non
     _write(body, memory, forms, updated, flowing, target, spans, node)
 
 
+_JOINING = frozenset({"min", "max", "bit_and", "bit_or", "bit_xor"})
+
+
 def accumulates(body: Body, target: nodes.Index, node: nodes.Assign | None) -> bool:
-    """Whether the statement adds to an element, or multiplies it, or takes the larger or the smaller: then several iterations may meet in
-    one, and the index may be known only as it runs."""
+    """Whether the statement adds to an element, or multiplies it, or takes the larger or the smaller, or joins bits: then several
+    iterations may meet in one, and the index may be known only as it runs."""
     match node:
         case nodes.Assign(operator="+" | "-" | "*"):
             return True
-        case nodes.Assign(operator=None, value=nodes.Binary(operator="+" | "*", left=left, right=right)):
+        case nodes.Assign(operator=None, value=nodes.Binary(operator="+" | "*" | "and" | "or", left=left, right=right)):
             return same(target, left) or same(target, right)
         case nodes.Assign(operator=None, value=nodes.Binary(operator="-", left=left)):
             return same(target, left)
-        case nodes.Assign(operator=None, value=nodes.Call(function=nodes.Name(name="min" | "max" as name), arguments=(first, second))):
+        case nodes.Assign(operator=None, value=nodes.Call(function=nodes.Name(name=name), arguments=(first, second))) if name in _JOINING:
             return body.names.lookup(name) is None and (same(target, first.value) or same(target, second.value))
         case _:
             return False

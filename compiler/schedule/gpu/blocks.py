@@ -26,6 +26,8 @@ from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
+from compiler.schedule.gpu.scattered import ScatteredSums, scattered_sums
+from compiler.schedule.gpu.scattered_launches import Scattering, ScatterTarget, targets_of
 from compiler.schedule.gpu.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
@@ -56,12 +58,16 @@ class _Scheduling:
     facts: NestFacts
     known: Facts
     words: list[str] = Factory(list)
+    scattered: dict[For, ScatteredSums] = Factory(dict)
+    """Loops whose iterations meet in elements that data name."""
+    targets: dict[For, tuple[ScatterTarget, ...]] = Factory(dict)
 
     def run(self) -> Launches:
         alone = {op: spread for op in self.nest.body.body if isinstance(op, For) and (spread := self.on_grid(op)) is not None}
         around = self.groups(alone)
         if self.mixes_slots(around, alone):
             alone = {}
+            self.scattered.clear()
             around = self.groups(alone)
             if self.mixes_slots(around, alone):
                 raise NotPlaceable("a variable that is used before and after a sort")
@@ -76,6 +82,8 @@ class _Scheduling:
                 self.words.append(way_of(group.sort, self.known).value)
             elif group.loop is None:
                 stages.append(self.rest(around, group, number))
+            elif group.loop in self.scattered:
+                stages += self.scattering(around, group, number)
             elif self.is_reduction(group.loop):
                 stages += self.reduction(around, group, number, alone[group.loop])
             else:
@@ -87,7 +95,7 @@ class _Scheduling:
         sort, before = around.groups[number].sort, around.groups[number - 1] if number else None
         if sort is None or before is None or before.loop is None or before.body != [before.loop] or before.again:
             return None
-        if before.loop not in alone or way_of(sort, self.known) is SortMethod.MERGED:
+        if before.loop not in alone or before.loop in self.scattered or way_of(sort, self.known) is SortMethod.MERGED:
             return None
         known = {*self.nest.parameters, *(op.result for op in around.shared), *(result for op in around.pure for result in op.results)}
         return nest_of(sort, alone[before.loop], known)
@@ -96,6 +104,10 @@ class _Scheduling:
 
     def on_grid(self, op: For) -> Spread | None:
         """The loops at the top that blocks or threads of a grid share; None where there are none."""
+        sums = scattered_sums(op, self.facts)
+        if sums is not None and _fits_a_thread(self.memories_in(sums.nest)):
+            self.scattered[op] = sums
+            return sums.nest
         if not self.is_reduction(op):
             return leading_of(op, self.facts)
         spread = spread_of(op, self.facts)
@@ -103,15 +115,19 @@ class _Scheduling:
         return None if any(isinstance(cell.type, Slot) for cell in cells) else spread
 
     def is_reduction(self, op: For) -> bool:
-        return self.facts.loops[op].kind is LoopKind.REDUCTION
+        return self.facts.loops[op].kind is LoopKind.REDUCTION and op not in self.scattered
 
     def groups(self, alone: Mapping[For, Spread]) -> Around:
         def partial(op: For) -> dict[Value, Mem]:
+            if op in self.scattered:
+                apart = (target.apart for target in self.targets[op])
+                return {value: mem_of(value) for value in apart if value is not None}
             return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
 
         def in_place(sort: Sort) -> bool:
             return way_of(sort, self.known) is SortMethod.BLOCK
 
+        self.targets = {op: targets_of(sums, self.known) for op, sums in self.scattered.items()}
         return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:
@@ -122,6 +138,13 @@ class _Scheduling:
             for slot in slots
             for group in around.groups
         )
+
+    def scattering(self, around: Around, group: Group, number: int) -> list[Launch]:
+        assert group.loop is not None
+        sums = self.scattered[group.loop]
+        scattering = Scattering(around, group, number, sums, self.targets[group.loop], tuple(self.own(sums.nest)), self.known)
+        self.words.append(scattering.words())
+        return scattering.launches()
 
     # ---- a leading nest ----
 
