@@ -102,14 +102,14 @@ def measured(row: Row, rounds: int, limits: Limits | None) -> dict[str, Any]:
         calls["untuned"] = zynml.compile(row.source, device="cuda:0", tune=False).f
         calls["untuned"](*inputs)
     turns = _turns(inputs)
-    single = {name: _seconds(call, turns, 1) for name, call in calls.items()}
-    single = {name: min(single[name], _seconds(call, turns, 1)) for name, call in calls.items()}
+    single = {name: seconds_of(call, turns, 1) for name, call in calls.items()}
+    single = {name: min(single[name], seconds_of(call, turns, 1)) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds if max(single.values()) < SLOW else 3):
         for name, call in calls.items():
             repeats = max(2, min(BURST_CALLS, int(BURST_SECONDS / max(single[name], 1e-6))))
-            _seconds(call, turns, 1)
-            times[name].append(_seconds(call, turns, repeats, single[name] < QUEUED_BELOW))
+            seconds_of(call, turns, 1)
+            times[name].append(seconds_of(call, turns, repeats, single[name] < QUEUED_BELOW))
     medians = {name: statistics.median(values) for name, values in times.items()}
     ours = medians.pop("ours")
     if "untuned" in medians:
@@ -166,7 +166,7 @@ def _turns(inputs: Sequence[Any]) -> list[Sequence[Any]]:
     return [inputs, *([value.clone() if isinstance(value, torch.Tensor) else value for value in inputs] for _ in range(copies))]
 
 
-def _seconds(call: Call, turns: Sequence[Sequence[Any]], repeats: int, queued: bool = False) -> float:
+def seconds_of(call: Call, turns: Sequence[Sequence[Any]], repeats: int, queued: bool = False) -> float:
     """Of one call on the device."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     if queued:

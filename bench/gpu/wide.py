@@ -1,0 +1,153 @@
+"""Random nests on a GPU: which share of the device's limit each reaches.
+
+    python -m bench.gpu.wide [--seed 0] [--count 300] [--seconds 540] [--json FILE]
+
+A nest's limit is the larger of the bytes that it can't do without, at the speed of a copy, and its operations at the rate of their
+unit, both measured in the same run; and the time of one empty launch. The traffic is drawn between 64 MB and 2 GB. Results are compared
+with float64 on the device. Each nest has a time limit, in a process that is started again when a nest crashes or hangs: that
+one nest is lost then. A nest that is refused, or wrong, has a share of 0. With `--json` a later call goes on behind the last seed of
+the file."""
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.nests.families import FAMILIES, nest_of
+from bench.nests.form import BenchNest
+from bench.nests.report import FINE, Row, described, keep, kept, line, shown
+
+LEAST, MOST = 64e6, 2e9
+"""Bytes that a nest moves."""
+
+STARTING = 120.0
+"""Seconds in which a process measures the device's limits."""
+
+MARK = "\x1e"
+"""In front of the lines that are for us."""
+
+
+class Worker:
+    """A process that measures nests, one at a time."""
+
+    def __init__(self, limits: dict[str, Any] | None) -> None:
+        command = [sys.executable, "-m", "bench.gpu.wide_worker", *([json.dumps(limits)] if limits else [])]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self.limits = self.answer({}, STARTING)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for text in self.process.stdout:
+            if text.startswith(MARK):
+                self.lines.put(text.removeprefix(MARK))
+        self.lines.put(None)
+
+    def measure(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(question) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"state": "crashed", "message": "the process is gone"}
+        return self.answer({}, seconds)
+
+    def answer(self, known: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """What the process says until it is done; what it had said where it ends or takes longer."""
+        until = time.monotonic() + seconds
+        while not known.get("done"):
+            try:
+                text = self.lines.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                self.stop()
+                state = "wrong" if known.get("state") == "wrong" else "stopped"
+                return known | {"state": state, "message": f"longer than {seconds:.0f} s"}
+            if text is None:
+                self.stop()
+                return known | {"state": "crashed", "message": f"the process ended with {self.process.returncode}"}
+            known |= json.loads(text)
+        return known
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+
+def limit_seconds(nest: BenchNest, limits: dict[str, Any]) -> float:
+    return float(max(nest.bytes / limits["copy"], nest.operations / limits["rates"][nest.unit]) + limits["launch"])
+
+
+def row_of(nest: BenchNest, answer: dict[str, Any], limits: dict[str, Any], seconds: float) -> Row:
+    row = described(nest) | {name: value for name, value in answer.items() if name not in ("done", "seconds")}
+    least = limit_seconds(nest, limits)
+    row["limit_ms"] = 1e3 * least
+    if "seconds" in answer:
+        row["ours_ms"] = 1e3 * answer["seconds"]
+        row["share"] = least / answer["seconds"]
+    elif row["state"] == "stopped":
+        row["share"] = least / seconds
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.wide", description="Random nests against the device's limit.")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed, where the file has none")
+    parser.add_argument("--count", type=int, default=300, help="nests in all, those of the file among them")
+    parser.add_argument("--seconds", type=float, default=540.0, help="of this call")
+    parser.add_argument("--limit", type=float, default=25.0, help="seconds of a nest")
+    parser.add_argument("--families", default="", help=f"of {', '.join(FAMILIES)}; all in turn where none is named")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("ZYNTAX_CACHE_DIR", folder)
+        run(options, time.monotonic() + options.seconds)
+
+
+def run(options: argparse.Namespace, until: float) -> None:
+    figures = kept(options.json)
+    rows: list[Row] = figures["rows"]
+    families = [name for name in options.families.split(",") if name]
+    worker = Worker(None)
+    limits = worker.limits
+    if "copy" not in limits:
+        raise SystemExit(f"the device's limits weren't measured: {limits.get('message')}")
+    figures["runs"].append({name: value for name, value in limits.items() if name != "done"})
+    print(f"{limits['device']}: copy {limits['copy'] / 1e12:.2f} TB/s, launch {1e6 * limits['launch']:.1f} us, "
+          + ", ".join(f"{unit} {rate / 1e12:.1f} T/s" for unit, rate in limits["rates"].items()), flush=True)  # fmt: skip
+    seed = max((row["seed"] + 1 for row in rows), default=options.seed)
+    try:
+        while len(rows) < options.count and time.monotonic() + 5 < until:
+            if not worker.alive:
+                worker = Worker(limits)
+            family = families[seed % len(families)] if families else None
+            nest = nest_of(seed, LEAST, MOST, family)
+            seconds = min(options.limit, until - time.monotonic())
+            answer = worker.measure({"seed": seed, "family": family}, seconds)
+            seed += 1
+            if answer["state"] == "stopped" and seconds < options.limit:
+                break  # this call's time is over: the next call takes the nest again
+            rows.append(row_of(nest, answer, limits, options.limit))
+            print(line(rows[-1]), flush=True)
+            keep(options.json, figures)
+    except KeyboardInterrupt:
+        print("interrupted: these are the rows before")
+    worker.stop()
+    print(f"\nworst first\n{shown(rows)}")
+    if any(row["state"] not in (FINE, "refused", "stopped") for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

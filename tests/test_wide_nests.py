@@ -1,0 +1,98 @@
+"""The nests of the wide benches: their programs, their loops and their answers in float64 say the same, at small sizes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zynml
+from bench.gpu import wide
+from bench.nests import printing, report
+from bench.nests.arrays import largest_error, operands_of, wanted
+from bench.nests.families import FAMILIES, nest_of
+from bench.nests.form import BenchNest
+from bench.nests.numpy_arrays import NUMPY, NumpyArrays
+
+LEAST, MOST = 200, 5_000
+"""Bytes of a small nest."""
+
+SEEDS = range(4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_program_loops_and_reference_agree(family: str, seed: int) -> None:
+    nest = nest_of(seed, LEAST, MOST, family)
+    library = NumpyArrays(seed)
+    operands = operands_of(nest, library)
+    reference = wanted(nest, operands, library)
+    by_loops = np.zeros(nest.shape(nest.result_dims))
+    printing.run_by_python(nest, {name: np.asarray(value).astype(wide_type(nest, name)) for name, value in operands.items()}, by_loops)
+    assert largest_error(by_loops, reference, library) < 1e-9
+    sizes = [nest.sizes[name] for name in printing.scalars(nest)]
+    ours = np.asarray(zynml.compile(printing.zynml(nest)).f(*operands.values(), *sizes))
+    assert ours.dtype == NUMPY[nest.result_dtype]
+    assert largest_error(ours, reference, library) <= nest.tolerance, printing.zynml(nest)
+
+
+def wide_type(nest: BenchNest, name: str) -> type:
+    return np.int64 if nest.operands[name].content in ("table", "pointers") else np.float64
+
+
+def test_a_seed_gives_the_same_nest_in_every_process() -> None:
+    command = "from tests.test_wide_nests import programs; print(programs())"
+    other = subprocess.run(
+        [sys.executable, "-c", command], env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True
+    )
+    assert other.stdout == programs() + "\n"
+
+
+def programs() -> str:
+    return "".join(printing.zynml(nest_of(seed, 64e6, 2e9)) for seed in range(60))
+
+
+def test_seeds_that_follow_each_other_take_all_families_in_turn() -> None:
+    assert {nest_of(seed, 64e6, 2e9).family for seed in range(100, 100 + len(FAMILIES))} == set(FAMILIES)
+
+
+def test_names_and_numbers_are_the_two_ways_to_say_an_extent() -> None:
+    nests = [nest_of(seed, 64e6, 2e9) for seed in range(300)]
+    named = [nest for nest in nests if nest.named]
+    assert 120 < len(named) < 180
+    for nest in nests:
+        assert any(f"{name}," in printing.zynml(nest) for name in nest.sizes) == nest.named
+
+
+def test_traffic_is_near_what_is_asked_for() -> None:
+    for seed in range(200):
+        nest = nest_of(seed, 64e6, 2e9)
+        assert 30e6 < nest.bytes < 4e9, nest
+
+
+def test_a_limit_is_of_bytes_or_of_operations() -> None:
+    limits = {"copy": 4e12, "launch": 3e-6, "rates": {"f32": 60e12, "i32": 30e12, "f64": 60e12}}
+    nest = nest_of(9, 64e6, 2e9, "maps")
+    assert wide.limit_seconds(nest, limits) == pytest.approx(nest.bytes / 4e12 + 3e-6)
+    assert wide.limit_seconds(nest, {**limits, "rates": dict.fromkeys(limits["rates"], 1e9)}) == pytest.approx(nest.operations / 1e9 + 3e-6)
+
+
+def test_every_row_counts_in_the_distribution(tmp_path: Path) -> None:
+    rows = [{"family": "maps", "state": "right", "share": share} for share in (0.9, 0.8, 0.7)]
+    rows += [{"family": "rows", "state": "refused"}, {"family": "rows", "state": "wrong", "share": 0.9}]
+    figures = report.distribution(rows)
+    assert figures["states"] == {"refused": 1, "right": 3, "wrong": 1}
+    assert (figures["median"], figures["25th percentile"], figures["least"]) == (0.7, 0.0, 0.0)
+    assert figures["families"] == {"rows": 0.0, "maps": 0.8}
+    report.keep(tmp_path / "figures.json", {"runs": [], "rows": rows})
+    assert report.kept(tmp_path / "figures.json")["rows"] == rows
+    assert json.loads((tmp_path / "figures.json").read_text())["distribution"]["rows"] == 5
+
+
+def test_percentiles_lie_between_neighbours() -> None:
+    assert report.percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5
+    assert report.percentile([1.0, 2.0], 5) == pytest.approx(1.05)
+    assert report.percentile([3.0], 95) == 3.0
