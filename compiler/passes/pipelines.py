@@ -12,6 +12,7 @@ from compiler.passes.cse import cse
 from compiler.passes.dce import dce
 from compiler.passes.hoist import hoist
 from compiler.passes.slots_to_carried import slots_to_carried
+from compiler.passes.stop_at_faults import stop_at_faults
 from compiler.passes.threads_to_loops import threads_to_loops
 from runtime.records import define, frozen
 
@@ -34,6 +35,7 @@ NEST: tuple[NamedPass, ...] = (
     NamedPass("canonicalize", canonicalize),
     NamedPass("cse", cse),
     NamedPass("hoist", hoist),  # after cse: equal values that stood in two loops move once
+    NamedPass("stop-at-faults", stop_at_faults),  # after hoist: what checks compare with is known before their loops
     NamedPass("dce", dce),
 )
 """From what lowering made to a clean nest, before analysis lifts it and a schedule places it."""
