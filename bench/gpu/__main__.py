@@ -19,7 +19,7 @@ from typing import Any
 TUNING = "1"
 """Seconds of a row at most, where nothing else is said."""
 
-KINDS = ("products", "convolutions", "attention", "memory", "scans_sorts", "programs")
+KINDS = ("products", "convolutions", "attention", "memory", "scans_sorts", "ragged", "programs")
 
 
 def main() -> None:

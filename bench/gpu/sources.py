@@ -325,3 +325,54 @@ def transformer() -> str:
     """The functions of `programs/zynml/transformer_block.zynml`, without what it prints."""
     program = Path(__file__).parents[2] / "programs" / "zynml" / "transformer_block.zynml"
     return program.read_text(encoding="utf-8").partition("\ndef filled(")[0].replace("def transformer_block(", "def f(")
+
+SPARSE_ROWS = """
+def f(start: tensor[P, i64], column: tensor[K, i64], weight: tensor[K], x: tensor[N], R: int): tensor {
+    compute(start, column, weight, x) -> tensor[R] {
+        for row in 0..R:
+            var s = 0.0
+            for k in start[row]..start[row + 1]: s += weight[k] * x[column[k]]
+            out[row] = s
+    }
+}"""
+
+SPARSE_PRODUCT = """
+def f(start: tensor[P, i64], column: tensor[K, i64], weight: tensor[K], x: tensor[N, C], R: int): tensor {
+    compute(start, column, weight, x) -> tensor[R, C] {
+        for row in 0..R, c in 0..C:
+            var s = 0.0
+            for k in start[row]..start[row + 1]: s += weight[k] * x[column[k], c]
+            out[row, c] = s
+    }
+}"""
+
+BAGS = """
+def f(start: tensor[P, i64], picked: tensor[K, i64], table: tensor[V, D], B: int): tensor {
+    compute(start, picked, table) -> tensor[B, D] {
+        for bag in 0..B, d in 0..D:
+            var s = 0.0
+            for k in start[bag]..start[bag + 1]: s += table[picked[k], d]
+            out[bag, d] = s
+    }
+}"""
+
+RECURRENCE = """
+def f(a: tensor[B, T, C], b: tensor[B, T, C]): tensor {
+    compute(a, b) {
+        for n in 0..B, c in 0..C:
+            var h = 0.0
+            for t in 0..T:
+                h = a[n, t, c] * h + b[n, t, c]
+                out[n, t, c] = h
+    }
+}"""
+
+TRIANGLES = """
+def f(a: tensor[N, N], b: tensor[N, N]): tensor {
+    compute(a, b) {
+        for i in 0..N, j in 0..N:
+            var s = 0.0
+            for k in i..j + 1: s += a[i, k] * b[k, j]
+            out[i, j] = s
+    }
+}"""

@@ -25,6 +25,7 @@ from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
+from compiler.schedule.gpu.ragged import LaneCooperation, RowShape, row_shape
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scattered import ScatteredSums, scattered_sums
 from compiler.schedule.gpu.scattered_launches import Scattering, ScatterTarget, targets_of
@@ -160,6 +161,10 @@ class _Scheduling:
         extents = extents_of(spreads, self.facts, nest.loops)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         inner = _loops(spreads)
+        shape = row_shape(nest, spreads, contiguous, self.facts, self.known) if threadable and extents is None else None
+        if shape is not None and prod(self.block(BLOCK)) % self.known.machine.lanes == 0:
+            self.words.append(shape.words(names, inner))
+            return self.rows(around, group, f"{number}", nest, spreads, shape)
         if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
             return self.blocks(around, group, f"{number}", nest, spreads, extents)
@@ -215,6 +220,18 @@ class _Scheduling:
         if tiles is not None:
             return start.finish(tiles.blocks, 1)
         return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
+
+    def rows(self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], shape: RowShape) -> Launch:
+        """Some lanes an iteration."""
+        start = Start(around, name, self.block(BLOCK))
+        b, body = start.out.body, [*nest.between, *nest.inner.body.body]
+        start.take(group, b)
+        counts = counts_of(nest, start.copy, b)
+        work = LaneCooperation(start, spreads, Barriers(self.facts, spreads), shape, b.product(counts))
+        work.digits(nest, work.row, counts, b)
+        work.own(self.own(nest), b)
+        work.all(body, b)
+        return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // shape.lanes)
 
     # ---- a reduction at the top ----
 

@@ -41,7 +41,7 @@ def block_reduced(
     count = -(-threads // lanes)
     whole = threads % lanes == 0
     partial = None if whole else _Partial(thread, threads, lanes)
-    values = _over_warp(b, monoid, values, min(threads, lanes), partial)
+    values = over_lanes(b, monoid, values, min(threads, lanes), partial)
     if count == 1:
         b.emit(SyncThreads())
         return _of_first_lane(b, values)
@@ -57,7 +57,7 @@ def block_reduced(
     position = b.op("min", lane, b.const(count - 1, "index"))
     nothing = identities(b, monoid, [dtype_of(value) for value in values])
     parts = [b.select(inside, b.load(slot, [position.name]), none) for slot, none in zip(through, nothing, strict=True)]
-    return _of_first_lane(b, _over_warp(b, monoid, parts, 1 << (count - 1).bit_length(), None))
+    return _of_first_lane(b, over_lanes(b, monoid, parts, 1 << (count - 1).bit_length()))
 
 
 @frozen
@@ -69,10 +69,9 @@ class _Partial:
     lanes: int
 
 
-def _over_warp(b: Builder, monoid: str, values: Sequence[Value], lanes: int, partial: "_Partial | None") -> list[Value]:
-    """The values of the first `lanes` lanes of each warp, joined, in lane 0. `partial`: where the last warp lacks
-    lanes, which count for nothing. (Lane 0 has all, since its partner of each step is the first lane of
-    the other half.)"""
+def over_lanes(b: Builder, monoid: str, values: Sequence[Value], lanes: int, partial: "_Partial | None" = None) -> list[Value]:
+    """The values of the first `lanes` lanes of each warp, joined, in lane 0; those of each group of so many, in its first lane, since its
+    partner of each step is the first lane of the other half. `partial`: where the last warp lacks lanes, which count for nothing."""
     distance = 1
     while distance < lanes:
         others = _partners(b, values, distance) if partial is None else _partners_there(b, monoid, values, distance, partial)

@@ -1,0 +1,197 @@
+"""Rows of a ragged axis on lanes: `for k in ptr[r]..ptr[r + 1]`. Each row has some neighbouring lanes of a warp, as many as suit a row of
+the mean length, so that a block does many rows. A lane takes several elements a turn, whose loads are all on their way before the first is
+used. Which lane adds what depends on the row's length alone: every run gives the same bits."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from compiler.analysis.dependence import NestFacts
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, LoopHandle
+from compiler.hir.control import For, If, While, Yield
+from compiler.hir.gpu import Shuffle
+from compiler.hir.instruction import Effect, Instruction, Region, Value
+from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
+from compiler.hir.types import Slot
+from compiler.schedule.gpu.barriers import Barriers
+from compiler.schedule.gpu.cooperate import Cooperation
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.reduction import combined, identities, over_lanes
+from compiler.schedule.gpu.spread import Spread, is_single
+from compiler.schedule.stages import Start
+from runtime.records import frozen
+
+TURNS = 4
+"""Elements that a lane has under way at once, at most."""
+
+LONG_ROW = 512
+"""Elements of a mean row from which a block is worth it."""
+
+UNKNOWN_ROW = 32
+"""Elements of a mean row where a launch says nothing."""
+
+
+_TAKEN = (Load, Store, Check, GetSlot, SetSlot, MakeSlot, For, While, If, Yield)
+"""What has effects, and may stand beside loops that lanes share."""
+
+
+@frozen
+class RowShape:
+    """`lanes` of a warp share a row, and each takes so many elements a turn."""
+
+    lanes: int
+    turns: int
+
+    def words(self, names: str, over: str) -> str:
+        who = "a thread an iteration" if self.lanes == 1 else f"{self.lanes} lanes an iteration, which share {over}"
+        return f"{names}: {who}, {self.turns} elements a turn"
+
+
+def row_shape(nest: Spread, spreads: Mapping[For, Spread], contiguous: bool, facts: NestFacts, known: Facts) -> RowShape | None:
+    """How lanes share the loops of each iteration of a leading nest, whose bounds data decide; None where a block should do an iteration,
+    or has to. `contiguous`: memory is so along these loops; else a lane has an iteration of its own."""
+    body = Region([], [*nest.between, *nest.inner.body.body])
+    barriers = Barriers(facts, spreads)
+    barriers.place(body)
+    if barriers.before or not all(_takes(op, spreads) for op in body.body):
+        return None
+    mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
+    if not contiguous:
+        return RowShape(1, min(TURNS, power_of_two(mean)))
+    rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
+    few = rows * known.machine.lanes < known.processors * LONG_ROW
+    if mean >= (4 * known.machine.lanes if few else LONG_ROW):
+        return None
+    lanes = min(known.machine.lanes, power_of_two(-(-mean // 2)))
+    return RowShape(lanes, min(TURNS, power_of_two(-(-mean // lanes))))
+
+
+def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
+    """Whether lanes can do it: a loop that they share, or what each does alike, and the first stores."""
+    if isinstance(op, For) and op in spreads:
+        return len(spreads[op].loops) == 1 and not spreads[op].private
+    return all(isinstance(inside, _TAKEN) or inside.effects is Effect.PURE for inside in op.walk()) and not any(
+        is_single(inside, spreads) or (isinstance(inside, For) and inside in spreads) for inside in op.walk()
+    )
+
+
+def _mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
+    """About how many iterations a spread loop has: of the shortest memory that it walks along, an equal part for each row."""
+    loop = facts.nest.of_loop(spread.inner)
+    extents = [
+        mem_of(access.mem).dims[place]
+        for access in facts.nest.accesses
+        if loop in access.loops
+        for place, form in enumerate(access.index)
+        if abs(form.coefficient(loop.axis)) == 1
+    ]
+    magnitudes = dict(known.magnitudes)
+    counted = [known.about(extent) for extent in extents if set(extent.names) <= magnitudes.keys()]
+    rows = prod(max(1, known.about(facts.nest.of_loop(op).extent)) for op in _leading(nest, spread, facts))
+    return max(1, min(counted) // rows) if counted else UNKNOWN_ROW
+
+
+def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
+    """The leading loops that the bounds of the loop depend on."""
+    names, reached = [*spread.inner.low.names, *spread.inner.high.names], set[str]()
+    while names:
+        name = names.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        source = facts.nest.definitions[name].source if name in facts.nest.definitions else None
+        if source is not None:
+            names += [*(value.name for value in source.operand_values), *source.symbols]
+    return [loop for loop in nest.loops if loop.variable.name in reached]
+
+
+class LaneCooperation(Cooperation):
+    """The work of rows as the code of one thread, which is one of the lanes of a row."""
+
+    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value) -> None:
+        """`rows`: how many there are. Lanes of rows behind the last one do the last one again, without its loops, and store nothing."""
+        super().__init__(start, spreads, barriers, shape.lanes)
+        b = start.out.body
+        self.shape = shape
+        place, lanes = b.index(start.place, "place"), b.const(shape.lanes, "index")
+        self.lane = b.op("rem", place, lanes, name="lane")
+        row = b.op("div", place, lanes)
+        one = b.const(1, "index")
+        self.inside = b.op("lt", row, rows, name="inside")
+        self.row = b.op("min", row, b.op("max", b.sub(rows, one), b.const(0, "index")), name="row")
+        self.first = b.both(self.inside, b.op("eq", self.lane, b.const(0, "index")))
+
+    def spread(self, spread: Spread, b: Builder) -> None:
+        """Each lane's iterations, then what a monoid joins joined over the lanes of the row, and with what was there before."""
+        before = [[self.before(cell, spread, b) for cell in fold.cells] for fold in spread.folds]
+        own = self.turns(spread, b) if self.overlaps(spread) else self.share(spread, self.lane, self.shape.lanes, b)
+        for fold, values, outside in zip(spread.folds, own, before, strict=True):
+            total = over_lanes(b, fold.monoid, values, self.shape.lanes)
+            if self.shape.lanes > 1:
+                lane = b.const(0, "i32")
+                total = [b.emit(Shuffle(mode="idx", value=value, lane=lane, width=self.shape.lanes)).result for value in total]
+            self.after(fold, spread, combined(b, fold.monoid, outside, total), b)
+
+    @contextmanager
+    def walk(
+        self, spread: Spread, number: Value, stride: Value | int, carried: Sequence[Value], b: Builder
+    ) -> Iterator[tuple[Builder, LoopHandle]]:
+        """The loop over a lane's iterations: none in lanes without a row."""
+        loop, form = spread.outer, self.copy.form
+        low = b.index(form(loop.low))
+        high = b.select(self.inside, b.index(form(loop.high)), low)
+        start = Affine.of(low.name) + Affine.of(number.name) * loop.step
+        with b.loop(loop.variable.name, start, high.name, loop.step * self.shape.lanes, carried) as (inner, outer):
+            self.values[loop.variable] = outer.variable
+            yield inner, outer
+
+    def overlaps(self, spread: Spread) -> bool:
+        """Whether a lane may do several iterations at once: they do nothing but compute what is joined."""
+        loop = spread.outer
+        cells = [cell for fold in spread.folds for cell in fold.cells]
+        if self.shape.turns == 1 or not cells or loop.step != 1 or any(isinstance(cell.type, Slot) for cell in cells):
+            return False
+        return all(isinstance(op, Load | Check | Yield) or (op.effects is Effect.PURE and not op.regions) for op in loop.body.body)
+
+    def turns(self, spread: Spread, b: Builder) -> list[list[Value]]:
+        """As `share` has it, several iterations a turn, instruction by instruction, each with cells of its own. Those behind the last do
+        the last one again, and what comes of that is dropped."""
+        loop, form, lanes, count = spread.outer, self.copy.form, self.shape.lanes, self.shape.turns
+        parameters, last = loop.body.parameters[1:], loop.body.body[-1]
+        started = {c: v for fold in spread.folds for c, v in zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True)}
+        first = [started[cell] if cell in started else self.values[old] for cell, old in zip(parameters, loop.carried, strict=True)]
+        low = b.index(form(loop.low))
+        high = b.select(self.inside, b.index(form(loop.high)), low)
+        end = b.sub(high, b.const(1, "index"))
+        start = Affine.of(low.name) + Affine.of(self.lane.name)
+        with b.loop(loop.variable.name, start, high.name, lanes * count, first * count) as (inner, walked):
+            places = [inner.index(Affine.of(walked.variable.name) + lanes * turn) for turn in range(count)]
+            own: list[dict[Value, Value]] = []
+            for turn, place in enumerate(places):
+                carried = walked.carried[turn * len(parameters) :][: len(parameters)]
+                own.append(dict(zip(parameters, carried, strict=True)))
+                own[turn][loop.variable] = inner.op("min", place, end) if turn else walked.variable
+            for op in loop.body.body:
+                for known in own if op is not last else []:
+                    self.values.update(known)
+                    inner.span = op.span
+                    self.copy.one(op, inner)
+                    known.update((result, self.values[result]) for result in op.results)
+            given: list[Value] = []
+            for turn, (place, known) in enumerate(zip(places, own, strict=True)):
+                values = [known.get(value, self.values[value]) for value in last.operand_values]
+                if turn:
+                    there = inner.op("lt", place, high)
+                    values = [inner.select(there, value, known[cell]) for cell, value in zip(parameters, values, strict=True)]
+                given += values
+            inner.yield_(*given)
+        totals: list[list[Value]] = []
+        for fold in spread.folds:
+            places_ = [parameters.index(cell) for cell in fold.cells]
+            parts = [[walked.results[turn * len(parameters) + place] for place in places_] for turn in range(count)]
+            while len(parts) > 1:
+                parts = [combined(b, fold.monoid, one, other) for one, other in zip(parts[::2], parts[1::2], strict=True)]
+            totals += parts
+        return totals

@@ -1,0 +1,193 @@
+"""Loops over rows whose bounds data hold, as in sparse matrices by rows, against NumPy in float64."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+
+Array = np.ndarray[Any, Any]
+DEVICES = ("cpu", "emulator:sm_90a", "emulator:sm_75")
+_RANDOM = np.random.default_rng(17)
+
+VECTOR = """
+def f(start: tensor[P, i64], column: tensor[K, i64], weight: tensor[K], x: tensor[N], R: int): tensor {
+    compute(start, column, weight, x) -> tensor[R] {
+        for row in 0..R:
+            var s = 0.0
+            for k in start[row]..start[row + 1]: s += weight[k] * x[column[k]]
+            out[row] = s
+    }
+}
+"""
+MATRIX = """
+def f(start: tensor[P, i32], column: tensor[K, i32], weight: tensor[K], x: tensor[N, C], R: int): tensor {
+    compute(start, column, weight, x) -> tensor[R, C] {
+        for row in 0..R, c in 0..C:
+            var s = 0.0
+            for k in start[row]..start[row + 1]: s += weight[k] * x[column[k], c]
+            out[row, c] = s
+    }
+}
+"""
+
+
+def starts(lengths: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def floats(*shape: int) -> Array:
+    return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def by_rows(start: Array, terms: Array) -> Array:
+    """The sums of the rows of terms, in float64."""
+    return np.array([terms[a:b].astype(np.float64).sum(axis=0) for a, b in pairwise(start)]).reshape(
+        len(start) - 1, *terms.shape[1:]
+    )
+
+
+LENGTHS = {
+    "no rows": np.zeros(0, int),
+    "one row": np.array([7]),
+    "empty rows": np.zeros(37, int),
+    "one element a row": np.ones(261, int),
+    "three a row": np.full(101, 3),
+    "sixteen a row": _RANDOM.poisson(16, 259),
+    "a warp a row": _RANDOM.poisson(70, 131),
+    "a block a row": _RANDOM.poisson(700, 9),
+    "one long row": np.where(np.arange(260) == 77, 2011, 5),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_sparse_rows_times_a_vector(kind: str, device: str) -> None:
+    start = starts(LENGTHS[kind])
+    column, weight, x = _RANDOM.integers(0, 41, start[-1]), floats(start[-1]), floats(41)
+    expected = by_rows(start, weight.astype(np.float64) * x[column])
+    got = zynml.compile(VECTOR, device=device).f(start, column, weight, x, len(start) - 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("columns", [1, 5, 32])
+def test_sparse_rows_times_a_matrix(columns: int, device: str) -> None:
+    start = starts(_RANDOM.poisson(4, 67))
+    column, weight, x = _RANDOM.integers(0, 29, start[-1]), floats(start[-1]), floats(29, columns)
+    expected = by_rows(start, weight[:, None].astype(np.float64) * x[column])
+    got = zynml.compile(MATRIX, device=device).f(start.astype(np.int32), column.astype(np.int32), weight, x, 67)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_other_monoids_and_what_follows_them(device: str) -> None:
+    text = """
+    def f(start: tensor[P, i64], v: tensor[K], R: int): tensor {
+        compute(start, v) -> tensor[R, 4] {
+            for r in 0..R:
+                var most = -1.0e30
+                var count: i32 = 0
+                for k in start[r]..start[r + 1]:
+                    most = max(most, v[k])
+                    if v[k] > 0.0: count += 1
+                var total = 0.0
+                for k in start[r]..start[r + 1]: total += exp(v[k] - most)
+                out[r, 0] = most
+                out[r, 1] = count as f32
+                out[r, 2] = total
+                if total > 1.5: out[r, 3] = log(total)
+        }
+    }
+    """
+    start = starts(_RANDOM.poisson(11, 83) + 1)
+    v = floats(start[-1])
+    rows = [v[a:b].astype(np.float64) for a, b in pairwise(start)]
+    totals = [np.exp(row - row.max()).sum() for row in rows]
+    expected = [[row.max(), (row > 0).sum(), total, np.log(total) if total > 1.5 else 0.0] for row, total in zip(rows, totals, strict=True)]
+    np.testing.assert_allclose(zynml.compile(text, device=device).f(start, v, 83), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64, np.float16])
+def test_element_types(dtype: type, device: str) -> None:
+    text = """
+    def f(start: tensor[P, i64], v: tensor[K, T], R: int): tensor {
+        compute(start, v) -> tensor[R, T] {
+            for r in 0..R:
+                var s = v[0] - v[0]
+                for k in start[r]..start[r + 1]: s += v[k]
+                out[r] = s
+        }
+    }
+    """.replace("T]", {"int8": "i8]", "int32": "i32]", "int64": "i64]", "float64": "f64]", "float16": "f16]"}[np.dtype(dtype).name])
+    start = starts(_RANDOM.poisson(9, 45))
+    v = _RANDOM.integers(-9, 9, start[-1]).astype(dtype)
+    expected = by_rows(start, v).astype(dtype)
+    assert np.array_equal(zynml.compile(text, device=device).f(start, v, 45), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_strict_sums_keep_the_written_order(device: str) -> None:
+    start = starts(_RANDOM.poisson(40, 19))
+    column, weight, x = _RANDOM.integers(0, 41, start[-1]), floats(start[-1]), floats(41)
+    expected = np.zeros(19, np.float32)
+    for row in range(19):
+        for k in range(start[row], start[row + 1]):
+            expected[row] += weight[k] * x[column[k]]
+    program = zynml.compile(VECTOR, device=device, floats="strict")
+    assert np.array_equal(program.f(start, column, weight, x, 19), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("row", "bound", "index"), [(100, 1 << 33, 808), (100, -5, -5), (100, -(1 << 60), -(1 << 60)), (101, 809, 808)])
+def test_wrong_bounds(row: int, bound: int, index: int, device: str) -> None:
+    """The first index that is outside, at once: a loop of 2**33 iterations would take 20 s, one of 2**60 centuries."""
+    start = np.arange(102) * 8
+    column, weight, x = _RANDOM.integers(0, 41, 808), floats(808), floats(41)
+    start[row] = bound
+    with pytest.raises(zynml.ZynMLError) as raised:
+        zynml.compile(VECTOR, device=device).f(start, column, weight, x, 101)
+    assert raised.value.codes == ("ZYN0801",)
+    assert f"index {index} is out of range: axis 0 of `weight` has 808 elements" in str(raised.value)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_wrong_column_comes_before_a_wrong_end(device: str) -> None:
+    start = np.arange(102) * 8
+    column, weight, x = _RANDOM.integers(0, 41, 808), floats(808), floats(41)
+    start[101], column[803] = 10_000, 41
+    with pytest.raises(zynml.ZynMLError, match="index 41 is out of range: axis 0 of `x` has 41 elements"):
+        zynml.compile(VECTOR, device=device).f(start, column, weight, x, 101)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_that_end_before_they_begin_are_empty(device: str) -> None:
+    start = np.array([5, 3, 3, 900, 8])
+    got = zynml.compile(VECTOR, device=device).f(start, np.zeros(8, int), np.ones(8, np.float32), np.ones(1, np.float32), 2)
+    assert got.tolist() == [0.0, 0.0]
+    with pytest.raises(zynml.ZynMLError, match="index 8 is out of range"):
+        zynml.compile(VECTOR, device=device).f(start, np.zeros(8, int), np.ones(8, np.float32), np.ones(1, np.float32), 4)
+    empty = np.array([700, 700])
+    assert zynml.compile(VECTOR, device=device).f(empty, np.zeros(8, int), np.ones(8, np.float32), np.ones(1, np.float32), 1).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_empty_loop_inside_checks_nothing(device: str) -> None:
+    text = """
+    def f(start: tensor[P, i64], v: tensor[K], w: tensor[D], R: int): tensor {
+        compute(start, v, w) -> tensor[R, D] {
+            for r in 0..R:
+                for k in start[r]..start[r + 1]:
+                    for d in 0..D: out[r, d] += v[k] * w[d]
+        }
+    }
+    """
+    program = zynml.compile(text, device=device)
+    start, v = np.array([0, 2, 9]), np.array([1.5, 2.5, 3.5], np.float32)
+    assert program.f(start, v, np.zeros(0, np.float32), 2).shape == (2, 0)
+    with pytest.raises(zynml.ZynMLError, match="index 3 is out of range: axis 0 of `v` has 3 elements"):
+        program.f(start, v, np.ones(2, np.float32), 2)
+    assert program.f(start[:2], v, np.array([1.0, 2.0], np.float32), 1).tolist() == [[4.0, 8.0]]
