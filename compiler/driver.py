@@ -21,7 +21,7 @@ from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check, checker_of
 from compiler.typed_ast.checker import Checker, ComputeOutcome
-from compiler.typed_ast.function_annotations import promises_vectors
+from compiler.typed_ast.function_annotations import promises_of_code
 from compiler.typed_ast.generics import without_generics, without_unused_open_copies
 from compiler.typed_ast.infer_declarations import configured
 from compiler.typed_ast.inline import inlined
@@ -106,10 +106,10 @@ class Session:
 
     def _broken_promises(self, program: nodes.Program) -> "Iterator[Diagnostic]":
         """Of functions that say how their code is to run."""
-        if promises_vectors(program):
-            from compiler.backends.host.vectorized import not_vectorizable
+        if promised := promises_of_code(program):
+            from compiler.backends.host.critical_paths import broken_promises
 
-            yield from not_vectorizable(*self._with_native_forms(program))
+            yield from broken_promises(*self._with_native_forms(program), self.sources, promised)
 
     def _comment_warnings(self, source: Source) -> tuple[Diagnostic, ...]:
         return comment_warnings(source)
@@ -271,6 +271,12 @@ class Session:
         from compiler.backends.host.native_explained import native_explained
 
         return native_explained(*self._with_native_forms(self.check()), self.sources) + self._splits_explained()
+
+    def function_explained(self, name: str) -> str:
+        """What is known of a native function before it runs, and the code that it becomes. Raises ZyntaxError."""
+        from compiler.backends.host.critical_paths import function_explained
+
+        return function_explained(*self._with_native_forms(self.check()), self.source, self.sources, name, self.options.level)
 
     def native_stage(self, stage: str) -> str:
         """The program's native functions at `native-hir`, `native-llvm` or `native-asm`. Raises ZyntaxError."""

@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from attrs import Factory
+
+from runtime.records import frozen
+
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
     from compiler.driver import Session, Warn
@@ -39,6 +43,9 @@ class Front(Protocol):
     def is_replayed(self, source: "Source") -> bool:
         """Whether the program doesn't run by itself, but on recorded market data."""
 
+    def explained(self, source: "Source", function: str, options: "ExplainOptions", sources: "Sources") -> str:
+        """What is known of a function before it runs, and the code that it becomes."""
+
     def compile_in(self, language: "Language", source: str | Path, options: dict[str, Any]) -> Any:
         """The program of a language that builds on this one, as `compile` gives its own."""
 
@@ -50,6 +57,26 @@ class Front(Protocol):
 
     def compile(self, source: str | Path, options: dict[str, Any]) -> Any:
         """The program of a text, or of a file, as an object of Python's. `options` are the keywords of the language's own `compile`."""
+
+
+@frozen
+class ExplainOptions:
+    """What a function is explained with. `settings`: texts of the program's parameters; `strategy`: which, of a language that has
+    several in a program; `level`: of optimization, None for the language's own."""
+
+    settings: Mapping[str, str] = Factory(dict)
+    strategy: str | None = None
+    level: str | None = None
+
+
+def explained_by_session(front: Front, source: "Source", function: str, options: ExplainOptions, sources: "Sources") -> str:
+    """What is known of a native function of a program that runs by itself. Raises ZyntaxError."""
+    from compiler.options import CompileOptions
+    from compiler.typed_ast.kernel import OptimizationLevel
+
+    level = OptimizationLevel(options.level) if options.level is not None else OptimizationLevel.O3
+    opened = front.open(source, CompileOptions(parameters=options.settings, level=level), sources, lambda warning: None)
+    return opened.function_explained(function)
 
 
 class NewerApi(Exception):
@@ -121,6 +148,10 @@ class Language:
     def check(self, source: "Source", options: "CompileOptions", sources: "Sources", show: Show) -> None:
         """Shows the program's warnings. Raises ZyntaxError with all its errors."""
         self.front.check(source, options, sources, show)
+
+    def explained(self, source: "Source", function: str, options: ExplainOptions, sources: "Sources") -> str:
+        """What is known of a function before it runs, and the code that it becomes. Raises ZyntaxError."""
+        return self.front.explained(source, function, options, sources)
 
     def is_replayed(self, source: "Source") -> bool:
         """Whether the program doesn't run by itself, but on recorded market data. Raises ZyntaxError with all its syntax errors."""

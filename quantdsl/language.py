@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.language import Language, Show
+from compiler.language import ExplainOptions, Language, Show
 
 if TYPE_CHECKING:
     from compiler.driver import Session, Warn
@@ -64,6 +64,15 @@ class QuantFront:
     def is_replayed(self, source: "Source") -> bool:
         """True of a program without a `main`: one of strategies, or of functions alone."""
         return not _has_main(self.parse(source))
+
+    def explained(self, source: "Source", function: str, options: ExplainOptions, sources: "Sources") -> str:
+        from compiler.hir.module import OptimizationLevel
+        from quantdsl.critical.explain import explain
+        from quantdsl.run.open import LEVEL, CompileRequest, checked_program
+
+        level = options.level or LEVEL
+        checked = checked_program(source, CompileRequest(options.settings, options.strategy, level), sources)
+        return explain(checked, function, options.strategy, source, sources, OptimizationLevel(level))
 
     def shared_actions(self) -> type:
         raise _no_base()

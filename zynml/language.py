@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.language import Language, Show
+from compiler.language import ExplainOptions, Language, Show, explained_by_session
 from zynml.name import ENDINGS, NAME
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class ZynmlFront:
 
     def check(self, source: "Source", options: "CompileOptions", sources: "Sources", show: Show) -> None:
         self.open(source, options, sources, lambda diagnostic: show([diagnostic])).check()
+
+    def explained(self, source: "Source", function: str, options: ExplainOptions, sources: "Sources") -> str:
+        return explained_by_session(self, source, function, options, sources)
 
     def is_replayed(self, source: "Source") -> bool:
         return False

@@ -1,5 +1,6 @@
 """`zyntax explain`."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from zyntax.report import reporter
 
 if TYPE_CHECKING:
     from compiler.codes.entry import Code
-    from zyntax.report import Reporter
 
 
 @click.command("explain")
@@ -31,13 +31,17 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
     Of PROGRAM:FUNCTION, as in `cross.qdsl:trade`, tell what is known before it runs: whom it calls, the worst case in instructions and
     cycles by line, the checks that stay and those that were proved away, the bounds of its loops, its vectors, its IR and its assembly."""
     reporter_ = reporter(error_format)
+    from compiler.language import ExplainOptions
     from compiler.languages import language_of
+    from zyntax.languages import read
 
-    path, colon, function = (what or "").rpartition(":")
-    if colon and _is_program(path) and language_of(path).replays:
+    path, function = _program_and_function(what or "")
+    if function:
         with showing() as doing:
             doing("compiling")
-            print(_function(path, function, settings_of({"settings": settings}), strategy, level or "latency", reporter_), end="")
+            options = ExplainOptions(settings_of({"settings": settings}), strategy, level)
+            explained_function = language_of(path).explained(read(path, reporter_), function, options, reporter_.sources)
+        print(explained_function, end="")
         return
     if what is not None and _is_program(what) and not language_of(what).replays:
         from compiler.options import CompileOptions
@@ -78,18 +82,14 @@ def _code_of_author(what: str) -> "Code | None":
     return code_named(what.upper()) if FORM.fullmatch(what.upper()) else None
 
 
+def _program_and_function(what: str) -> tuple[str, str]:
+    """Of `rows.zynml:Point::norm`; no function where it isn't written so."""
+    cuts = (match.start() for match in re.finditer(":", what))
+    cut = next((cut for cut in cuts if _is_program(what[:cut])), None)
+    return ("", "") if cut is None else (what[:cut], what[cut + 1 :])
+
+
 def _is_program(text: str) -> bool:
     from compiler.languages import endings
 
     return Path(text).suffix in endings()
-
-
-def _function(path: str, function: str, settings: dict[str, str], strategy: str | None, level: str, reporter_: "Reporter") -> str:
-    from compiler.hir.module import OptimizationLevel
-    from compiler.syntax.read import read_source
-    from quantdsl.critical.explain import explain
-    from quantdsl.run.open import CompileRequest, checked_program
-
-    source = reporter_.sources.add(read_source(path))
-    checked = checked_program(source, CompileRequest(settings, strategy, level), reporter_.sources)
-    return explain(checked, function, strategy, source, reporter_.sources, OptimizationLevel(level))

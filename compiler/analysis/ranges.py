@@ -19,6 +19,8 @@ from runtime.records import define
 MOST_TURNS = 1 << 40
 """A loop that may run more often counts as one without a bound: that its variable has 64 bits bounds nothing."""
 
+_ORDERS = ("lt", "le", "gt", "ge")
+
 Range = tuple[int, int]
 """The least and the greatest."""
 
@@ -60,6 +62,18 @@ class Ranges:
             self._known[value.name] = whole  # as seen by a value that depends on itself
             self._known[value.name] = _inside(self._computed(value), whole)
         return self._known[value.name]
+
+    def outcome(self, condition: Value) -> bool | None:
+        """What a comparison of ints gives, where the ranges of its sides tell."""
+        match condition.source:
+            case Compare(operator="lt" | "le" | "gt" | "ge" as operator, left=left, right=right) if not is_float(dtype_of(left)):
+                if operator in ("gt", "ge"):
+                    operator, left, right = ("lt" if operator == "gt" else "le"), right, left
+                (low, high), (least, most) = self.of(left), self.of(right)
+                if operator == "lt":
+                    return True if high < least else False if low >= most else None
+                return True if high <= least else False if low > most else None
+        return None
 
     def turns(self, loop: For) -> int | None:
         """How often a loop runs at most; None when that isn't known or is more than MOST_TURNS."""
@@ -117,8 +131,13 @@ class Ranges:
                 return self.affine(of)
             case Cast(value=inner) | Narrow(value=inner) if not is_float(dtype_of(inner)):
                 return self.of(inner)
-            case Select(then=then, otherwise=otherwise):
-                return _union([self.of(then), self.of(otherwise)])
+            case Select(condition=Value(source=Compare(operator=operator, left=left, right=right)), then=then, otherwise=otherwise) if (
+                operator in _ORDERS and (then, otherwise) in ((left, right), (right, left))
+            ):
+                return combined("min" if (operator in ("lt", "le")) == (then is left) else "max", self.of(left), self.of(right))
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                outcome = self.outcome(condition)
+                return _union([self.of(then), self.of(otherwise)]) if outcome is None else self.of(then if outcome else otherwise)
             case Checked(operation=operation, left=left, right=right) | Binary(operator=operation, left=left, right=right) if not is_float(
                 dtype_of(left)
             ):

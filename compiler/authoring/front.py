@@ -11,7 +11,7 @@ import attrs
 
 from compiler.authoring.conflicts import tables_of
 from compiler.diagnostics import ZyntaxError
-from compiler.language import Language, Show
+from compiler.language import ExplainOptions, Language, Show, explained_by_session
 from compiler.source import Source, Sources, Span
 from grammars.grammar import Grammar
 from runtime.records import frozen
@@ -157,6 +157,9 @@ class AuthoredFront:
 
     def shared_actions(self) -> type:
         return self.base.front.shared_actions()
+
+    def explained(self, source: "Source", function: str, options: ExplainOptions, sources: "Sources") -> str:
+        return explained_by_session(self, source, function, options, sources)
 
     def is_replayed(self, source: Source) -> bool:
         return False

@@ -7,6 +7,7 @@ from compiler.analysis.ranges import Range, Ranges, combined
 from compiler.hir.core import Binary, Cast, dtype_of
 from compiler.hir.host import Checked, Element, Narrow, Quotient, pointee
 from compiler.hir.instruction import Instruction, Region
+from compiler.hir.memory import Check
 from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
 from compiler.hir.types import DTYPES, Array, is_float
@@ -31,9 +32,11 @@ def prove_checks(function: HirFunction) -> list[Proof]:
 
 
 def _region(region: Region, ranges: Ranges, proofs: list[Proof]) -> None:
-    for number, op in enumerate(region.body):
+    for number, op in enumerate(tuple(region.body)):
         for inner in op.regions:
             _region(inner, ranges, proofs)
+        if isinstance(op, Check):
+            proofs.append(Proof(op.name, op.span, ranges.outcome(op.condition) is not True))
         if not isinstance(op, Checked | Element | Narrow | Quotient) or op.site < 0:
             continue
         cheaper = _without_check(op, ranges)
@@ -42,6 +45,7 @@ def _region(region: Region, ranges: Ranges, proofs: list[Proof]) -> None:
             cheaper.results, cheaper.span = op.results, op.span
             op.result.source = cheaper
             region.body[number] = cheaper
+    region.body[:] = [op for op in region.body if not isinstance(op, Check) or ranges.outcome(op.condition) is not True]
 
 
 def _without_check(op: Instruction, ranges: Ranges) -> Instruction | None:

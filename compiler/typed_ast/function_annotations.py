@@ -24,25 +24,33 @@ REMEMBERS = ("cache", "memoize")
 """The results of such a function are kept, by the values of its arguments."""
 ENDING = ("inline_always", "gpu_compute")
 """What only functions promise that don't come back to themselves: they become part of those that call them, or compute as a kernel does."""
-VECTORIZABLE = "vectorizable"
+VECTORIZABLE, CRITICAL = "vectorizable", "critical_path"
+LATENCIES = ("target_latency", "target_latency_ns")
+"""How long a function may take, which is held against an estimate."""
+PROVED_OF_CODE = (VECTORIZABLE, CRITICAL, *LATENCIES)
+"""What only the code that a function becomes can tell."""
 NATIVE = ("jit", "no_allocation", VECTORIZABLE, *ENDING)
 """What only native functions promise: their code is compiled, and makes nothing on a heap."""
-WITHOUT_HEAP = ("no_allocation", "critical_path", "gpu_compute")
+WITHOUT_HEAP = ("no_allocation", CRITICAL, "gpu_compute")
 """Those of functions that make nothing on a heap."""
-_ACCEPTED = (*REMEMBERS, "inline", "deprecated", *NATIVE)
+_ACCEPTED = (*REMEMBERS, "inline", "deprecated", CRITICAL, *LATENCIES, *NATIVE)
 PIPELINE = "pipeline"
 """What the declaration `pipeline p() { }` is marked with."""
 _LATER: Mapping[str, tuple[str, str]] = {
     "with": ("`@with`", "call the function without it"),
-    "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
 }
-_FORMS = {"cache": "@cache(ttl=1h)", "deprecated": '@deprecated("what to use instead")'}
+_FORMS = {
+    "cache": "@cache(ttl=1h)",
+    "deprecated": '@deprecated("what to use instead")',
+    "target_latency": "@target_latency(500ns)` or `@target_latency(500ns, hard)",
+    "target_latency_ns": "@target_latency_ns(500)` or `@target_latency_ns(500, hard)",
+}
 
 
-def promises_vectors(program: nodes.Program) -> bool:
-    """Whether a function of the program says `@vectorizable`."""
+def promises_of_code(program: nodes.Program) -> frozenset[str]:
+    """The annotations in the program of which only code can tell whether they hold."""
     functions = (node for node in walk(program) if isinstance(node, nodes.Function))
-    return any(annotation.name == VECTORIZABLE for function in functions for annotation in function.annotations)
+    return frozenset(a.name for function in functions for a in function.annotations if a.name in PROVED_OF_CODE)
 
 
 def check_annotation(checker: Checker, function: UserFunction, annotation: nodes.Annotation) -> None:
@@ -67,8 +75,12 @@ def _is_well_formed(annotation: nodes.Annotation) -> bool:
             return True
         case "cache", (nodes.Argument(name=None | "ttl", value=value),):
             return _nanoseconds(value) is not None
+        case "target_latency" | "target_latency_ns" as name, (nodes.Argument(name=None, value=value), *rest):
+            number = duration(value) if name == "target_latency" else value.value if isinstance(value, nodes.IntLiteral) else None
+            hard = all(isinstance(word.value, nodes.Name) and word.value.name == "hard" for word in rest)
+            return number is not None and number > 0 and len(rest) < 2 and hard
         case _, arguments:
-            return not arguments and annotation.name != "deprecated"
+            return not arguments and annotation.name not in ("deprecated", *LATENCIES)
 
 
 def lifetime(annotation: nodes.Annotation) -> int | None:
@@ -107,10 +119,13 @@ def _is_key(checker: Checker, type_: Type, around: frozenset[Type] = frozenset()
 
 def kept_promises(checker: Checker, program: nodes.Program) -> Iterator[Diagnostic]:
     """Errors for functions that can't be native and say that they are. `program` has its types, and no errors."""
-    asked = [node for node in walk(program) if isinstance(node, nodes.Function) and any(a.name in NATIVE for a in node.annotations)]
+    declared = (node for node in walk(program) if isinstance(node, nodes.Function) and not node.type_parameters)
+    asked = [node for node in declared if any(a.name in NATIVE for a in node.annotations)]
     if not asked:
         return
     functions = effects(checker, program, has_native_code).functions
+    generic = {name.partition("<")[0] for name in functions if "<" in name}
+    asked = [node for node in asked if node.name not in generic]  # of which only the copies are called
     found = {id(own.function): own for own in functions.values()}
     straight = inlinable_functions(program, lambda written: UNKNOWN if written is None else checker.resolver.resolve(written))
     for node in asked:

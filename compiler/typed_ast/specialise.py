@@ -10,6 +10,7 @@ from compiler.typed_ast.bound_names import bindings, bound_names
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.effects import effects
+from compiler.typed_ast.function_annotations import CRITICAL, LATENCIES
 from compiler.typed_ast.native_calls import has_native_code
 from compiler.typed_ast.substitution import mapped
 from compiler.typed_ast.types import Scalar
@@ -147,14 +148,19 @@ def _copy(taker: nodes.Function, name: str, given: dict[str, _Closure]) -> nodes
     kept = [p for p in taker.parameters if p.name not in given]
     more = [evolve(_parameter(one), name=hidden[key, one.name]) for key, closure in given.items() for one in closure.captured]
     assert taker.body is not None
-    return evolve(taker, name=name, parameters=(*kept, *more), body=mapped(taker.body, change), annotations=())
+    return evolve(taker, name=name, parameters=(*kept, *more), body=mapped(taker.body, change))
+
+
+def _are_of_code(function: nodes.Function) -> bool:
+    """Whether its annotations hold of a copy as of itself."""
+    return all(annotation.name in (CRITICAL, *LATENCIES) for annotation in function.annotations)
 
 
 def _may_be_copied(function: nodes.Function) -> bool:
     """Whether what it takes is known by its types, and the functions among that are only called."""
     taken = {p.name for p in function.parameters if isinstance(p.annotation, nodes.FunctionTypeSyntax)}
     good = all(p.annotation is not None and p.default is None for p in function.parameters) and not function.is_async
-    if not taken or not good or function.body is None or function.type_parameters or function.annotations:
+    if not taken or not good or function.body is None or function.type_parameters or not _are_of_code(function):
         return False
     inside = list(walk(function.body))
     if any(isinstance(node, nodes.Lambda | nodes.Function | nodes.Compute) for node in inside) or taken & set(bindings(inside)):

@@ -2,6 +2,7 @@
 
 from attrs import evolve
 
+from compiler.analysis.code_promises import prove
 from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
@@ -12,7 +13,7 @@ from quantdsl.check.checker import quant_checker
 from quantdsl.check.declarations import check_declarations, check_library
 from quantdsl.check.resolve import resolve
 from quantdsl.check.world import world_of
-from quantdsl.critical.proofs import prove
+from quantdsl.critical.graph import call_graph
 
 
 def check_program(program: nodes.Program, memory: str | None = None) -> CheckedQuantProgram:
@@ -27,7 +28,7 @@ def check_program(program: nodes.Program, memory: str | None = None) -> CheckedQ
     library = {name: rebuild(declaration, checker.findings) for name, declaration in world.library.items()}
     checked = CheckedQuantProgram(rebuild(program, checker.findings), world, library, diagnostics, checker.own.changes)
     if all(found.code == "0109" for found in diagnostics.errors):  # what can't be compiled yet may be what a promise rules out
-        diagnostics.extend(prove(checked))
+        diagnostics.extend(prove(call_graph(checked)))
     return checked
 
 

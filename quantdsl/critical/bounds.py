@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import Factory
 
+from compiler.analysis.code_promises import Annotated
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ArrayType, DType, Scalar
@@ -18,7 +19,7 @@ _UNSIGNED = (DType.U32, DType.U64)
 
 
 def unbounded_loops(
-    declaration: nodes.Function | quant.Signal | quant.Handler, constants: Mapping[str, bool]
+    declaration: Annotated, constants: Mapping[str, bool]
 ) -> Iterator[tuple[str, Span, str]]:
     """The loops of a body without a known bound: words that follow the function's name, the place, and what to do. `constants`: names of
     constants and parameters, and whether they are surely not negative."""

@@ -2,11 +2,9 @@
 critical path must not."""
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
 from functools import partial
 
-from attrs import Factory
-
+from compiler.analysis.code_promises import Act, ActKind, CallSite, CodeUnit, Key
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import is_method
@@ -17,51 +15,6 @@ from quantdsl.check import heap
 from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.check.world import Callee
 from quantdsl.critical.bounds import unbounded_loops
-from runtime.records import define, frozen
-
-Key = tuple[str, str]
-"""The strategy that a function or handler stands in ("" for none), and its name there."""
-
-
-class ActKind(Enum):
-    ALLOCATION = "allocation"
-    SYSTEM = "system call"
-    UNBOUNDED = "loop without a bound"
-    ORDER = "order"
-    STATE = "change of state"
-    MARKET = "look at the market"
-
-
-@frozen
-class Act:
-    """Something that a function does by itself, in words that follow its name (`makes a list`), and what to do instead."""
-
-    kind: ActKind
-    words: str
-    span: Span
-    hint: str
-
-
-@frozen
-class CallSite:
-    callee: Key
-    span: Span
-
-
-@define(eq=False)
-class CodeUnit:
-    """A function, signal or handler. `title`: as messages call it, "`f`" or "`on trade`"."""
-
-    key: Key
-    title: str
-    declaration: nodes.Function | quant.Signal | quant.Handler
-    calls: list[CallSite] = Factory(list)
-    acts: list[Act] = Factory(list)
-
-    def annotation(self, *names: str) -> nodes.Annotation | None:
-        """The first of these annotations that it has."""
-        return next((annotation for annotation in self.declaration.annotations if annotation.name in names), None)
-
 
 _EFFECTS = {
     "alloc": (ActKind.ALLOCATION, "allocates"),
@@ -81,7 +34,8 @@ def call_graph(checked: CheckedQuantProgram) -> dict[Key, CodeUnit]:
     codes: dict[Key, CodeUnit] = {}
 
     def declare(strategy: str, name: str, declaration: nodes.Function | quant.Signal | quant.Handler) -> None:
-        codes[strategy, name] = CodeUnit((strategy, name), f"`{name.partition('#')[0]}`", declaration)
+        name_span = declaration.event_span if isinstance(declaration, quant.Handler) else declaration.name_span
+        codes[strategy, name] = CodeUnit((strategy, name), f"`{name.partition('#')[0]}`", declaration, name_span)
 
     def named(declared: tuple[nodes.Declaration]) -> Mapping[str, Callee]:
         """Functions by the one name that calls of them have in the tree: that of a method has its type."""

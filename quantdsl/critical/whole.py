@@ -1,13 +1,14 @@
 """A whole program brought as far as its HIR, for what only that can tell: `zyntax check` reports it, too."""
 
 
+from compiler.analysis.code_promises import Key
 from compiler.diagnostics import Diagnostics
 from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.passes.examine import by_span, examine, unmeasured
 from compiler.source import Source, Sources
 from quantdsl import nodes as quant
 from quantdsl.check.checked import CheckedQuantProgram
-from quantdsl.critical.graph import Key, call_graph
-from quantdsl.critical.measure import examine, unmeasured
+from quantdsl.critical.graph import call_graph
 
 _OF_CODE = ("target_latency", "target_latency_ns", "vectorizable")
 
@@ -19,16 +20,17 @@ def examine_all(checked: CheckedQuantProgram, source: Source, sources: Sources) 
     from quantdsl.elaborate.strategies import elaborate_strategy
 
     diagnostics = Diagnostics()
+    codes = call_graph(checked)
     seen: set[Key] = set()
 
     def examined(module: HirModule) -> None:
-        examination = examine(checked, module, sources, OptimizationLevel.OLATENCY)
+        examination = examine(by_span(codes, module), module, sources, OptimizationLevel.OLATENCY)
         diagnostics.extend(examination.diagnostics.sorted)
         seen.update(function.code.key for function in examination.functions.values() if function.code is not None)
 
     for strategy in (s for s in checked.program.statements if isinstance(s, quant.Strategy)):
         examined(elaborate_strategy(checked, strategy.name, source)[0])
-    asked = {code.key: code for code in call_graph(checked).values() if code.annotation(*_OF_CODE)}
+    asked = {code.key: code for code in codes.values() if code.annotation(*_OF_CODE)}
     if not asked.keys() <= seen:
         examined(elaborate(checked).module)
     diagnostics.extend(diagnostic for key, code in asked.items() if key not in seen and (diagnostic := unmeasured(code)) is not None)

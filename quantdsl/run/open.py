@@ -94,7 +94,8 @@ def checked_program(source: Source, wishes: CompileRequest, sources: Sources) ->
 def elaborated(source: Source, wishes: CompileRequest, sources: Sources, warn: Warn, doing: Doing) -> "tuple[HirModule, StrategyMetadata]":
     """The strategy as HIR, with its metadata. Raises ZyntaxError."""
     from compiler.hir.module import OptimizationLevel
-    from quantdsl.critical.measure import examine
+    from compiler.passes.examine import by_span, examine
+    from quantdsl.critical.graph import call_graph
     from quantdsl.elaborate.strategies import elaborate_strategy
 
     doing("checking")
@@ -103,7 +104,7 @@ def elaborated(source: Source, wishes: CompileRequest, sources: Sources, warn: W
         warn(warning)
     doing("writing HIR")
     module, metadata = elaborate_strategy(checked, wishes.strategy, source)
-    examined = examine(checked, module, sources, OptimizationLevel(wishes.level)).diagnostics
+    examined = examine(by_span(call_graph(checked), module), module, sources, OptimizationLevel(wishes.level)).diagnostics
     examined.raise_errors(wishes.strict)
     for warning in examined.warnings:
         warn(warning)
@@ -143,9 +144,9 @@ def _compiled(
 def _load_compiler() -> None:
     """Import what compiles, and read the grammar's table: once a process, and no part of what a program costs."""
     from compiler.backends.native import compile  # noqa: F401
+    from compiler.passes import examine  # noqa: F401
     from grammars.loader import load as load_grammar
     from quantdsl.check import prelude
-    from quantdsl.critical import measure  # noqa: F401
     from quantdsl.elaborate import strategies  # noqa: F401
     from quantdsl.grammar import GRAMMAR
 

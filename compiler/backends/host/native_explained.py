@@ -1,5 +1,6 @@
 """Which functions of a program are native, and why the others aren't, in words."""
 
+from compiler.backends.host.critical_paths import critical_notes
 from compiler.backends.host.native_code import lowered
 from compiler.backends.host.native_functions import called_by_python
 from compiler.diagnostics import with_modules
@@ -20,13 +21,14 @@ def native_explained(checker: Checker, program: nodes.Program, sources: Sources)
     width = max(map(len, found.functions))
     wanted = called_by_python(checker, found, list(found.functions), False)
     reached = _reached(wanted, found.functions)
+    notes = critical_notes(checker, program, sources)
     lines: list[str] = []
     for name, own in found.functions.items():
         if not own.is_static:
             lines.append(f"{name:<{width}}  runs on Python:")
             lines += [f"{'':<{width}}    {reason.words} ({_place(reason.span, sources)})" for reason in own.reasons]
         elif name in wanted:
-            lines.append(f"{name:<{width}}  native")
+            lines.append(f"{name:<{width}}  native{f', {notes[name]}' if name in notes else ''}")
         elif name in reached:
             lines.append(f"{name:<{width}}  native where native functions call it; it has no loop, so Python runs it itself")
         else:

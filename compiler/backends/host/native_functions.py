@@ -18,6 +18,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.effects import effects
+from compiler.typed_ast.function_annotations import CRITICAL
 from compiler.typed_ast.function_effects import FunctionEffects, ProgramEffects
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.native_calls import has_native_code
@@ -192,7 +193,7 @@ def called_by_python(checker: Checker, found: ProgramEffects, names: Sequence[st
 
 
 def _is_asked_for(own: FunctionEffects) -> bool:
-    return any(annotation.name == "jit" for annotation in own.function.annotations)
+    return any(annotation.name in ("jit", CRITICAL) for annotation in own.function.annotations)
 
 
 def _passes(checker: Checker, own: FunctionEffects) -> bool:

@@ -8,7 +8,7 @@ from compiler.lowering.native.instances import Instance, results, signature
 from compiler.lowering.native.names import LentMemory, NameMeaning
 from compiler.lowering.native.program import Elaboration, Surroundings
 from compiler.lowering.native.rules import CORE
-from compiler.lowering.native.tensors import named_sizes
+from compiler.lowering.native.tensors import named_sizes, with_declared_extents
 from compiler.lowering.native.values import InMemory, Value, Whole
 from compiler.typed_ast import nodes
 from compiler.typed_ast.scope import Variable, VariableKind
@@ -50,6 +50,8 @@ def enter(c: FunctionContext, instance: Instance) -> None:
     body = getattr(instance.callee, "body", None) if c.elaboration.rules.parameters_change else None
     for parameter, type in instance.parameters:
         value = c.of_numbers(type, given)
+        if isinstance(type, TensorType) and parameter.annotation is not None:
+            value = with_declared_extents(c, c.elaboration.checker.resolver.resolve(parameter.annotation), value)
         if parameter.mutable or (body is not None and changes(c, body, parameter.name)):
             c.var(parameter.name, value)
         else:

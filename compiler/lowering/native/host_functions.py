@@ -32,6 +32,7 @@ from compiler.lowering.native.rules import NativeRules
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.declarations import CallableDeclaration
+from compiler.typed_ast.function_annotations import CRITICAL
 from compiler.typed_ast.function_effects import DYNAMIC, FunctionEffects, ProgramEffects, Reason
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.rules.parts import cases_of
@@ -91,8 +92,11 @@ def native_program(checker: Checker, found: ProgramEffects, wanted: Collection[s
             symbols = {names[at]: instance.name for instance in made.instances.values() if (at := id(instance.callee)) in names}
             module = made.program.module
             for instance in made.instances.values():
-                if any(annotation.name == "inline_always" for annotation in getattr(instance.callee, "annotations", ())):
-                    module.functions[instance.name].constraints = HirExecutionConstraints(inline_always=True)
+                asked = {annotation.name for annotation in getattr(instance.callee, "annotations", ())}
+                inline, critical = "inline_always" in asked, CRITICAL in asked
+                if inline or critical:
+                    constraints = HirExecutionConstraints(inline_always=inline, critical_path=critical, no_alloc=critical)
+                    module.functions[instance.name].constraints = constraints
             return NativeProgram(module, symbols, made.layouts)
 
 

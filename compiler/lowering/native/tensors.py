@@ -114,6 +114,18 @@ def _offset(c: Any, tensor: Value, indices: Sequence[Expr], checked: bool = True
     return at
 
 
+def with_declared_extents(c: Any, type_: Type, tensor: Value) -> Value:
+    """A parameter whose extents that are numbers in its type are these: Python has compared them."""
+    given = extents(type_) if isinstance(type_, TensorType) else None
+    if given is None or not isinstance(tensor, Whole):
+        return tensor
+    parts = list(tensor.parts)
+    for axis, number in enumerate(given):
+        if isinstance(number, int):
+            parts[1 + axis] = c.constant(number, I64)
+    return Whole(tensor.type, tuple(parts))
+
+
 def named_sizes(type_: Type, tensor: Value) -> dict[str, ScalarValue]:
     """The sizes that a parameter's type names."""
     given = extents(type_) if isinstance(type_, TensorType) else None

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from compiler.backends.native.explained import shortened
 from compiler.diagnostics import Severity, ZyntaxError
 from compiler.hir.module import OptimizationLevel
 from compiler.hir.verify import verify
+from compiler.passes.examine import Examination, by_span, examine
 from compiler.source import Source, Sources
 from quantdsl.check.program import check_program
-from quantdsl.critical.explain import explain, shortened
-from quantdsl.critical.measure import Examination, examine
+from quantdsl.critical.explain import explain
+from quantdsl.critical.graph import call_graph
 from quantdsl.critical.whole import examine_all
 from quantdsl.elaborate import elaborate
 from quantdsl.parse import parse_source
@@ -32,7 +34,7 @@ def examined(text: str, level: OptimizationLevel = OptimizationLevel.OLATENCY) -
     checked = check_program(parse_source(source))
     checked.diagnostics.raise_errors()
     module = elaborate(checked).module
-    found = examine(checked, module, Sources(source), level)
+    found = examine(by_span(call_graph(checked), module), module, Sources(source), level)
     verify(module)
     return found
 

@@ -1,19 +1,87 @@
-"""What the annotations of a program promise, proved over its whole call graph: `@no_allocation` (0711), `@no_syscalls` (0712),
-`@critical_path` (both, and 0713, 0714), `@inline_always` (0713), `@unsafe_unchecked` (0717), `@gpu_compute` (0410, 0713). Each message
-shows the calls that lead to what breaks the promise."""
+"""What annotations of host functions promise, proved over all that they call: `@no_allocation` (0711), `@no_syscalls` (0712),
+`@critical_path` (both, and 0420, 0713, 0714), `@inline_always` (0713), `@unsafe_unchecked` (0717), `@gpu_compute` (0410, 0713). A language
+says which function calls which, and what each does by itself. Each message shows the calls that lead to what breaks the promise."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Protocol
+
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from quantdsl.check.checked import CheckedQuantProgram
-from quantdsl.critical.graph import Act, ActKind, CallSite, CodeUnit, Key, call_graph
+from runtime.records import define, frozen
+
+Key = tuple[str, str]
+"""The strategy that a function or handler stands in ("" for none), and its name there."""
+
+
+class ActKind(Enum):
+    ALLOCATION = "allocation"
+    SYSTEM = "system call"
+    UNBOUNDED = "loop without a bound"
+    INTERPRETED = "code that isn't native"
+    ORDER = "order"
+    STATE = "change of state"
+    MARKET = "look at the market"
+
+
+@frozen
+class Act:
+    """Something that a function does by itself, in words that follow its name (`makes a list`), and what to do instead."""
+
+    kind: ActKind
+    words: str
+    span: Span
+    hint: str
+
+
+@frozen
+class CallSite:
+    callee: Key
+    span: Span
+
+    @property
+    def name(self) -> str:
+        """Of what is called, as the program writes it."""
+        return self.callee[1].removeprefix("std.")
+
+
+class Annotated(Protocol):
+    """A declaration of code."""
+
+    @property
+    def annotations(self) -> Sequence[nodes.Annotation]: ...
+
+    @property
+    def span(self) -> Span: ...
+
+    @property
+    def body(self) -> nodes.Node | None: ...
+
+
+@define(eq=False)
+class CodeUnit:
+    """A function, or what a language has besides. `title`: as messages call it, "`f`" or "`on trade`"; `name_span`: where it is named."""
+
+    key: Key
+    title: str
+    declaration: Annotated
+    name_span: Span
+    calls: list[CallSite] = Factory(list)
+    acts: list[Act] = Factory(list)
+
+    def annotation(self, *names: str) -> nodes.Annotation | None:
+        """The first of these annotations that it has."""
+        return next((annotation for annotation in self.declaration.annotations if annotation.name in names), None)
+
 
 RULES = (
     (ActKind.SYSTEM, "0712", ("no_syscalls", "critical_path")),
     (ActKind.ALLOCATION, "0711", ("no_allocation", "critical_path")),
     (ActKind.UNBOUNDED, "0714", ("critical_path",)),
+    (ActKind.INTERPRETED, "0420", ("critical_path",)),
     (ActKind.ORDER, "0717", ("unsafe_unchecked",)),
     *((kind, "0410", ("gpu_compute",)) for kind in (ActKind.ORDER, ActKind.STATE, ActKind.MARKET, ActKind.SYSTEM)),
 )
@@ -23,9 +91,8 @@ Way = tuple[tuple[CodeUnit, CallSite], ...]
 """Calls from one function on, each with who makes it."""
 
 
-def prove(checked: CheckedQuantProgram) -> list[Diagnostic]:
-    """All promises that the program breaks, each place once."""
-    codes = call_graph(checked)
+def prove(codes: Mapping[Key, CodeUnit]) -> list[Diagnostic]:
+    """All promises that a program breaks, each place once."""
     diagnostics: list[Diagnostic] = []
     seen: set[tuple[str, Span]] = set()
     for code in codes.values():
@@ -76,7 +143,7 @@ _COMPUTES = "give it what it needs as arguments, and act on its result"
 
 
 def _labels(path: Way) -> tuple[Label, ...]:
-    return tuple(Label(site.span, f"{caller.title} calls `{site.callee[1].removeprefix('std.')}`") for caller, site in path)
+    return tuple(Label(site.span, f"{caller.title} calls `{site.name}`") for caller, site in path)
 
 
 def _circles(codes: Mapping[Key, CodeUnit], root: CodeUnit, promise: nodes.Annotation) -> Iterator[Diagnostic]:

@@ -1,12 +1,12 @@
 """What annotations ask of the code that a program becomes: its HIR gets their marks, loses the checks that can't fail (and those that
 `@unsafe_unchecked` gives up), and the longest way through each critical path is counted against `@target_latency` (0716)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from attrs import Factory, evolve
 
+from compiler.analysis.code_promises import CodeUnit, Key
 from compiler.analysis.host_costs import Cost, Obstacle, obstacle, stack_bytes, worst_case
 from compiler.analysis.vectorizable import broken_promises
 from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
@@ -17,12 +17,8 @@ from compiler.passes.prove_checks import Proof, prove_checks
 from compiler.passes.unchecked import leave_checks_out
 from compiler.source import Sources, Span
 from compiler.typed_ast import nodes
-from quantdsl.check.literals import DURATIONS
-from quantdsl.critical.graph import CodeUnit, call_graph
+from compiler.typed_ast.constants import NANOSECONDS
 from runtime.records import define, frozen
-
-if TYPE_CHECKING:
-    from quantdsl.check.checked import CheckedQuantProgram
 
 GIGAHERTZ = 3.0
 """Cycles in a nanosecond that estimates assume: what servers run at for long."""
@@ -70,15 +66,19 @@ class Examination:
     diagnostics: Diagnostics = Factory(Diagnostics)
 
 
-def examine(checked: "CheckedQuantProgram", module: HirModule, sources: Sources, level: OptimizationLevel) -> Examination:
-    """Change the HIR in place as annotations say, and measure it."""
-    codes = {code.declaration.span: code for code in call_graph(checked).values()}
+def by_span(graph: Mapping[Key, CodeUnit], module: HirModule) -> dict[str, CodeUnit]:
+    """The declarations of a module's functions, by the names of these, of a language where each is made of a text of its own."""
+    codes = {code.declaration.span: code for code in graph.values()}
+    return {f.name: codes[f.span] for f in module.functions.values() if f.span in codes}
+
+
+def examine(codes: Mapping[str, CodeUnit], module: HirModule, sources: Sources, level: OptimizationLevel) -> Examination:
+    """Change the HIR in place as annotations say, and measure it. `codes`: what its functions were declared as, by their names in HIR."""
     examination = Examination()
     for function in module.functions.values():
         if function.is_elsewhere:
             continue
-        code = codes.get(function.span) if function.span is not None else None
-        examined = examination.functions[function.name] = Examined(function, code)
+        examined = examination.functions[function.name] = Examined(function, codes.get(function.name))
         if examined.code is not None:
             _mark(function, examined.code)
             if examined.code.annotation("fast_math") is not None:
@@ -143,7 +143,7 @@ def target_of(code: CodeUnit) -> tuple[float, bool, nodes.Annotation] | None:
         case nodes.IntLiteral(value=number):
             return float(number), bool(rest), annotation
         case nodes.UnitNumber(text=text, unit=unit):
-            return float(Fraction(text) * DURATIONS[unit]), bool(rest), annotation
+            return float(Fraction(text) * NANOSECONDS[unit]), bool(rest), annotation
         case _:
             return None
 
