@@ -70,15 +70,58 @@ class _Planning:
     options: KernelOptions
     groups: dict[int, Joined] = field(factory=dict)
     """By the number of their last block."""
+    halves: dict[tuple[int, int], Joined] = field(factory=dict)
+    """Groups that were tried, by their first and last block."""
     kept: list[KeptInMemory] = field(factory=list)
 
     def run(self) -> ChainPlan:
         for number, link in enumerate(self.chain):
             self.groups[number] = self._group((number,), link.kernel)
-            self._take(number, list(dict.fromkeys(link.links.values())))
+        number = 0
+        while number < len(self.chain):
+            self._take(number, list(dict.fromkeys(self.chain[number].links.values())))
+            end = self._end_of_run(number)
+            self._extend(number, end)
+            number = end + 1
         groups = [self.groups[number] for number in sorted(self.groups)]
         apart = [edge for edge in self.kept if not any({edge.maker, edge.reader} <= {*group.members} for group in groups)]
         return ChainPlan(groups, apart)
+
+    def _end_of_run(self, number: int) -> int:
+        """The last block of the run that begins here: each reads the one before it and no other block, and is its only reader."""
+        while number + 1 < len(self.chain) and {*self.chain[number + 1].links.values()} == {number} and self.chain[number].readers == 1:
+            number += 1
+        return number
+
+    def _extend(self, number: int, end: int) -> None:
+        """Joins the blocks of a run from left to right. Twice as many at a time as the last time, which are joined among themselves first:
+        n blocks are merged log(n) times each, not n times. Where several can't be joined, fewer are tried; one block at last, which begins
+        a new group if it can't."""
+        count = 1
+        while number < end:
+            count = min(count, end - number)
+            group = self._group_of(number)
+            try:
+                whole = self._both(group, self._all(number + 1, number + count), number, number + 1)
+            except NotMergeable as refusal:
+                if count == 1:
+                    self.kept.append(KeptInMemory(number, number + 1, str(refusal)))
+                    number += 1
+                count = max(1, count // 2)
+                continue
+            for last in (group.last, *range(number + 1, number + count)):
+                del self.groups[last]
+            number, count = number + count, 2 * count
+            self.groups[number] = whole
+
+    def _all(self, first: int, last: int) -> Joined:
+        """These blocks of a run as one group, of halves. Raises NotMergeable."""
+        if first == last:
+            return self.groups[first]
+        if (first, last) not in self.halves:
+            middle = (first + last) // 2
+            self.halves[first, last] = self._both(self._all(first, middle), self._all(middle + 1, last), middle, middle + 1)
+        return self.halves[first, last]
 
     def _take(self, reader: int, makers: list[int]) -> None:
         """Joins a block with its makers, as many as can be: one may have to wait for another."""
@@ -95,9 +138,18 @@ class _Planning:
 
     def _join(self, maker: int, reader: int) -> None:
         """Makes one group of those that the two are in now."""
-        first, second = (next(group for group in self.groups.values() if number in group.members) for number in (maker, reader))
+        first, second = self._group_of(maker), self._group_of(reader)
         if first is second:
             return
+        whole = self._both(first, second, maker, reader)
+        del self.groups[first.last]
+        self.groups[second.last] = whole
+
+    def _group_of(self, number: int) -> Joined:
+        return next(group for group in self.groups.values() if number in group.members)
+
+    def _both(self, first: Joined, second: Joined, maker: int, reader: int) -> Joined:
+        """One group of two, of which `reader` in the second reads `maker` in the first. Raises NotMergeable."""
         if self.chain[maker].device != self.chain[reader].device:
             raise NotMergeable("the two are placed on different devices")
         for number in (maker, reader):
@@ -122,8 +174,7 @@ class _Planning:
             kernel = joined(stages, fields[0], fields[1], self.options, self.chain[reader].kernel.span)
         except ZyntaxError as error:
             raise NotMergeable(error.diagnostics[0].message) from None
-        del self.groups[first.last]
-        self.groups[reader] = self._group(members, kernel)
+        return self._group(members, kernel)
 
     def _readers(self, number: int) -> list[int]:
         """The blocks of the chain that read the block's value."""

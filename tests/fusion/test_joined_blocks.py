@@ -1,13 +1,19 @@
 """Chains of blocks as one kernel: the values of random chains against NumPy in float64, what stays apart and why, what programs see."""
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import zynml
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.fusion import chains
+from compiler.fusion import chains, plan
+from compiler.fusion.merge import Stage
 from compiler.fusion.shown import Shown
+from compiler.launch.kernels import BuiltKernel
 
 HERE = [None, "emulator"]
 STEPS = {
@@ -281,3 +287,33 @@ def test_two_numbers_of_one_name_stay_two(device: str | None) -> None:
     )
     assert joined(program) == [[2]]
     assert np.array_equal(program.f(np.arange(40, dtype=np.float32)), (np.arange(40) + 2) * 3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 16, 41])
+def test_a_chain_of_n_blocks_is_merged_in_log_n_rounds(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[int] = []
+    original = plan.joined
+
+    def counted(stages: Sequence[Stage], *others: Any) -> BuiltKernel:
+        merged.append(len(stages))
+        return original(stages, *others)
+
+    monkeypatch.setattr(plan, "joined", counted)
+    steps = [f"let v{n + 1} = compute(v{n}) {{ for i in 0..N: out[i] = v{n}[i] * 0.5 + {n}.0 }}" for n in range(count)]
+    program = zynml.compile("def f(v0: tensor[N]): tensor {\n" + "\n".join(steps) + f"\nv{count}\n}}")
+    assert joined(program) == ([[count]] if count > 1 else [])
+    assert sum(merged) <= count * math.ceil(math.log2(count) + 1)
+    x = np.linspace(-1, 1, 33, dtype=np.float32)
+    want = x.astype(np.float64)
+    for n in range(count):
+        want = want * 0.5 + n
+    assert np.allclose(program.f(x), want, rtol=1e-6)
+
+
+def test_what_cannot_be_joined_within_a_long_chain_parts_it_there() -> None:
+    """A running sum, a kernel of its own, after 9 blocks: those before it and the 12 behind it are joined."""
+    steps = [f"let v{n + 1} = compute(v{n}) {{ for i in 0..N: out[i] = v{n}[i] * 0.5 + {n}.0 }}" for n in range(22)]
+    steps[9] = "let v10 = compute(v9) { var s = 0.0\nfor i in 0..N { s += v9[i]\nout[i] = s } }"
+    program = zynml.compile("def f(v0: tensor[N]): tensor {\n" + "\n".join(steps) + "\nv22\n}")
+    assert joined(program) == [[9, 1, 12]]
+    assert "a running value is a kernel of its own" in reasons(program)
