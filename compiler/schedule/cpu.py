@@ -13,7 +13,8 @@ from compiler.schedule.field import table_for
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
-from compiler.schedule.packed import PlacingPacked, in_blocks, packing_for
+from compiler.schedule.packed import in_blocks, packing_for
+from compiler.schedule.panels import PlacingPacked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal

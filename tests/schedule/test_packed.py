@@ -14,9 +14,10 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.cpu import CpuMachine
-from compiler.schedule import packed
+from compiler.schedule import packed, panels
 from compiler.schedule.field import table_for
-from compiler.schedule.packed import PlacingPacked, packing_for
+from compiler.schedule.packed import packing_for
+from compiler.schedule.panels import PlacingPacked
 from tests.schedule.fields import EXAMPLES
 
 MACHINES = [CpuMachine(256, 16), CpuMachine(512, 32), CpuMachine(128, 32)]
@@ -83,7 +84,8 @@ PRODUCTS = [
 def packed_always(field: HirFunction, machine: CpuMachine, monkeypatch: pytest.MonkeyPatch) -> HirFunction:
     """The field in panels of any size, in small blocks."""
     for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_WHOLE", "LEAST_RAGGED"):
-        monkeypatch.setattr(packed, name, 1)
+        monkeypatch.setattr(panels, name, 1)
+    monkeypatch.setattr(panels, "STRETCH", 4)
     monkeypatch.setattr(packed, "PANEL_BYTES", 128)
     monkeypatch.setattr(packed, "BLOCK_ROWS", 16)
     monkeypatch.setattr(packed, "BLOCK_COLUMNS", 32)

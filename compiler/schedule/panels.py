@@ -1,0 +1,345 @@
+"""The loops of what is packed: panels, and tiles of results from them, as the docstring of `packed` shows. For sizes that packing doesn't
+serve the tiles of the table stand beside them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+from attrs import evolve
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Contract, dtype_of
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, Tile, is_float
+from compiler.schedule.packed import MOST_THIN, THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
+from compiler.schedule.place import Placing
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import AxisPlan, Table
+
+STRETCH = 128
+"""Panels of columns that are copied before they are used: they stay in the last cache."""
+
+LEAST_DEPTH, LEAST_ROWS = 32, 16
+"""Terms of a sum and rows from which a product is packed: below, copying takes longer than it saves."""
+
+LEAST_OTHERS = 8
+"""Rows and columns from which other reductions are packed, whose operands can't be read in place as well as those of a product."""
+
+LEAST_WHOLE, LEAST_RAGGED = 10 << 10, 1 << 10
+"""So are elements of the operand of its columns: many where these are whole panels, few where their end would be masked term by term."""
+
+
+class PlacingPacked(Placing):
+    """Places a field twice: packed, and by its table for sizes that packing doesn't serve."""
+
+    def __init__(self, field: HirFunction, table: Table, packing: Packing) -> None:
+        super().__init__(field, table)
+        self.packing, self.product = packing, packing.product
+        self.begins: dict[Side, Affine] = {}
+        """Where the panels of a side begin in the memory of all."""
+        self.before: dict[Side, Affine] = {packing.rows: Affine()}
+        """Panels of a side before the first that is in that memory."""
+        self.summed = self.product.k[0]
+        for side in (packing.rows, packing.columns):
+            for plan in (side.plan, side.copies, AxisPlan(self.summed, "time", *side.turns, digit=TURNED)):
+                self.declare(plan)
+        for plan in packing.thin.plans if packing.thin is not None else ():
+            self.declare(plan)
+        self.declare(AxisPlan(self.summed, "time", packing.lanes, digit=TOGETHER))
+
+    def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
+        thin = self.packing.thin
+        if thin is None:
+            self.packed_or_not(stores, root)
+            return
+        with root.builder.branch(self.is_thin(root.builder)) as (then, otherwise, _):
+            table, self.table = self.table, thin
+            self.produce(stores, TileRegion(then, made=dict(root.made)), {})
+            self.table = table
+            self.packed_or_not(stores, TileRegion(otherwise, made=dict(root.made)))
+
+    def packed_or_not(self, stores: Sequence[Target], root: TileRegion) -> None:
+        with root.builder.branch(self.is_packed(root)) as (then, otherwise, _):
+            self.packed(stores, TileRegion(then, made=dict(root.made)))
+            self.produce(stores, TileRegion(otherwise, made=dict(root.made)), {})
+
+    def is_thin(self, b: Builder) -> Value:
+        """Whether there are too few columns to make vectors of."""
+        extents = self.field.axes
+        result = b.op("le", b.index(extents[self.packing.columns.plan.axis]), b.const(MOST_THIN, "index"))
+        for axis, least in (self.summed, LEAST_DEPTH), (self.packing.rows.plan.axis, THIN_ROWS):
+            result = b.both(result, b.op("ge", b.index(extents[axis]), b.const(least, "index")))
+        return result
+
+    def is_packed(self, region: TileRegion) -> Value:
+        """Whether packing gains more than it takes, and may be done."""
+        b = region.builder
+        large = self.is_large(b)
+        if self.product.guard is None or not is_float(self.product.dtype):
+            return large
+        with b.branch(large, [large.type]) as (then, otherwise, chosen):
+            filters = self.packing.filters
+            axes = (*self.product.batch, *filters.axes, *self.product.k)
+            then.yield_(self.every_finite(axes, filters.operand, TileRegion(then, made=dict(region.made)), then.const(True, "i1")))
+            otherwise.yield_(otherwise.const(False, "i1"))
+        return chosen.results[0]
+
+    def every_finite(self, axes: Sequence[str], value: Value, region: TileRegion, before: Value) -> Value:
+        """Whether a value is a finite number all along the axes, and `before` holds."""
+        b = region.builder
+        axes = [axis for axis in axes if axis in self.axes([value])]
+        if not axes:
+            here = self.value(value, region)
+            difference = b.sub(here, here)
+            return b.op("and", before, b.op("eq", difference, b.const(0.0, difference.type)))
+        axis, *others = axes
+        with b.loop(f"{axis}0", 0, self.field.axes[axis], carried=[before]) as (body, loop):
+            inner = region.inside(body, (axis,))
+            inner.forms[axis], inner.narrow[axis] = Affine.of(loop.variable.name), AxisPlan(axis)
+            body.yield_(self.every_finite(others, value, inner, loop.carried[0]))
+        return loop.results[0]
+
+    def is_large(self, b: Builder) -> Value:
+        """Whether packing gains more than it takes."""
+        terms, rows, columns = (
+            b.product([b.count(self.field.axes[axis]) for axis in axes])
+            for axes in (self.product.k, self.packing.rows.axes, self.packing.columns.axes)
+        )
+        if not self.product.sums:
+            least = b.const(LEAST_OTHERS, "index")
+            return b.op("and", b.op("ge", b.op("min", rows, columns), least), b.op("ge", terms, b.const(1, "index")))
+        width, tile = self.field.axes[self.packing.columns.plan.axis], self.packing.columns.plan.tile
+        ragged = b.op("lt", b.index(width.floordiv(tile) * tile), b.index(width))
+        least = b.select(ragged, b.const(LEAST_RAGGED, "index"), b.const(LEAST_WHOLE, "index"))
+        result = b.op("ge", b.mul(terms, columns), least)
+        for number, least_of in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
+            result = b.both(result, b.op("ge", number, b.const(least_of, "index")))
+        return result
+
+    def packed(self, stores: Sequence[Target], region: TileRegion) -> None:
+        """Buffers, and in loops over the batch, the blocks of the sum and stretches of columns: panels, then the products."""
+        b, packing = region.builder, self.packing
+        rows, columns = packing.rows, packing.columns
+        one = b.const(1, "index")
+        extent = b.product([b.count(self.field.axes[axis]) for axis in self.product.k])
+        blocks = b.index(Affine.of(extent.name).ceildiv(packing.depth))
+        depth = b.index(Affine.of(self.quotient(b, extent, blocks).name).ceildiv(packing.lanes) * packing.lanes)
+        panels = {side: b.product(self.counts(side, b)) for side in (rows, columns)}
+        stretch = b.op("min", panels[columns], b.const(STRETCH, "index"))
+        # one memory for all: the C library keeps a single block of it from call to call, where it returns several to the system
+        size = Affine()
+        for side, number in (rows, panels[rows]), (columns, stretch):
+            self.begins[side] = size
+            size = size + (Affine.of(number.name) + side.group - 1) * (packing.depth * side.plan.tile)
+        self.sums = size
+        kept = b.mul(b.product(list(panels.values())), b.op("min", b.sub(blocks, one), one))
+        size = size + Affine.of(kept.name) * (rows.plan.tile * columns.plan.tile)
+        self.work = b.alloc(Mem(self.product.dtype, (b.named(size),), align=64), "work")
+        with ExitStack() as loops:
+            for axis in self.product.batch:
+                body, loop = loops.enter_context(region.builder.loop(f"{axis}0", 0, self.field.axes[axis]))
+                region = region.inside(body, (axis,))
+                region.forms[axis] = Affine.of(loop.variable.name)
+            body, loop = loops.enter_context(region.builder.loop("block", 0, Affine.of(blocks.name)))
+            region = region.inside(body, ())
+            start = body.mul(loop.variable, depth)
+            count = body.sub(body.op("min", body.add(start, depth), extent), start)
+            first = body.op("eq", loop.variable, body.const(0, "index"))
+            last = body.op("eq", loop.variable, body.sub(blocks, one))
+            self.pack(rows, panels[rows], region, start, count)
+            stretches = Affine.of(panels[columns].name).ceildiv(STRETCH)
+            body, loop = loops.enter_context(region.builder.loop("stretch", 0, stretches))
+            region = region.inside(body, ())
+            before = body.mul(loop.variable, body.const(STRETCH, "index"))
+            self.before[columns] = Affine.of(before.name)
+            behind = body.op("min", body.add(before, body.const(STRETCH, "index")), panels[columns])
+            self.pack(columns, behind, region, start, count)
+            self.multiply(stores, panels, (before, behind), region, start, count, first, last)
+
+    def quotient(self, b: Builder, number: Value, divisor: Value) -> Value:
+        """Rounded up."""
+        return b.op("div", b.sub(b.add(number, divisor), b.const(1, "index")), divisor)
+
+    # ---- panels ----
+
+    def counts(self, side: Side, b: Builder) -> list[Value]:
+        """Of each axis of a side: its elements, of the last one its panels."""
+        *others, last = (self.field.axes[axis] for axis in side.axes)
+        return [b.count(extent) for extent in (*others, last.ceildiv(side.plan.tile))]
+
+    def element(self, side: Side, plan: AxisPlan, number: Value, block: Affine, within: Affine) -> list[Affine]:
+        """The place of a panel's elements, or of those of a group of panels, at a place along the sum: `within` a `block` of one vector."""
+        panel, across = Affine.of(number.name), plan.within()
+        if side.group > 1 and plan.digit == WIDE:
+            inner = Affine.of(plan.digits()[0][0]).floordiv(side.plan.registers)
+            panel, across = panel * side.group + inner, across - inner * side.plan.tile
+        lanes, tile = self.packing.lanes, side.plan.tile
+        place = block * (tile * lanes) + (across * lanes + within if side.along else within * tile + across)
+        return [self.begins[side] + (panel - self.before[side]) * (tile * self.packing.depth) + place]
+
+    def at_panels(self, panels: dict[Side, Value], region: TileRegion, axes: Sequence[str]) -> Iterator[tuple[TileRegion, bool]]:
+        """The bodies of a branch at these panels, one for each side: where all are whole, and where the ends of axes are masked."""
+        b = region.builder
+        inner = region.inside(b, axes)
+        whole: Value | None = None
+        for side, panel in panels.items():
+            *others, last = zip(side.axes, b.digits(panel, self.counts(side, b)[1:]), strict=True)
+            inner.forms.update({axis: Affine.of(number.name) for axis, number in others})
+            axis, number = last
+            inner.forms[axis], inner.narrow[axis] = side.plan.form(number.name), side.plan
+            behind = b.index((Affine.of(number.name) + 1) * side.plan.tile)
+            whole = b.both(whole, b.op("le", behind, b.index(self.field.axes[axis])))
+        assert whole is not None
+        with b.branch(whole) as (then, otherwise, _):
+            yield inner.inside(then, axes), False
+            edge = inner.inside(otherwise, axes)
+            edge.masks.update({side.axes[-1]: self.field.axes[side.axes[-1]] for side in panels})
+            yield edge, True
+
+    def pack(self, side: Side, behind: Value, region: TileRegion, start: Value, count: Value) -> None:
+        """Copies a block of an operand to its panels, up to that with the number `behind`."""
+        plan, group = AxisPlan(self.summed, "time", *side.turns, digit=TURNED), evolve(side, plan=side.copies)
+        low, high = (panels.ceildiv(side.group) for panels in (self.before[side], Affine.of(behind.name)))
+        terms = Affine.of(count.name)
+        extents = [region.builder.count(self.field.axes[axis]) for axis in self.product.k]
+        places = region.builder.digits(start, extents[1:])
+        with region.builder.loop("panel", low, high, place="thread") as (body, loop):
+            for inner, masked in self.at_panels({group: loop.variable}, region.inside(body, ()), side.axes):
+                whole, every = terms.floordiv(plan.tile), terms.ceildiv(plan.tile)
+                for low, high in [(Affine(), every)] if masked or plan.tile == 1 else [(Affine(), whole), (whole, every)]:
+                    carried = places if len(places) > 1 else []
+                    with inner.builder.loop(self.summed, low, high, carried=carried) as (copying, term):
+                        place = inner.inside(copying, self.product.k)
+                        along = plan.form(term.variable.name)
+                        if carried:
+                            forms = [Affine.of(digit.name) for digit in term.carried]
+                        else:
+                            forms = [along + start.name]
+                        place.forms.update(zip(self.product.k, forms, strict=True))
+                        place.narrow.update({axis: plan if axis == self.summed else AxisPlan(axis) for axis in self.product.k})
+                        if high is every and plan.tile > 1:
+                            place.masks[self.summed] = self.field.axes[self.summed]
+                        value = copying.cast(self.operand(side, place), self.product.dtype)
+                        parts = (Affine.of(term.variable.name), plan.within()) if side.along else (Affine(), along)
+                        copying.store(self.work, value, self.element(side, side.copies, loop.variable, *parts))
+                        if carried:
+                            copying.yield_(*self.next_digits(term.carried, extents, copying))
+
+    def operand(self, side: Side, region: TileRegion) -> Value:
+        """What a side brings: zeros where no term is."""
+        value = self.value(side.operand, region)
+        if self.product.guard is None or side is self.packing.filters:
+            return value
+        condition = self.value(self.product.guard, region)
+        return region.builder.select(condition, value, region.builder.const(0.0 if is_float(dtype_of(value)) else 0, dtype_of(value)))
+
+    def next_digits(self, digits: Sequence[Value], extents: Sequence[Value], b: Builder) -> list[Value]:
+        """The digits of the next number in the mixed radix of these extents."""
+        result: list[Value] = []
+        one, zero = b.const(1, "index"), b.const(0, "index")
+        turned: Value | None = None
+        for digit, extent in zip(reversed(digits), reversed(extents), strict=True):
+            after = b.add(digit, one) if turned is None else b.select(turned, b.add(digit, one), digit)
+            turned = b.op("eq", after, extent) if turned is None else b.op("and", turned, b.op("eq", after, extent))
+            # nothing is left of the first: the loop ends with it
+            result.insert(0, after if digit is digits[0] else b.select(turned, zero, after))
+        return result
+
+    # ---- products ----
+
+    def multiply(
+        self,
+        stores: Sequence[Target],
+        panels: dict[Side, Value],
+        stretch: tuple[Value, Value],
+        region: TileRegion,
+        start: Value,
+        terms: Value,
+        first: Value,
+        last: Value,
+    ) -> None:
+        """All tiles of results of a stretch of columns, in blocks of equal height and width that threads share."""
+        b, rows, columns = region.builder, self.packing.rows, self.packing.columns
+        sizes = dict(zip((rows, columns), self.packing.block, strict=True))
+        bounds = {rows: (b.const(0, "index"), panels[rows]), columns: stretch}
+        lengths = {side: b.sub(behind, before) for side, (before, behind) in bounds.items()}
+        blocks = {side: b.index(Affine.of(count.name).ceildiv(sizes[side] // side.plan.tile)) for side, count in lengths.items()}
+        each = {side: self.quotient(b, lengths[side], blocks[side]) for side in panels}
+        with b.loop("task", 0, Affine.of(b.product(list(blocks.values())).name), place="thread") as (body, task):
+            numbers = dict(zip(panels, body.digits(task.variable, [blocks[columns]]), strict=True))
+            low = {side: body.add(bounds[side][0], body.mul(number, each[side])) for side, number in numbers.items()}
+            high = {side: body.op("min", body.add(low[side], each[side]), bounds[side][1]) for side in panels}
+            with (
+                body.loop("column", low[columns].name, high[columns].name) as (wide, column),
+                wide.loop("row", low[rows].name, high[rows].name) as (b, row),
+            ):
+                stand = {rows: row.variable, columns: column.variable}
+                kept = self.kept(row.variable, column.variable, panels[columns], b)
+                total = self.tile(stand, kept, start, terms, first, region.inside(b, ()))
+                with b.branch(last) as (then, otherwise, _):
+                    otherwise.store(self.work, total, kept)
+                    for place, _ in self.at_panels(stand, region.inside(then, ()), (*rows.axes, *columns.axes)):
+                        place.made[self.product.result] = total
+                        for store in stores:
+                            self.finish_target(store, place, {}, begun=False)
+
+    def kept(self, row: Value, column: Value, columns: Value, b: Builder) -> list[Affine]:
+        """The place of a tile's sums between two blocks."""
+        across, down = self.packing.columns.plan, self.packing.rows.plan
+        number = Affine.of(b.add(b.mul(row, columns), column).name)
+        return [self.sums + number * (down.tile * across.tile) + down.within() * across.tile + across.within()]
+
+    def tile(self, stand: dict[Side, Value], kept: list[Affine], start: Value, count: Value, first: Value, region: TileRegion) -> Value:
+        """The sums of a tile behind this block."""
+        b, product, lanes = region.builder, self.product, self.packing.lanes
+        type = Tile(product.dtype, tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in side.plan.digits()))
+        (nothing,) = identity_of(product.monoid, [product.dtype])
+        whole = Affine.of(count.name).floordiv(lanes)
+        sums = b.const(nothing, type)
+        together = f"{self.summed}_{TOGETHER}"
+        for low, high in (Affine(), whole), (whole * lanes, Affine.of(count.name)):
+            with b.loop(self.summed, low, high, carried=[sums]) as (body, term):
+                number = Affine.of(term.variable.name)
+                inner = region.inside(body, ())
+                if high is not whole:
+                    block = number.floordiv(lanes)
+                    after = self.joined(stand, term.carried[0], start, block, number - block * lanes, inner)
+                elif product.sums:
+                    after = self.joined(stand, term.carried[0], start, number, Affine.of(together), inner, (together,))
+                else:
+                    with body.loop(f"{self.summed}1", 0, lanes, carried=[term.carried[0]]) as (each, within):
+                        place = inner.inside(each, ())
+                        each.yield_(self.joined(stand, within.carried[0], start, number, Affine.of(within.variable.name), place))
+                    (after,) = within.results
+                body.yield_(after)
+            sums = term.results[0]
+        with b.branch(first, [type]) as (then, otherwise, chosen):
+            then.yield_(sums)
+            flags = tuple(flag for flag in product.flags if flag == "reassoc") if is_float(product.dtype) else ()
+            otherwise.yield_(otherwise.op(product.monoid, otherwise.load(self.work, kept), sums, flags=flags))
+        return chosen.results[0]
+
+    def joined(
+        self,
+        stand: dict[Side, Value],
+        sums: Value,
+        start: Value,
+        block: Affine,
+        within: Affine,
+        region: TileRegion,
+        over: Sequence[str] = (),
+    ) -> Value:
+        """The sums and one term more, or those along `over`."""
+        b, product = region.builder, self.product
+        parts = {side: b.load(self.work, self.element(side, side.plan, panel, block, within)) for side, panel in stand.items()}
+        if product.term is None:
+            left, right = parts.values()
+            return b.emit(Contract(a=left, b=right, accumulator=sums, over=tuple(over), to=product.dtype, flags=product.flags)).result
+        place = region.inside(b, (*product.m, *product.n, *product.k))
+        for axis in product.k if len(product.k) == 1 else ():
+            place.forms[axis], place.narrow[axis] = block * self.packing.lanes + within + start.name, AxisPlan(axis)
+        place.made.update({side.operand: value for side, value in parts.items()})
+        flags = product.flags if is_float(product.dtype) else ()
+        return b.op(product.monoid, sums, self.value(product.term, place), flags=flags)
