@@ -1,7 +1,9 @@
 """The helpers that generated code calls, under the generated names that stand for them: everything whose meaning depends on
 values that the types didn't tell. One table a program, bound to its library."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from compiler.backends.host import numbers
@@ -167,7 +169,7 @@ def _of_records(library: Library, layouts: RecordLayouts) -> dict[str, Helper]:
         "copied": copied,
         "elements": elements_of,
         "new map": lambda *parts: invoke(library, "HashMap::from", list(zip(parts[::2], parts[1::2], strict=True))),
-        "new set": ElementSet,
+        "new set": partial(defaultdict, None),
         "keys": list,
         "entries": lambda value: list(value.items()),
         "element": element_at,

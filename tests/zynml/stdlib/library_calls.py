@@ -154,7 +154,7 @@ KINDS: dict[type, str] = {
     tuple: "tuple",
     Tensor: "tensor",
     dict: "HashMap",
-    ElementSet: "HashSet",
+    type(ElementSet()): "HashSet",
 }
 """The library's words for the types of receivers."""
 

@@ -56,7 +56,7 @@ RECEIVERS = {
     "Result": lambda v: type(v) in (Ok, Err),
     "array": is_array,
     "HashMap": lambda v: type(v) is dict,
-    "HashSet": lambda v: type(v) is ElementSet,
+    "HashSet": lambda v: isinstance(v, ElementSet),
 }
 
 
