@@ -184,7 +184,8 @@ class Kinds:
         if frame.headers:
             if frame.headers[-1] == "CASE" and last == "NAME" and self._closes_before(start, _AFTER_PATTERN):
                 return "PATTERNBRACE"
-            return "LBRACE"
+            is_result = frame.headers[-1] in ("def", "typed def") and last in ("COLON", "ARROW")
+            return "LITBRACE" if is_result and frame.is_block else "LBRACE"
         if last == "NAME" and self._in_pattern():
             return "PATTERNBRACE"
         if last == "RPAR" and self.model_open:

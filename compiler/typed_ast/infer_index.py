@@ -151,7 +151,7 @@ def _too_many(checker: Checker, node: Index, value: TensorType, given: int) -> T
 def _inside(checker: Checker, item: Expression, dim: ShapeExpr | None, axis: int, value: TensorType, scope: Scope) -> bool:
     extent = None if dim is None else dim.value
     position = constant(item, scope)
-    if extent is None or type(position) is not int or -extent <= position < extent:
+    if extent is None or type(position) is not int or -extent <= position < extent or checker.frame.in_try:
         return True
     span = f"{-extent} to {extent - 1}" if extent else "none, since the axis is empty"
     checker.report(

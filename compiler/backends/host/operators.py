@@ -51,6 +51,9 @@ SMALL = (1 << 30) - 1
 class Operators(Emitter):
     """Literals, unary and binary operators."""
 
+    tries = 0
+    """In how many `try`s what is written now stands: what stops there is caught when the program runs."""
+
     def expression(self, node: nodes.Expression) -> ast.expr:
         raise AssertionError("defined by the generator")
 
@@ -72,6 +75,8 @@ class Operators(Emitter):
         try:
             number = cast_scalar(value, have, want)
         except LibraryFault as fault:
+            if self.tries and isinstance(value, int | float):
+                return self.help("cast", span, ast.Constant(value), self.constant(Scalar(want)))
             raise ZyntaxError(Diagnostic("0207", fault.message, span, hint=fault.hint)) from None
         if (isinstance(number, float) and number < 0) or (type(number) is int and number < 0):
             return self.at(ast.UnaryOp(ast.USub(), ast.Constant(-number)), span)

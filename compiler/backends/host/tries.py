@@ -19,8 +19,10 @@ class Tries(Places):
         self.write(ast.Expr(self.help("throw", node.span, value)), node.span)
 
     def try_into(self, node: nodes.Try, destination: Destination) -> None:
+        self.tries += 1
         with self.collected() as body:
             self.block_into(node.body, destination)
+        self.tries -= 1
         raised, caught = self.frame.temporary(), self.frame.temporary()
         with self.collected() as handler:
             self.assign(caught, ast.Call(load(f"{MARK}caught"), [load(raised)], []), node.span)

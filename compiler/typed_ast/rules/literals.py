@@ -7,7 +7,7 @@ from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
-from compiler.typed_ast.conversions import INT_RANGES, literal_type, place_of
+from compiler.typed_ast.conversions import INT_RANGES, literal_type, place_of, strong
 from compiler.typed_ast.literal_numbers import decimal, is_literal
 from compiler.typed_ast.requirements import AWAIT_HINT
 from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
@@ -81,7 +81,7 @@ def settled(checker: Checker, node: nodes.Expression, actual: Type, expected: Ty
         lost = lost_remainder(node)
         return place if lost is None else checker.add(remainder_fault(lost, _reason(checker, node)))
     whole = place if isinstance(place, Scalar) and place.dtype.is_int else WEAK_INT
-    return in_range(checker, value, whole, node.span, _reason(checker, node))
+    return computed(checker, node, value, whole, _reason(checker, node))
 
 
 def _reason(checker: Checker, node: nodes.Expression) -> tuple[Label, ...]:
@@ -95,6 +95,16 @@ def in_range(checker: Checker, value: int, place: Scalar, span: Span, others: tu
     if low <= value <= high:
         return place
     return checker.report("0705", f"{value} does not fit {place}", span, "", others, hint=f"{place} holds {low} to {high}")
+
+
+def computed(checker: Checker, node: nodes.Expression, value: int, place: Scalar, others: tuple[Label, ...] = ()) -> Type:
+    """The int type of what a program computes of constants, or an error when it doesn't fit. In a `try` it is computed as the program runs,
+    and what stops it there can be caught."""
+    low, high = INT_RANGES[place.dtype]
+    if checker.frame.in_try and not is_literal(node) and not low <= value <= high:
+        checker.known.pop(id(node), None)
+        return strong(place)
+    return in_range(checker, value, place, node.span, others)
 
 
 @CORE.infers(nodes.BoolLiteral)

@@ -13,7 +13,7 @@ from compiler.typed_ast.nodes import Binary, Expression, Unary
 from compiler.typed_ast.requirements import AWAIT_HINT, report_optional
 from compiler.typed_ast.rules import abstract_types, indexing  # noqa: F401  The rows of structs are there first.
 from compiler.typed_ast.rules.bounds import meets
-from compiler.typed_ast.rules.literals import OPERAND, in_range, is_weak, known_int, place_of_operand, settled
+from compiler.typed_ast.rules.literals import OPERAND, computed, is_weak, known_int, place_of_operand, settled
 from compiler.typed_ast.rules.optionals import default
 from compiler.typed_ast.rules.parts import parts_of
 from compiler.typed_ast.rules.placing import condition
@@ -108,7 +108,7 @@ def operate(checker: Checker, node: Binary, left: Type, right: Type, scope: Scop
     value = whole_result(node.operator, a, b) if a is not None and b is not None and node.operator in _EXACTLY and whole else None
     _remember(checker, node, value)
     if value is not None and isinstance(type_, Scalar) and not type_.weak:
-        return in_range(checker, value, type_, node.span)
+        return computed(checker, node, value, type_)
     return type_
 
 
