@@ -4,6 +4,7 @@ from attrs import evolve
 
 from bench.nests.elementwise import gather, maps, transposes, windows
 from bench.nests.form import BenchNest, Chance
+from bench.nests.mixed import mixtures, recurrences, triangles
 from bench.nests.sums import columns, products, ragged, rows, scatter
 
 FAMILIES = {
@@ -15,7 +16,10 @@ FAMILIES = {
     "ragged": ragged,
     "scatter": scatter,
     "gather": gather,
+    "recurrences": recurrences,
     "transposes": transposes,
+    "triangles": triangles,
+    "mixtures": mixtures,
 }
 
 
