@@ -11,15 +11,13 @@ the file."""
 import argparse
 import json
 import os
-import queue
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from bench.gpu.worker import Worker
 from bench.nests.families import FAMILIES, nest_of
 from bench.nests.form import BenchNest
 from bench.nests.report import FINE, Row, described, keep, kept, line, shown
@@ -27,62 +25,7 @@ from bench.nests.report import FINE, Row, described, keep, kept, line, shown
 LEAST, MOST = 64e6, 2e9
 """Bytes that a nest moves."""
 
-STARTING = 120.0
-"""Seconds in which a process measures the device's limits."""
-
-MARK = "\x1e"
-"""In front of the lines that are for us."""
-
-
-class Worker:
-    """A process that measures nests, one at a time."""
-
-    def __init__(self, limits: dict[str, Any] | None) -> None:
-        command = [sys.executable, "-m", "bench.gpu.wide_worker", *([json.dumps(limits)] if limits else [])]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self.lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        self.limits = self.answer({}, STARTING)
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for text in self.process.stdout:
-            if text.startswith(MARK):
-                self.lines.put(text.removeprefix(MARK))
-        self.lines.put(None)
-
-    def measure(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(question) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            return {"state": "crashed", "message": "the process is gone"}
-        return self.answer({}, seconds)
-
-    def answer(self, known: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """What the process says until it is done; what it had said where it ends or takes longer."""
-        until = time.monotonic() + seconds
-        while not known.get("done"):
-            try:
-                text = self.lines.get(timeout=max(0.0, until - time.monotonic()))
-            except queue.Empty:
-                self.stop()
-                state = "wrong" if known.get("state") == "wrong" else "stopped"
-                return known | {"state": state, "message": f"longer than {seconds:.0f} s"}
-            if text is None:
-                self.stop()
-                return known | {"state": "crashed", "message": f"the process ended with {self.process.returncode}"}
-            known |= json.loads(text)
-        return known
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
+MEASURES = "bench.gpu.wide_worker"
 
 
 def limit_seconds(nest: BenchNest, limits: dict[str, Any]) -> float:
@@ -119,8 +62,8 @@ def run(options: argparse.Namespace, until: float) -> None:
     figures = kept(options.json)
     rows: list[Row] = figures["rows"]
     families = [name for name in options.families.split(",") if name]
-    worker = Worker(None)
-    limits = worker.limits
+    worker = Worker(MEASURES)
+    limits = worker.greeting
     if "copy" not in limits:
         raise SystemExit(f"the device's limits weren't measured: {limits.get('message')}")
     figures["runs"].append({name: value for name, value in limits.items() if name != "done"})
@@ -130,7 +73,7 @@ def run(options: argparse.Namespace, until: float) -> None:
     try:
         while len(rows) < options.count and time.monotonic() + 5 < until:
             if not worker.alive:
-                worker = Worker(limits)
+                worker = Worker(MEASURES, json.dumps(limits))
             family = families[seed % len(families)] if families else None
             nest = nest_of(seed, LEAST, MOST, family)
             seconds = min(options.limit, until - time.monotonic())

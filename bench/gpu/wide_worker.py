@@ -14,7 +14,8 @@ import torch
 import zynml
 from bench.gpu.harness import BURST_SECONDS, QUEUED_BELOW, as_torch, release, seconds_of
 from bench.gpu.torch_arrays import TORCH, TorchArrays
-from bench.gpu.wide import LEAST, MARK, MOST
+from bench.gpu.wide import LEAST, MOST
+from bench.gpu.worker import say
 from bench.nests.arrays import largest_error, operands_of, wanted
 from bench.nests.families import nest_of
 from bench.nests.form import BenchNest
@@ -72,10 +73,6 @@ def chained_rate(kind: str) -> float:
     with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
         passed = quickest(partial(kernel, (blocks,), (threads,), (out, number(1), number(0), numpy.int32(turns))), 3)
     return 2.0 * blocks * threads * turns * 256 / passed
-
-
-def say(**words: Any) -> None:
-    print(MARK + json.dumps(words), flush=True)
 
 
 def measure(nest: BenchNest) -> None:

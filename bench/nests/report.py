@@ -106,7 +106,12 @@ def kept(path: Path | None) -> dict[str, Any]:
 
 
 def keep(path: Path | None, figures: Mapping[str, Any]) -> None:
+    written(path, {**figures, "distribution": distribution(figures["rows"])})
+
+
+def written(path: Path | None, figures: Mapping[str, Any]) -> None:
+    """To the file, whole or not at all."""
     if path is not None:
         partial = path.with_suffix(path.suffix + ".part")
-        partial.write_text(json.dumps({**figures, "distribution": distribution(figures["rows"])}, indent=1) + "\n")
+        partial.write_text(json.dumps(figures, indent=1) + "\n")
         partial.replace(path)
