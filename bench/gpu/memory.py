@@ -24,6 +24,7 @@ def rows(scale: int = 1) -> Iterator[Row]:
                 yield normalised(name, (1 << 26) // scale // columns, columns, types, quick=columns == 4096)
     yield from several_axes(scale)
     yield from by_index(scale)
+    yield from met_by_data(scale)
 
 
 def maps(count: int) -> Iterator[Row]:
@@ -169,3 +170,19 @@ def by_index(scale: int) -> Iterator[Row]:
     placed = lambda arrays: [arrays.normal(count, dtype=torch.float32), arrays.whole(0, table, count, dtype=torch.int32)]  # noqa: E731
     added = {"PyTorch": lambda x, k: torch.zeros(table, device="cuda").index_add_(0, k, x)}
     yield Row(f"sums of {count} f32 where indices say, {table}", sources.scatter(table), placed, added, of_bytes(8 * count), 1e-3, goal=0.8)
+
+
+def met_by_data(scale: int) -> Iterator[Row]:
+    """Blocks whose iterations meet in elements that data name, written as loops."""
+    count = 10**8 // scale**2
+    total: dict[str, Any] = {"PyTorch's sum": torch.sum}
+    for name, drawn in (
+        ("random", lambda arrays: [arrays.whole(0, 256, count, dtype=torch.uint8)]),
+        ("equal", lambda arrays: [torch.full((count,), 7, device="cuda", dtype=torch.uint8)]),
+    ):
+        label = f"{count} {name} bytes counted, against a sum of them"
+        yield Row(label, sources.BYTES_COUNTED, drawn, total, of_bytes(count), 0.0, _bytes_counted, 1.2, quick=True, alike=False)
+
+
+def _bytes_counted(x: Any) -> Any:
+    return torch.bincount(x, minlength=256)

@@ -306,6 +306,9 @@ def scatter(places: int) -> str:
 }}"""
 
 
+BYTES_COUNTED = "def f(x: tensor[N, u8]) { compute(x) -> tensor[256, i32] { for i in 0..N: out[x[i]] += 1 } }"
+
+
 SCAN = "def f(x: tensor[N]) { compute(x) @kernel scan(+) { for i in 0..N: yield x[i] } }"
 
 

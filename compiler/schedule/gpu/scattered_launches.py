@@ -5,17 +5,20 @@ that are too narrow for atomics are put together in a wider memory."""
 from collections.abc import Callable, Sequence
 from math import prod
 
+from attrs import evolve
+
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import Atomic, SharedAlloc, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
-from compiler.hir.memory import mem_of
+from compiler.hir.memory import Load, mem_of
 from compiler.hir.types import DTYPES, Mem, Slot, Space, bytes_of, is_float, is_signed
-from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
 from compiler.schedule.gpu.number_bits import from_bits
 from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredSums, ScatteredUpdate
+from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start, iterations
 from compiler.schedule.threads import BLOCK
@@ -29,6 +32,10 @@ STAGED_THREADS = 1024
 """Of a block with such copies: one such block a multiprocessor clears and adds up the fewest copies."""
 EACH = 4
 """Iterations that each thread should have before another block is worth it."""
+PIECES = 2
+"""Of 16 bytes that a thread reads before it uses the first."""
+FEW = 24
+"""Instructions of an iteration that is written out for neighbours."""
 RESIDENT = 8
 """Blocks of a multiprocessor that share a large memory."""
 
@@ -73,6 +80,26 @@ def targets_of(sums: ScatteredSums, facts: Facts) -> tuple[ScatterTarget, ...]:
     return tuple(made)
 
 
+def wide_loads(sums: ScatteredSums, facts: Facts) -> tuple[Load, ...]:
+    """Loads of the innermost loop that read neighbours in iterations side by side, and begin at multiples of 16 bytes."""
+    loop = sums.nest.outer
+    if len(sums.nest.loops) > 1 or loop.step != 1 or loop.low != Affine() or sum(1 for _ in loop.walk()) > FEW:
+        return ()
+    loads = [op for op in loop.body.body if isinstance(op, Load) and op.where is None and op.index == (Affine.of(loop.variable.name),)]
+    return tuple(op for op in loads if mem_of(op.mem).readonly and mem_of(op.mem).strides is None and op.mem.name in facts.aligned)
+
+
+def lanes_of(wide: Sequence[Load]) -> int:
+    """Neighbours that a thread takes at once: 16 bytes of the narrowest."""
+    return max(ALIGNMENT // bytes_of(mem_of(op.mem).dtype) for op in wide)
+
+
+def turns_of(b: Builder, count: Value, number: Value, stride: Value) -> Value:
+    """How many of `number`, `number + stride` and so on lie below the count."""
+    left = b.op("max", b.sub(count, number), b.const(0, "index"))
+    return b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")
+
+
 def most_elements(dims: Sequence[Affine], facts: Facts) -> int | None:
     """Elements at most; None where nothing is known of an extent."""
     known = dict(facts.magnitudes)
@@ -111,10 +138,14 @@ class Scattering:
     def scatter(self) -> Launch:
         staged = any(target.copies for target in self.targets)
         start = Start(self.around, f"{self.number}", (STAGED_THREADS if staged else BLOCK, 1, 1))
+        for parameter, value in start.values.items():
+            if parameter.name in self.facts.aligned and isinstance(value.type, Mem):
+                value.type = start.out.scope.types[value.name] = evolve(value.type, align=max(value.type.align, ALIGNMENT))
         b, loops = start.out.body, self.sums.nest.loops
         counts = [b.count(start.copy.form(iterations(loop))) for loop in loops]
         total = b.product(counts)
-        each = start.threads * EACH
+        wide = wide_loads(self.sums, self.facts) if staged else ()
+        each = start.threads * (PIECES * lanes_of(wide) if wide else EACH)
         wanted = b.op("div", b.add(total, b.const(each - 1, "index")), b.const(each, "index"))
         most = b.const(self.facts.processors * (1 if staged else RESIDENT), "index")
         blocks = b.op("max", b.op("min", wanted, most), b.const(1, "index"), name="blocks")
@@ -134,19 +165,52 @@ class Scattering:
                 start.values[value] = b.slot(b.const(0, value.type.dtype), value.name)
             else:
                 start.values[value] = b.alloc(mem_of(value), value.name)
-        number = b.index(start.place, "place")
         stride = b.mul(blocks, b.const(start.threads, "index"))
-        left = b.op("max", b.sub(total, number), b.const(0, "index"))
-        turns = b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")
-        with b.loop("turn", 0, turns.name) as (inner, loop):
-            self.variables(start, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
-            copy.all(self.sums.nest.between, inner)
-            copy.all(self.sums.nest.inner.body.body, inner)
+        self.iterate(start, copy, counts, stride, b, wide)
         if boxes:
             b.emit(SyncThreads())
         for mem, box in boxes.items():
             self.flush(by_mem[mem], start, box, thread, b)
         return start.finish((Affine.of(blocks.name),), 1)
+
+    def iterate(self, start: Start, copy: ScatterCopy, counts: Sequence[Value], stride: Value, b: Builder, wide: Sequence[Load]) -> None:
+        """A thread's iterations; where loads are `wide`, several neighbours at once, and two such pieces in flight."""
+        number, total, outer = b.index(start.place, "place"), b.product(counts), self.sums.nest.outer
+        if not wide:
+            with b.loop("turn", 0, turns_of(b, total, number, stride).name) as (inner, loop):
+                self.variables(start, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
+                copy.all(self.sums.nest.between, inner)
+                copy.all(self.sums.nest.inner.body.body, inner)
+            return
+        lanes = lanes_of(wide)
+        axis = start.out.axis("item", lanes)
+        pieces = b.op("div", total, b.const(lanes, "index"), name="pieces")
+        turns = turns_of(b, pieces, number, stride)
+        with b.loop("turn", 0, b.op("div", turns, b.const(PIECES, "index")).name) as (inner, loop):
+            first = inner.add(number, inner.mul(inner.index(Affine.of(loop.variable.name) * PIECES), stride))
+            second = inner.add(first, stride)
+            read = [[inner.load(start.values[op.mem], [Affine.of(at.name) * lanes + axis]) for op in wide] for at in (first, second)]
+            for at, tiles in zip((first, second), read, strict=True):
+                self.neighbours(start, copy, Affine.of(at.name) * lanes, wide, tiles, axis, inner)
+        with b.when(b.op("ne", b.op("rem", turns, b.const(PIECES, "index")), b.const(0, "index"))) as inner:
+            last = inner.add(number, inner.mul(inner.sub(turns, inner.const(1, "index")), stride))
+            tiles = [inner.load(start.values[op.mem], [Affine.of(last.name) * lanes + axis]) for op in wide]
+            self.neighbours(start, copy, Affine.of(last.name) * lanes, wide, tiles, axis, inner)
+        copy.there.clear()
+        rest = b.index(Affine.of(pieces.name) * lanes + Affine.of(number.name))
+        with b.when(b.op("lt", rest, total)) as inner:
+            start.values[outer.variable] = inner.index(Affine.of(rest.name), outer.variable.name)
+            copy.all(outer.body.body, inner)
+
+    def neighbours(
+        self, start: Start, copy: ScatterCopy, first: Affine, wide: Sequence[Load], tiles: Sequence[Value], axis: str, b: Builder
+    ) -> None:
+        """Iterations side by side, of which some loads are there."""
+        outer = self.sums.nest.outer
+        for item in range(lanes_of(wide)):
+            start.values[outer.variable] = b.index(first + item, outer.variable.name)
+            copy.there = {op: taken(b, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
+            copy.all(outer.body.body, b)
 
     def variables(self, start: Start, flat: Value, counts: Sequence[Value], b: Builder) -> None:
         """The variables of the loops, from the number of an iteration."""
