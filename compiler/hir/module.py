@@ -106,6 +106,8 @@ class HirKernelInfo:
     """How f32 factors are multiplied: "f32", each product as one FMA; "tf32", rounded to tf32; None: no less exactly than by FMAs."""
     strict: bool = False
     """Whether floats are computed as written, to the bit: no operation has a liberty, and none may get it later."""
+    relaxed: bool = False
+    """Whether sums of floats into elements that data name may be rounded in any order, in each run in another."""
     tile: tuple[tuple[str, int], ...] = field(default=(), converter=as_tuple)
     """Sizes of tiles, as the program says them: by loop, of a field by axis, or by part of a product (`m`, `n`, `k`)."""
     loops: tuple[LoopWish, ...] = field(default=(), converter=as_tuple)

@@ -27,8 +27,9 @@ from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.ragged import LaneCooperation, RowShape, row_shape
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.gpu.scattered import ScatteredSums, scattered_sums
-from compiler.schedule.gpu.scattered_launches import Scattering, ScatterTarget, targets_of
+from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
+from compiler.schedule.gpu.scattered import ScatteredSums, is_relaxed, scattered_sums
+from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
@@ -61,7 +62,7 @@ class _Scheduling:
     words: list[str] = Factory(list)
     scattered: dict[For, ScatteredSums] = Factory(dict)
     """Loops whose iterations meet in elements that data name."""
-    targets: dict[For, tuple[ScatterTarget, ...]] = Factory(dict)
+    methods: dict[For, tuple[ScatterSum, ...]] = Factory(dict)
 
     def run(self) -> Launches:
         alone = {op: spread for op in self.nest.body.body if isinstance(op, For) and (spread := self.on_grid(op)) is not None}
@@ -121,14 +122,17 @@ class _Scheduling:
     def groups(self, alone: Mapping[For, Spread]) -> Around:
         def partial(op: For) -> dict[Value, Mem]:
             if op in self.scattered:
-                apart = (target.apart for target in self.targets[op])
-                return {value: mem_of(value) for value in apart if value is not None}
+                targets = (target for method in self.methods[op] for target in (*method.before, *method.targets))
+                return {target.apart: mem_of(target.apart) for target in targets if target.apart is not None}
             return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
 
         def in_place(sort: Sort) -> bool:
             return way_of(sort, self.known) is SortMethod.BLOCK
 
-        self.targets = {op: targets_of(sums, self.known) for op, sums in self.scattered.items()}
+        relaxed = is_relaxed(self.nest)
+        for op, sums in self.scattered.items():
+            made = [sum_of(mem, monoid, relaxed) for mem, monoid in sums.memories.items()]
+            self.methods[op] = with_copies(made, self.known)
         return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:
@@ -143,7 +147,7 @@ class _Scheduling:
     def scattering(self, around: Around, group: Group, number: int) -> list[Launch]:
         assert group.loop is not None
         sums = self.scattered[group.loop]
-        scattering = Scattering(around, group, number, sums, self.targets[group.loop], tuple(self.own(sums.nest)), self.known)
+        scattering = Scattering(around, group, number, sums, self.methods[group.loop], tuple(self.own(sums.nest)), self.known)
         self.words.append(scattering.words())
         return scattering.launches()
 

@@ -1,16 +1,17 @@
 """Sums that data scatter: loops whose iterations meet only in elements that indices from data name, `out[k[i]] += v[i]`. What a loop does
 is recognised here; `scattered_launches.py` has the launches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from compiler.analysis.accesses import depends, update_path, updates
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.control import For, Yield
+from compiler.hir.control import For, If, Yield
 from compiler.hir.core import Binary, Select, dtype_of
 from compiler.hir.gpu import ATOMICS
-from compiler.hir.instruction import Effect, Instruction, Value
+from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, Load, Store, mem_of
+from compiler.hir.module import HirFunction
 from compiler.hir.types import Slot, is_float
 from compiler.schedule.copying import privately
 from compiler.schedule.gpu.spread import Spread
@@ -39,6 +40,8 @@ class ScatteredSums:
 
     nest: Spread
     updates: Mapping[Store, ScatteredUpdate]
+    other_stores: tuple[Store, ...] = ()
+    """To what others see, each element by one iteration."""
 
     @property
     def memories(self) -> dict[Value, str]:
@@ -48,18 +51,16 @@ class ScatteredSums:
 
 def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
     """What the loop scatters; None where its iterations meet in another way, or where order matters."""
-    if not _joins_in_memory(op, facts):
+    if not _joins_in_memory(op, facts) or not _is_known(op, facts):
         return None
     loops, between = [op], list[Instruction]()
-    while (inner := _only_loop(loops[-1])) is not None and _joins_in_memory(inner, facts) and not _moves(inner, loops):
+    while (inner := _only_loop(loops[-1])) is not None and _joins_in_memory(inner, facts) and _is_known(inner, facts):
         between += [inside for inside in loops[-1].body.body if inside is not inner and not isinstance(inside, Yield)]
         loops.append(inner)
     met = {fold.cell: fold.monoid for loop in loops for fold in facts.loops[loop].folds}
     inside = {id(inner) for inner in op.walk()}
     accesses = [access for access in facts.nest.accesses if access.mem in met and id(access.op) in inside]
     stores = [access for access in accesses if isinstance(access.op, Store)]
-    if any(is_float(mem_of(mem).dtype) and monoid == "add" for mem, monoid in met.items()):
-        return None
     if not met or all(access.exact for access in stores) or any(access.accumulates is None for access in stores):
         return None
     found: dict[Store, ScatteredUpdate] = {}
@@ -72,8 +73,35 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
     read = {op_ for update in found.values() for op_ in update.skipped}
     if any(isinstance(access.op, Load) and access.op not in read for access in accesses):
         return None
-    private = [mem for loop in loops for mem in privately(facts.loops[loop]) if not isinstance(mem.type, Slot)]
-    return ScatteredSums(Spread(tuple(loops), tuple(between), (), tuple(dict.fromkeys(private))), found)
+    within = {result for inner in op.walk() for result in inner.results}
+    private = {mem for loop in loops for mem in privately(facts.loops[loop])}
+    others = [inner for inner in op.walk() if isinstance(inner, Store) and inner not in found and inner.mem not in within | private]
+    if any(map(_rounds, met.items())) and not is_relaxed(facts.nest.function):
+        again = {inner.mem for inner in op.walk() if isinstance(inner, Load)} & {inner.mem for inner in others}
+        if again or not set(found) <= set(_straight(loops[-1].body)):
+            return None
+    memories = tuple(sorted((mem for mem in private if not isinstance(mem.type, Slot)), key=lambda mem: mem.name))
+    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others))
+
+
+def is_relaxed(nest: HirFunction) -> bool:
+    """Whether sums of floats may be rounded in any order, each time in another."""
+    return nest.kernel_info is not None and nest.kernel_info.relaxed
+
+
+def _rounds(sum_: tuple[Value, str]) -> bool:
+    """Whether the order of a sum shows in its bits."""
+    mem, monoid = sum_
+    return is_float(mem_of(mem).dtype) and monoid == "add"
+
+
+def _straight(region: Region) -> Iterator[Instruction]:
+    """What a region does once at most."""
+    for op in region.body:
+        yield op
+        if isinstance(op, If):
+            for inner in op.regions:
+                yield from _straight(inner)
 
 
 def _joins_in_memory(op: For, facts: NestFacts) -> bool:
@@ -92,10 +120,17 @@ def _only_loop(op: For) -> For | None:
     return loops[0] if len(loops) == 1 and plain else None
 
 
-def _moves(inner: For, loops: Sequence[For]) -> bool:
-    """Whether the loop's bounds change with the loops around it."""
-    changing = {loop.variable.name for loop in loops} | {r.name for loop in loops for op in loop.body.body for r in op.results}
-    return bool(changing.intersection((*inner.low.names, *inner.high.names)))
+def _is_known(loop: For, facts: NestFacts) -> bool:
+    """Whether the loop's bounds follow from the launch's sizes."""
+
+    def known(value: Value) -> bool:
+        op = value.source
+        if op is None:
+            return value in facts.nest.function.parameters
+        pure = op.effects is Effect.PURE and not op.regions
+        return pure and all(map(known, op.operand_values)) and all(known(facts.nest.definitions[name]) for name in op.symbols)
+
+    return all(known(facts.nest.definitions[name]) for name in (*loop.low.names, *loop.high.names))
 
 
 def _update_of(store: Store) -> ScatteredUpdate | None:

@@ -1,22 +1,19 @@
-"""Launches of sums that data scatter. Every thread takes iterations, and changes elements by atomics, whose order ints, least and greatest
-elements don't depend on. Where a memory is small, each block has copies of it in its shared memory, and adds these up in the end; elements
-that are too narrow for atomics are put together in a wider memory."""
+"""Launches of sums that data scatter: every thread takes iterations, and changes elements by atomics as `scatter_sums.py` says. Memories
+beside a sum's own are cleared before, and joined with it after."""
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import Atomic, SharedAlloc, SyncThreads
-from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
-from compiler.hir.types import DTYPES, Mem, Slot, Space, bytes_of, is_float, is_signed
+from compiler.hir.types import Mem, Slot, bytes_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
-from compiler.schedule.gpu.number_bits import from_bits
+from compiler.schedule.gpu.scatter_sums import ScatterSum
+from compiler.schedule.gpu.scatter_targets import ScatterLaunch, memory_of, most_elements
 from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredSums, ScatteredUpdate
 from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.launches import Launch
@@ -24,10 +21,6 @@ from compiler.schedule.stages import Around, Group, Start, iterations
 from compiler.schedule.threads import BLOCK
 from runtime.records import frozen
 
-STAGED_BYTES = 32 << 10
-"""Of shared memory for copies of small memories."""
-COPIES = 32
-"""Of a small memory in a block, at most: each lane of a warp has its own, so that no two meet."""
 STAGED_THREADS = 1024
 """Of a block with such copies: one such block a multiprocessor clears and adds up the fewest copies."""
 EACH = 4
@@ -38,46 +31,6 @@ FEW = 24
 """Instructions of an iteration that is written out for neighbours."""
 RESIDENT = 8
 """Blocks of a multiprocessor that share a large memory."""
-
-
-@frozen(eq=False)
-class ScatterTarget:
-    """Where the updates of one memory are put together: the memory itself, or a wider one (`apart`) that is joined with it later; `copies`
-    of it in shared memory before that, 0 for none."""
-
-    mem: Value
-    monoid: str
-    dtype: str
-    apart: Value | None
-    copies: int
-
-    @property
-    def cells(self) -> tuple[Affine, ...]:
-        return mem_of(self.mem).dims
-
-    @property
-    def nothing(self) -> float | int:
-        """What changes nothing: of the memory's own type, in which the sum ends."""
-        (identity,) = identity_of(self.monoid, [mem_of(self.mem).dtype])
-        return identity
-
-
-def targets_of(sums: ScatteredSums, facts: Facts) -> tuple[ScatterTarget, ...]:
-    made: list[ScatterTarget] = []
-    left = STAGED_BYTES
-    for mem, monoid in sums.memories.items():
-        dtype = mem_of(mem).dtype
-        wide = dtype if DTYPES[dtype] >= 32 else "f32" if is_float(dtype) else "i32" if is_signed(dtype) else "u32"
-        apart = None if wide == dtype else Value(f"{mem.name}_wide", Mem(wide, mem_of(mem).dims, align=64))
-        most = most_elements(mem_of(mem).dims, facts)
-        copies = 0
-        if most is not None and most * bytes_of(wide) <= left:
-            copies = COPIES
-            while copies * most * bytes_of(wide) > left:
-                copies //= 2
-            left -= copies * most * bytes_of(wide)
-        made.append(ScatterTarget(mem, monoid, wide, apart, copies))
-    return tuple(made)
 
 
 def wide_loads(sums: ScatteredSums, facts: Facts) -> tuple[Load, ...]:
@@ -100,14 +53,6 @@ def turns_of(b: Builder, count: Value, number: Value, stride: Value) -> Value:
     return b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")
 
 
-def most_elements(dims: Sequence[Affine], facts: Facts) -> int | None:
-    """Elements at most; None where nothing is known of an extent."""
-    known = dict(facts.magnitudes)
-    if any(factor < 0 or not isinstance(symbol, str) or symbol not in known for dim in dims for symbol, factor in dim.terms):
-        return None
-    return prod(max(0, dim.evaluate(known.__getitem__)) for dim in dims)
-
-
 @frozen
 class Scattering:
     """The launches of one nest that scatters."""
@@ -116,33 +61,38 @@ class Scattering:
     group: Group
     number: int
     sums: ScatteredSums
-    targets: tuple[ScatterTarget, ...]
+    methods: tuple[ScatterSum, ...]
     own: tuple[Value, ...]
     """Slots and scratch memories that each iteration has for itself."""
     facts: Facts
 
     def launches(self) -> list[Launch]:
-        apart = [target for target in self.targets if target.apart is not None]
-        cleared = [self.each_cell(target, "cleared", self.clear) for target in apart]
-        joined = [self.each_cell(target, "joined", self.join) for target in apart]
-        return [*cleared, self.scatter(), *joined]
+        apart = [method for method in self.methods if any(target.apart is not None for target in (*method.before, *method.targets))]
+        cleared = [self.each_cell(method, "cleared", self.clear) for method in apart]
+        joined = [self.each_cell(method, "joined", self.join) for method in apart]
+        before = [self.scatter("largest", True)] if any(method.before for method in self.methods) else []
+        return [*cleared, *before, self.scatter("", False), *joined]
 
     def words(self) -> str:
         names = ", ".join(loop.variable.name for loop in self.sums.nest.loops)
-        small = [target.mem.name for target in self.targets if target.copies]
-        staged = f", of {', '.join(small)} first in copies that each block has in shared memory" if small else ""
-        return f"{names}: threads change elements by atomics{staged}"
+        small = [method.mem.name for method in self.methods if any(target.copies for target in method.targets)]
+        whole = [method.mem.name for method in self.methods if method.before]
+        words = f"{names}: threads change elements by atomics"
+        words += f", of {', '.join(small)} first in copies that each block has in shared memory" if small else ""
+        return words + (f"; sums of {', '.join(whole)} are of whole numbers, which lose no order" if whole else "")
 
     # ---- all iterations ----
 
-    def scatter(self) -> Launch:
-        staged = any(target.copies for target in self.targets)
-        start = Start(self.around, f"{self.number}", (STAGED_THREADS if staged else BLOCK, 1, 1))
+    def scatter(self, name: str, before: bool) -> Launch:
+        """A launch of threads that take iterations; `before`: the one that looks at what will be added."""
+        targets = [target for method in self.methods for target in (method.before if before else method.targets)]
+        staged = any(target.copies for target in targets)
+        start = Start(self.around, f"{self.number}_{name}" if name else f"{self.number}", (STAGED_THREADS if staged else BLOCK, 1, 1))
         for parameter, value in start.values.items():
             if parameter.name in self.facts.aligned and isinstance(value.type, Mem):
                 value.type = start.out.scope.types[value.name] = evolve(value.type, align=max(value.type.align, ALIGNMENT))
-        b, loops = start.out.body, self.sums.nest.loops
-        counts = [b.count(start.copy.form(iterations(loop))) for loop in loops]
+        b = start.out.body
+        counts = self.counts(start)
         total = b.product(counts)
         wide = wide_loads(self.sums, self.facts) if staged else ()
         each = start.threads * (PIECES * lanes_of(wide) if wide else EACH)
@@ -150,16 +100,20 @@ class Scattering:
         most = b.const(self.facts.processors * (1 if staged else RESIDENT), "index")
         blocks = b.op("max", b.op("min", wanted, most), b.const(1, "index"), name="blocks")
         start.take(self.group, b)
-        thread = b.index(start.thread, "thread")
-        boxes = {target.mem: self.box(target, start, thread, b) for target in self.targets if target.copies}
-        by_mem = {target.mem: target for target in self.targets}
+        launch = ScatterLaunch(start, targets, self.facts)
+        terms = self.terms(start)
+        methods = {method.mem: method for method in self.methods}
 
         def put(at: Builder, update: ScatteredUpdate, added: Value) -> None:
-            target = by_mem[update.store.mem]
             index = tuple(map(start.copy.form, update.store.index))
-            self.change(at, start, target, boxes.get(target.mem), index, thread, added)
+            if before:
+                methods[update.store.mem].put_before(at, launch, index, added)
+            else:
+                methods[update.store.mem].put(at, launch, index, added, terms)
 
         copy = ScatterCopy(start.out, start.values, self.sums, put)
+        if before:
+            copy.skipped |= frozenset(self.sums.other_stores)
         for value in self.own:
             if isinstance(value.type, Slot):
                 start.values[value] = b.slot(b.const(0, value.type.dtype), value.name)
@@ -167,11 +121,16 @@ class Scattering:
                 start.values[value] = b.alloc(mem_of(value), value.name)
         stride = b.mul(blocks, b.const(start.threads, "index"))
         self.iterate(start, copy, counts, stride, b, wide)
-        if boxes:
-            b.emit(SyncThreads())
-        for mem, box in boxes.items():
-            self.flush(by_mem[mem], start, box, thread, b)
+        launch.finish()
         return start.finish((Affine.of(blocks.name),), 1)
+
+    def counts(self, start: Start) -> list[Value]:
+        return [start.out.body.count(start.copy.form(iterations(loop))) for loop in self.sums.nest.loops]
+
+    def terms(self, start: Start) -> Value:
+        """How many terms there are at most."""
+        b = start.out.body
+        return b.mul(b.product(self.counts(start)), b.const(len(self.sums.updates), "index"))
 
     def iterate(self, start: Start, copy: ScatterCopy, counts: Sequence[Value], stride: Value, b: Builder, wide: Sequence[Load]) -> None:
         """A thread's iterations; where loads are `wide`, several neighbours at once, and two such pieces in flight."""
@@ -220,72 +179,27 @@ class Scattering:
         for loop, digit in zip(loops, split(b, flat, counts[1:]), strict=True):
             start.values[loop.variable] = b.index(start.copy.form(loop.low) + Affine.of(digit.name) * loop.step, loop.variable.name)
 
-    def change(
-        self, b: Builder, start: Start, target: ScatterTarget, box: Value | None, index: tuple[Affine, ...], thread: Value, added: Value
-    ) -> None:
-        """One update of an element, where the block puts them together."""
-        value = b.cast(added, target.dtype)
-        if box is None:
-            b.emit(Atomic(operation=target.monoid, mem=self.memory(target, start), index=index, value=value))
-            return
-        flat = b.index(0)
-        for form, dim in zip(index, target.cells, strict=True):
-            flat = b.add(b.mul(flat, b.index(start.copy.form(dim))), b.index(form))
-        copy = b.op("and", thread, b.const(target.copies - 1, "index"))
-        b.emit(Atomic(operation=target.monoid, mem=box, index=(Affine.of(flat.name), Affine.of(copy.name)), value=value, scope="block"))
-
-    def memory(self, target: ScatterTarget, start: Start) -> Value:
-        return start.values[target.mem] if target.apart is None else start.workspaces[self.around.others[target.apart]]
-
-    # ---- copies in shared memory ----
-
-    def box(self, target: ScatterTarget, start: Start, thread: Value, b: Builder) -> Value:
-        """A block's copies of a small memory, with nothing in them yet."""
-        most = most_elements(target.cells, self.facts)
-        box = b.emit(SharedAlloc(type=Mem(target.dtype, (most or 1, target.copies), space=Space.SHARED, align=16)), "copies").result
-        cells = b.product([b.index(start.copy.form(dim)) for dim in target.cells])
-        words = b.mul(cells, b.const(target.copies, "index"))
-        with b.loop("word", thread.name, words.name, start.threads) as (inner, loop):
-            cell, copy = inner.digits(loop.variable, [inner.const(target.copies, "index")])
-            inner.store(box, inner.const(target.nothing, target.dtype), [cell.name, copy.name])
-        b.emit(SyncThreads())
-        return box
-
-    def flush(self, target: ScatterTarget, start: Start, box: Value, thread: Value, b: Builder) -> None:
-        """What a block has put together goes to the memory of all."""
-        dims = [b.index(start.copy.form(dim)) for dim in target.cells]
-        nothing = b.const(target.nothing, target.dtype)
-        with b.loop("cell", thread.name, b.product(dims).name, start.threads) as (inner, loop):
-            with inner.loop("copy", 0, target.copies, carried=[nothing]) as (deep, copies):
-                copy = deep.op("and", deep.add(copies.variable, thread), deep.const(target.copies - 1, "index"))
-                read = deep.load(box, [loop.variable.name, copy.name])
-                deep.yield_(deep.op(target.monoid, copies.carried[0], read))
-            total = copies.results[0]
-            with inner.when(inner.op("ne", total, nothing)) as some:
-                index = [Affine.of(digit.name) for digit in some.digits(loop.variable, dims[1:])]
-                some.emit(Atomic(operation=target.monoid, mem=self.memory(target, start), index=tuple(index), value=total))
-
     # ---- memories apart ----
 
-    def each_cell(self, target: ScatterTarget, name: str, act: "Act") -> Launch:
+    def each_cell(self, method: ScatterSum, name: str, act: "Act") -> Launch:
         """A thread for each element of a memory."""
-        start = Start(self.around, f"{self.number}_{target.mem.name}_{name}", (BLOCK, 1, 1))
-        b = start.out.body
-        dims = [b.count(start.copy.form(dim)) for dim in target.cells]
-        number = b.index(start.place, "place")
+        start = Start(self.around, f"{self.number}_{method.mem.name}_{name}", (BLOCK, 1, 1))
+        b, cells = start.out.body, mem_of(method.mem).dims
+        dims = [b.count(start.copy.form(dim)) for dim in cells]
+        number, terms = b.index(start.place, "place"), self.terms(start)
         with b.when(b.op("lt", number, b.product(dims))) as inner:
-            act(inner, start, target, [Affine.of(digit.name) for digit in inner.digits(number, dims[1:])])
-        return start.finish(tuple(target.cells), BLOCK)
+            act(inner, start, method, [Affine.of(digit.name) for digit in inner.digits(number, dims[1:])], terms)
+        return start.finish(tuple(cells), BLOCK)
 
-    def clear(self, b: Builder, start: Start, target: ScatterTarget, index: Sequence[Affine]) -> None:
-        b.store(self.memory(target, start), b.const(target.nothing, target.dtype), index)
+    def clear(self, b: Builder, start: Start, method: ScatterSum, index: Sequence[Affine], terms: Value) -> None:
+        for target in (*method.before, *method.targets):
+            b.store(memory_of(target, start), b.const(target.nothing, target.dtype), index)
 
-    def join(self, b: Builder, start: Start, target: ScatterTarget, index: Sequence[Affine]) -> None:
-        mem, total = start.values[target.mem], b.load(self.memory(target, start), index)
-        dtype = mem_of(mem).dtype
-        total = from_bits(b, total, dtype) if dtype == "i1" else b.cast(total, dtype)
-        b.store(mem, b.op(target.monoid, b.load(mem, index), total), index)
+    def join(self, b: Builder, start: Start, method: ScatterSum, index: Sequence[Affine], terms: Value) -> None:
+        mem = start.values[method.mem]
+        new = method.joined(b, b.load(mem, index), lambda target: b.load(memory_of(target, start), index), terms)
+        b.store(mem, new, index)
 
 
-Act = Callable[[Builder, Start, ScatterTarget, Sequence[Affine]], None]
+Act = Callable[[Builder, Start, ScatterSum, Sequence[Affine], Value], None]
 """What the thread of an element does."""

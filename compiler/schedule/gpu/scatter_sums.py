@@ -1,0 +1,210 @@
+"""How the updates of a memory are added up by threads that come in any order. Ints, least and greatest elements, and bits: by atomics on
+the memory, or on a wider one where its elements are too narrow for them. Sums of floats: as whole numbers, whose order makes no difference
+(fixed point).
+
+Fixed point: one launch finds the largest magnitude that is added to each element; the next adds each term as a multiple of a power of two
+so small that the terms of the block, all of that magnitude, would just fit 64 bits. With T terms in the block, T < 2^B, and a largest
+magnitude below 2^(E+1), that is 2^(E+B-62): at most half of it is lost of a term. Terms of f64 are added in two such numbers, the second
+with what the first has lost. Infinities and NaN are noted apart, and decide alone."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Protocol
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import mem_of
+from compiler.hir.types import DTYPES, is_float, is_signed
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.number_bits import bits_of, from_bits
+from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, apart_from, memory_of, staged
+from runtime.records import frozen
+
+Read = Callable[[ScatterTarget], Value]
+"""What a target holds in the element in question."""
+
+WHOLE = 62
+"""Bits of a sum of whole numbers, without sign and one to spare."""
+POSITIVE, NEGATIVE, NAN = 1, 2, 4
+"""What isn't finite of the terms of an element."""
+
+
+class ScatterSum(Protocol):
+    """The updates of one memory."""
+
+    @property
+    def mem(self) -> Value: ...
+
+    @property
+    def before(self) -> tuple[ScatterTarget, ...]:
+        """What a first launch over all iterations changes; nothing where none is needed."""
+        ...
+
+    @property
+    def targets(self) -> tuple[ScatterTarget, ...]:
+        """What the launch changes that adds up."""
+        ...
+
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None: ...
+
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
+        """Adds a value; `terms`: how many there are in the block at most."""
+        ...
+
+    def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
+        """The element, of what it was and what the targets hold."""
+        ...
+
+
+@frozen(eq=False)
+class ExactSum:
+    """By one monoid whose order makes no difference, or none that matters."""
+
+    target: ScatterTarget
+
+    @property
+    def mem(self) -> Value:
+        return self.target.mem
+
+    @property
+    def before(self) -> tuple[ScatterTarget, ...]:
+        return ()
+
+    @property
+    def targets(self) -> tuple[ScatterTarget, ...]:
+        return (self.target,)
+
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None:
+        pass
+
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
+        launch.change(b, self.target, index, b.cast(added, self.target.dtype))
+
+    def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
+        total, dtype = read(self.target), dtype_of(old)
+        if dtype == "i1":
+            return b.op(self.target.monoid, old, from_bits(b, total, dtype))
+        if is_float(dtype):
+            return b.cast(b.op(self.target.monoid, b.cast(old, self.target.dtype), total), dtype)
+        return b.op(self.target.monoid, old, b.cast(total, dtype))
+
+
+@frozen(eq=False)
+class FixedPointSum:
+    """Of floats, as whole numbers. `largest`: the biased exponent of what is largest, 0 where nothing was added; `odd`: what wasn't finite;
+    `totals`: the sums, in units of which the second is what the first can't hold."""
+
+    mem: Value
+    largest: ScatterTarget
+    odd: ScatterTarget
+    totals: tuple[ScatterTarget, ...]
+
+    @property
+    def before(self) -> tuple[ScatterTarget, ...]:
+        return self.largest, self.odd
+
+    @property
+    def targets(self) -> tuple[ScatterTarget, ...]:
+        return self.totals
+
+    @property
+    def double(self) -> bool:
+        return len(self.totals) > 1
+
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None:
+        number = b.cast(added, "f64" if self.double else "f32")
+        exponent, highest = self.exponent(b, number), b.const(2047 if self.double else 255, "u32")
+        finite = b.op("lt", exponent, highest)
+        with b.branch(finite) as (yes, no, _):
+            least = yes.op("max", exponent, yes.const(1, "u32"))
+            seen = launch.seen(yes, self.largest, index)
+            with yes.when(yes.op("gt", least, seen)) if seen is not None else nullcontext(yes) as larger:
+                launch.change(larger, self.largest, index, least)
+            nothing = no.const(0, dtype_of(number))
+            infinite = no.select(no.op("gt", number, nothing), no.const(POSITIVE, "u32"), no.const(NEGATIVE, "u32"))
+            launch.change(no, self.odd, index, no.select(no.isnan(number), no.const(NAN, "u32"), infinite))
+
+    def exponent(self, b: Builder, number: Value) -> Value:
+        """The biased exponent of a number."""
+        bits = bits_of(b, number)
+        word, place = dtype_of(bits), 52 if self.double else 23
+        shifted = b.op("shr", bits, b.const(place, word))
+        return b.cast(b.op("and", shifted, b.const(2047 if self.double else 255, word)), "u32")
+
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
+        number = b.cast(added, "f64")
+        largest = b.load(memory_of(self.largest, launch.start), index)
+        scaled = self.scaled(b, number, self.units(b, largest, terms))
+        finite = b.op("lt", b.op("abs", scaled), b.const(2.0**63, "f64"))  # false of NaN, and of what is infinite
+        with b.when(finite) as inner:
+            whole = inner.op("round", scaled)
+            launch.change(inner, self.totals[0], index, inner.cast(whole, "i64"))
+            if self.double:
+                lost = inner.mul(inner.sub(scaled, whole), self.power(inner, self.spare(inner, terms)))
+                launch.change(inner, self.totals[1], index, inner.cast(inner.op("round", lost), "i64"))
+
+    def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
+        largest, odd = read(self.largest), read(self.odd)
+        total = b.cast(read(self.totals[0]), "f64")
+        if self.double:
+            rest = self.scaled(b, b.cast(read(self.totals[1]), "f64"), b.sub(b.const(0, "i64"), self.spare(b, terms)))
+            total = b.add(total, rest)
+        total = self.scaled(b, total, b.sub(b.const(0, "i64"), self.units(b, largest, terms)))
+        before = b.cast(old, "f64")
+        new = b.select(b.op("eq", largest, b.const(0, "u32")), before, b.add(before, total))
+        for flag, value in ((POSITIVE, float("inf")), (NEGATIVE, float("-inf")), (NAN, float("nan"))):
+            noted = b.op("ne", b.op("and", odd, b.const(flag, "u32")), b.const(0, "u32"))
+            new = b.select(noted, b.add(new, b.const(value, "f64")), new)
+        return b.cast(new, dtype_of(old))
+
+    # ---- powers of two ----
+
+    def units(self, b: Builder, largest: Value, terms: Value) -> Value:
+        """How far terms are shifted to the left to be whole numbers: 62 - B - E."""
+        bias = 1023 if self.double else 127
+        return b.sub(b.add(self.spare(b, terms), b.const(bias, "i64")), b.cast(largest, "i64"))
+
+    def spare(self, b: Builder, terms: Value) -> Value:
+        """Bits that each term may have: 62 - B, of fewer than 2^B terms."""
+        exponent = b.op("shr", bits_of(b, b.cast(terms, "f64")), b.const(52, "u64"))
+        return b.sub(b.const(WHOLE + 1022, "i64"), b.cast(exponent, "i64"))
+
+    def scaled(self, b: Builder, number: Value, shift: Value) -> Value:
+        """A number times a power of two, which itself may be outside of f64."""
+        if not self.double:
+            return b.mul(number, self.power(b, shift))
+        half = b.op("shr", shift, b.const(1, "i64"))
+        return b.mul(b.mul(number, self.power(b, half)), self.power(b, b.sub(shift, half)))
+
+    def power(self, b: Builder, shift: Value) -> Value:
+        biased = b.cast(b.add(shift, b.const(1023, "i64")), "u64")
+        return from_bits(b, b.op("shl", biased, b.const(52, "u64")), "f64")
+
+
+def sum_of(mem: Value, monoid: str, relaxed: bool) -> ScatterSum:
+    dtype = mem_of(mem).dtype
+    if is_float(dtype) and monoid == "add" and not relaxed:
+        totals = [apart_from(mem, "total", monoid, "i64")]
+        if dtype == "f64":
+            totals.append(apart_from(mem, "rest", monoid, "i64"))
+        return FixedPointSum(mem, apart_from(mem, "largest", "max", "u32"), apart_from(mem, "odd", "or", "u32"), tuple(totals))
+    wide = dtype if DTYPES[dtype] >= 32 else "f32" if is_float(dtype) else "i32" if is_signed(dtype) else "u32"
+    if wide != dtype:
+        return ExactSum(apart_from(mem, "wide", monoid, wide, dtype))
+    return ExactSum(ScatterTarget(mem, monoid, dtype, dtype, None))
+
+
+def with_copies(sums: Sequence[ScatterSum], facts: Facts) -> tuple[ScatterSum, ...]:
+    """The sums of one nest, with copies of small memories in shared memory."""
+    before = iter(staged([target for sum_ in sums for target in sum_.before], facts))
+    after = iter(staged([target for sum_ in sums for target in sum_.targets], facts))
+    made: list[ScatterSum] = []
+    for sum_ in sums:
+        if isinstance(sum_, FixedPointSum):
+            largest, odd = next(before), next(before)
+            made.append(FixedPointSum(sum_.mem, largest, odd, tuple(next(after) for _ in sum_.totals)))
+        else:
+            made.append(ExactSum(next(after)))
+    return tuple(made)

@@ -1,0 +1,144 @@
+"""Memories that threads change by atomics, one monoid each, and the copies of small ones that a block has in its shared memory: the order
+in which threads come is of no consequence, as the monoids are exact."""
+
+from collections.abc import Sequence
+from math import prod
+
+from attrs import evolve
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import Atomic, SharedAlloc, SyncThreads
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import mem_of
+from compiler.hir.types import Mem, Space, bytes_of
+from compiler.schedule.gpu.facts import MAGNITUDES, Facts
+from compiler.schedule.stages import Start
+from runtime.records import frozen
+
+STAGED_BYTES = 32 << 10
+"""Of shared memory for copies of small memories."""
+COPIES = 32
+"""Of a small memory in a block, at most: each lane of a warp has its own, so that no two meet."""
+
+
+@frozen(eq=False)
+class ScatterTarget:
+    """What updates of `mem` change: itself, or a memory `apart`, of `dtype`, with as many elements. `narrow`: the type in which the sum
+    ends. `copies`: of it in a block's shared memory, 0 for none."""
+
+    mem: Value
+    monoid: str
+    dtype: str
+    narrow: str
+    apart: Value | None
+    copies: int = 0
+
+    @property
+    def cells(self) -> tuple[Affine, ...]:
+        return mem_of(self.mem).dims
+
+    @property
+    def nothing(self) -> float | int:
+        """What changes nothing."""
+        (identity,) = identity_of(self.monoid, [self.narrow])
+        return identity
+
+
+def apart_from(mem: Value, name: str, monoid: str, dtype: str, narrow: str = "") -> ScatterTarget:
+    """A memory beside `mem`, of another type."""
+    return ScatterTarget(mem, monoid, dtype, narrow or dtype, Value(f"{mem.name}_{name}", Mem(dtype, mem_of(mem).dims, align=64)))
+
+
+def staged(targets: Sequence[ScatterTarget], facts: Facts) -> tuple[ScatterTarget, ...]:
+    """The targets of one launch, with copies in shared memory where all of them fit."""
+    elements = [most_elements(target.cells, facts) for target in targets]
+    total = sum((most or 0) * bytes_of(target.dtype) for most, target in zip(elements, targets, strict=True))
+    if None in elements or total > STAGED_BYTES:
+        return tuple(targets)
+    copies = COPIES
+    while copies * total > STAGED_BYTES:
+        copies //= 2
+    return tuple(evolve(target, copies=copies) for target in targets)
+
+
+def most_elements(dims: Sequence[Affine], facts: Facts) -> int | None:
+    """Elements at most; None where nothing is known of an extent."""
+    known = {name: most for name, most in facts.magnitudes if most < MAGNITUDES[-1]}
+    if any(factor < 0 or symbol not in known for dim in dims for symbol, factor in dim.terms):
+        return None
+    return prod(max(0, dim.evaluate(known.__getitem__)) for dim in dims)
+
+
+class ScatterLaunch:
+    """The targets in one launch: where they are, and what a thread does to them."""
+
+    def __init__(self, start: Start, targets: Sequence[ScatterTarget], facts: Facts) -> None:
+        b = start.out.body
+        self.start, self.targets = start, targets
+        self.thread = b.index(start.thread, "thread")
+        self.boxes = {target: self._box(target, facts, b) for target in targets if target.copies}
+        if self.boxes:
+            b.emit(SyncThreads())
+
+    def memory(self, target: ScatterTarget) -> Value:
+        return memory_of(target, self.start)
+
+    def change(self, b: Builder, target: ScatterTarget, index: Sequence[Affine], value: Value) -> None:
+        """Changes an element by a value of the target's type, where the block puts changes together."""
+        box = self.boxes.get(target)
+        if box is None:
+            b.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=tuple(index), value=value))
+            return
+        cell, *further = (b.index(form) for form in index)
+        for form, dim in zip(further, target.cells[1:], strict=True):
+            cell = b.add(b.mul(cell, b.index(self.start.copy.form(dim))), form)
+        place = (Affine.of(cell.name), Affine.of(self._copy(b, target).name))
+        b.emit(Atomic(operation=target.monoid, mem=box, index=place, value=value, scope="block"))
+
+    def seen(self, b: Builder, target: ScatterTarget, index: Sequence[Affine]) -> Value | None:
+        """What an element held a moment ago: a read is cheaper than a change that changes nothing. None where it isn't."""
+        if target.copies:
+            return None
+        nothing = b.const(0, target.dtype)
+        return b.emit(Atomic(operation="add", mem=self.memory(target), index=tuple(index), value=nothing)).result
+
+    def finish(self) -> None:
+        """What the block has put together goes to the memories of all."""
+        b = self.start.out.body
+        if self.boxes:
+            b.emit(SyncThreads())
+        for target in self.targets:
+            if target.copies:
+                self._flush(target, b)
+
+    def _copy(self, b: Builder, target: ScatterTarget) -> Value:
+        return b.op("and", self.thread, b.const(target.copies - 1, "index"))
+
+    def _box(self, target: ScatterTarget, facts: Facts, b: Builder) -> Value:
+        """A block's copies of a small memory, with nothing in them yet."""
+        most = most_elements(target.cells, facts) or 1
+        box = b.emit(SharedAlloc(type=Mem(target.dtype, (most, target.copies), space=Space.SHARED, align=16)), "copies").result
+        cells = b.product([b.index(self.start.copy.form(dim)) for dim in target.cells])
+        words = b.mul(cells, b.const(target.copies, "index"))
+        with b.loop("word", self.thread.name, words.name, self.start.threads) as (inner, loop):
+            cell, copy = inner.digits(loop.variable, [inner.const(target.copies, "index")])
+            inner.store(box, inner.const(target.nothing, target.dtype), [cell.name, copy.name])
+        return box
+
+    def _flush(self, target: ScatterTarget, b: Builder) -> None:
+        box, nothing = self.boxes[target], b.const(target.nothing, target.dtype)
+        dims = [b.index(self.start.copy.form(dim)) for dim in target.cells]
+        with b.loop("cell", self.thread.name, b.product(dims).name, self.start.threads) as (inner, loop):
+            with inner.loop("copy", 0, target.copies, carried=[nothing]) as (deep, copies):
+                copy = deep.op("and", deep.add(copies.variable, self.thread), deep.const(target.copies - 1, "index"))
+                read = deep.load(box, [loop.variable.name, copy.name])
+                deep.yield_(deep.op(target.monoid, copies.carried[0], read))
+            with inner.when(inner.op("ne", copies.results[0], nothing)) as some:
+                index = tuple(Affine.of(digit.name) for digit in some.digits(loop.variable, dims[1:]))
+                some.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=index, value=copies.results[0]))
+
+
+def memory_of(target: ScatterTarget, start: Start) -> Value:
+    return start.values[target.mem] if target.apart is None else start.workspaces[start.around.others[target.apart]]
