@@ -182,6 +182,37 @@ def met_by_data(scale: int) -> Iterator[Row]:
     ):
         label = f"{count} {name} bytes counted, against a sum of them"
         yield Row(label, sources.BYTES_COUNTED, drawn, total, of_bytes(count), 0.0, _bytes_counted, 1.2, quick=True, alike=False)
+    terms, groups = 10**7 // scale**2, 10**6 // scale**2
+    atomics: dict[str, Any] = {"PyTorch": _added}
+    settled: dict[str, Any] = {"PyTorch, deterministic": _added_in_order}
+    for name, power in (("", 1), (" skewed", 4)):
+        given = lambda arrays, power=power: _grouped(arrays, terms, groups, power)  # noqa: E731
+        label, cost = f"{terms} f32 added to {groups} by{name} data", of_bytes(8 * terms)
+        yield Row(label, sources.added_by_group(), given, settled, cost, 1e-6, _added_exactly, 6.0 if power == 1 else 2.0, quick=True)
+        relaxed = sources.added_by_group("@atomics(relaxed)")
+        yield Row(f"{label}, in any order", relaxed, given, atomics, cost, 1e-5, _added_exactly, 1.0, quick=True)
+
+
+def _grouped(arrays: Any, terms: int, groups: int, power: int) -> list[Any]:
+    """Terms and their groups, the first of which have the most where the power is above 1."""
+    drawn = torch.rand(terms, device="cuda", generator=arrays.generator) ** power
+    return [arrays.normal(terms, dtype=torch.float32), (drawn * groups).to(torch.int32).clamp(max=groups - 1), groups]
+
+
+def _added(x: Any, k: Any, groups: int) -> Any:
+    return torch.zeros(groups, device="cuda", dtype=x.dtype).index_add_(0, k, x)
+
+
+def _added_exactly(x: Any, k: Any, groups: int) -> Any:
+    return _added(x.double(), k, groups)
+
+
+def _added_in_order(x: Any, k: Any, groups: int) -> Any:
+    torch.use_deterministic_algorithms(True)
+    try:
+        return _added(x, k, groups)
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def _bytes_counted(x: Any) -> Any:

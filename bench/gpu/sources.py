@@ -309,6 +309,12 @@ def scatter(places: int) -> str:
 BYTES_COUNTED = "def f(x: tensor[N, u8]) { compute(x) -> tensor[256, i32] { for i in 0..N: out[x[i]] += 1 } }"
 
 
+def added_by_group(annotation: str = "") -> str:
+    return f"""def f(x: tensor[N], k: tensor[N, i32], G: int) {{
+    compute(x, k) -> tensor[G] {annotation} {{ for i in 0..N: out[k[i]] += x[i] }}
+}}"""
+
+
 SCAN = "def f(x: tensor[N]) { compute(x) @kernel scan(+) { for i in 0..N: yield x[i] } }"
 
 

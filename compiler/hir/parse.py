@@ -239,6 +239,8 @@ class ModuleReader(InstructionReader):
                     fields["products"] = self.one_of({word: word for word in PRODUCTS}, "way to multiply")
                 case "floats":
                     fields["strict"] = self.one_of({"strict": True}, "rule of floats")
+                case "atomics":
+                    fields["relaxed"] = self.one_of({"relaxed": True}, "order of atomics")
                 case "tile":
                     fields["tile"] = self.separated(self.tile_size, "[", "]")
                 case "loops":

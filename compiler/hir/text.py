@@ -155,6 +155,8 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"products={info.products}")
     if info.strict:
         parts.append("floats=strict")
+    if info.relaxed:
+        parts.append("atomics=relaxed")
     if info.tile:
         parts.append(f"tile=[{', '.join(f'{name}:{size}' for name, size in info.tile)}]")
     if info.loops:

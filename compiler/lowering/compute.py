@@ -369,6 +369,7 @@ class Lowering(ResultPlanning):
             tensor_cores=hints.use_tensor_cores,
             products=hints.products,
             strict=self.kernel.strict,
+            relaxed=hints.relaxed,
             tile=hints.tile,
         )
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]

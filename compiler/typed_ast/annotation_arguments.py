@@ -28,6 +28,7 @@ BLOCK_ANNOTATIONS = {
     "cluster": "@cluster(n)",
     "precision": "@precision(acc=, products=, floats=)",
     "deterministic": "@deterministic",
+    "atomics": "@atomics(relaxed)",
     "name": '@name("text")',
     "trace": "@trace",
     "shape": "@shape(A: [M, K])",

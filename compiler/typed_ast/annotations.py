@@ -95,6 +95,8 @@ class _Reader(DeviceReader):
         if grid is not None and self.metadata.kernel_type is not KernelType.CUSTOM:
             hint = "leave it out: the number of blocks follows from the sizes; `@workgroup` sets how many threads one has"
             self.fault("0402", "`@grid` belongs to `custom` kernels", grid.span, hint)
+        if (atomics := first.get("atomics")) is not None:
+            self.relaxed(atomics)
         self.several_devices(first.get("device"), first.get("parallel"))
 
     def block_annotation(self, annotation: Annotation) -> None:
@@ -123,6 +125,12 @@ class _Reader(DeviceReader):
                 self.number(annotation)
             case "precision":
                 self.precision(annotation)
+            case "atomics":
+                value = self.single(annotation)
+                if isinstance(value, Name) and value.name == "relaxed":
+                    self.hint(relaxed=True)
+                elif value is not None:
+                    self.wrong(value, "the argument of `@atomics`", "`relaxed`")
             case "deterministic" | "trace":
                 if self.no_arguments(annotation):
                     self.hint(deterministic=True) if name == "deterministic" else self.set(trace=True)
@@ -141,6 +149,18 @@ class _Reader(DeviceReader):
                 known = [*dict.fromkeys((*BLOCK_ANNOTATIONS, *LOOP_ANNOTATIONS))]
                 hint = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "there are " + ", ".join(f"`@{k}`" for k in known)
                 self.fault("0401", f"there is no annotation `@{name}`", span, hint)
+
+    def relaxed(self, atomics: Annotation) -> None:
+        """Whether what the block says besides leaves `@atomics(relaxed)` a meaning."""
+        if self.metadata.kernel_type is KernelType.CUSTOM:
+            hint = "leave it out: the atomics that a `custom` kernel calls come in any order"
+            self.fault("0402", "`@atomics` doesn't belong to `custom` kernels", atomics.span, hint)
+            return
+        hints = self.metadata.hints
+        if hints.relaxed and (hints.deterministic or hints.floats == "strict"):
+            contrary = "@deterministic" if hints.deterministic else "@precision(floats=strict)"
+            message = f"`@atomics(relaxed)` contradicts `{contrary}`: its sums differ from run to run"
+            self.fault("0402", message, atomics.span, "keep one of them")
 
     # ---- one annotation each ----
 

@@ -53,6 +53,8 @@ class KernelHints:
     warps: int | None = None
     cluster: int | None = None
     deterministic: bool = False
+    relaxed: bool = False
+    """Whether sums of floats into elements that data name may be rounded in any order, in each run in another."""
     accumulator: str | None = None
     products: str | None = None
     floats: str | None = None

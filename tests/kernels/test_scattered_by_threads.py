@@ -1,5 +1,6 @@
 """`out[k[i]] += v[i]` and its like on a GPU: many threads change elements at once, and the result is that of the loops. Against NumPy."""
 
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,86 @@ def test_least_and_greatest_floats(dtype: str, groups: int, device: str) -> None
         assert np.array_equal(result, expected, equal_nan=True), statement
 
 
+def sums_by_group(v: Array, k: Array, groups: int) -> Array:
+    """In float64, each rounded once."""
+    return np.array([fsum(v[k == group].astype(np.float64)) for group in range(groups)])
+
+
+@pytest.mark.parametrize("groups", [1, 7, 5000])
+@pytest.mark.parametrize(("dtype", "least"), [("f16", 2**-11), ("f32", 2**-24), ("f64", 2**-52)])
+def test_sums_of_floats_are_exact_but_for_their_rounding(dtype: str, least: float, groups: int) -> None:
+    """Magnitudes of all sizes: an element is as exact as the largest of its terms allows, and the order of the terms changes nothing."""
+    numpy = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
+    program = zynml.compile(one_by_group("+= v[i]", dtype), device="emulator:sm_90a")
+    for count, spread in [(0, 0), (1, 0), (900, 0), (900, 4 if dtype == "f16" else 90)]:
+        k = _RANDOM.integers(0, groups, count)
+        v = (_RANDOM.standard_normal(count) * 2.0 ** _RANDOM.integers(-spread, spread + 1, count)).astype(numpy)
+        expected, largest = sums_by_group(v, k, groups), np.zeros(groups)
+        np.maximum.at(largest, k, np.abs(v.astype(np.float64)))
+        result = program.f(v, k, groups)
+        bound = 1.01 * least * np.abs(expected) + 1000 * 2.0 ** (-104 if dtype == "f64" else -52) * largest
+        assert np.all(np.abs(result.astype(np.float64) - expected) <= bound)
+        order = _RANDOM.permutation(count)
+        assert np.array_equal(program.f(v[order], k[order], groups), result)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_infinities_nan_and_the_ends_of_floats(dtype: str, device: str) -> None:
+    numpy = {"f32": np.float32, "f64": np.float64}[dtype]
+    most, least = np.finfo(numpy).max, np.finfo(numpy).smallest_subnormal
+    groups = [
+        ([np.inf, 1.0], np.inf),
+        ([-np.inf, most, -np.inf], -np.inf),
+        ([np.inf, 2.0, -np.inf], np.nan),
+        ([np.nan, 1.0], np.nan),
+        ([most, -most, 3.0], 0.0),
+        ([least, least, -3 * least], -least),
+        ([0.0, -0.0], 0.0),
+        ([most, most], np.inf),
+        ([1.0, 2.0], 3.0),
+    ]
+    v = np.array([value for values, _ in groups for value in values], numpy)
+    k = np.repeat(np.arange(len(groups)), [len(values) for values, _ in groups])
+    result = zynml.compile(one_by_group("+= v[i]", dtype), device=device).f(v, k, len(groups) + 1)
+    assert np.array_equal(result, np.array([*(total for _, total in groups), 0.0], numpy), equal_nan=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sums_of_floats_add_to_what_was_there(device: str) -> None:
+    text = "def f(total: tensor[M], v: tensor[N, C], k: tensor[N, i32]) { compute(mut total, v, k) { for i in 0..N, c in 0..C: total[k[i]] -= v[i, c] } }"
+    total, v, k = (
+        np.arange(6, dtype=np.float32),
+        _RANDOM.standard_normal((90, 3)).astype(np.float32),
+        _RANDOM.integers(0, 5, 90).astype(np.int32),
+    )
+    expected = total - sums_by_group(v.ravel(), np.repeat(k, 3), 6)
+    zynml.compile(text, device=device).f(total, v, k)
+    np.testing.assert_allclose(total, expected, rtol=2**-23)
+
+
+@pytest.mark.parametrize("device", [*DEVICES, "cpu"])
+@pytest.mark.parametrize("groups", [4, 20_000])
+def test_sums_in_any_order(groups: int, device: str) -> None:
+    v, k = _RANDOM.standard_normal(500), _RANDOM.integers(0, groups, 500)
+    for dtype in (np.float16, np.float32, np.float64):
+        text = one_by_group("+= v[i]", f"f{8 * np.dtype(dtype).itemsize}").replace("] {", "] @atomics(relaxed) {")
+        terms = v.astype(dtype)
+        result, expected = zynml.compile(text, device=device).f(terms, k, groups), np.zeros(groups)
+        np.add.at(expected, k, terms.astype(np.float64))
+        np.testing.assert_allclose(result, expected, rtol=500 * np.finfo(dtype).eps, atol=20 * np.finfo(dtype).eps)
+
+
+def test_strict_sums_keep_their_order() -> None:
+    for annotation in ("", "@atomics(relaxed)"):
+        text = one_by_group("+= v[i]", "f32").replace("] {", f"] {annotation} {{")
+        v, k = _RANDOM.standard_normal(300).astype(np.float32), _RANDOM.integers(0, 3, 300)
+        expected = np.zeros(3, np.float32)
+        for group, value in zip(k, v, strict=True):
+            expected[group] += value
+        assert np.array_equal(zynml.compile(text, device="emulator:sm_90a", floats="strict").f(v, k, 3), expected)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_bits(device: str) -> None:
     k, v = _RANDOM.integers(0, 9, 100), _RANDOM.integers(0, 2, 100).astype(bool)
@@ -109,23 +190,27 @@ def test_bits(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (37, 5), (8, 64)])
 def test_rows_are_added_to_rows(shape: tuple[int, int], device: str) -> None:
-    v, k = _RANDOM.integers(-9, 9, shape).astype(np.int32), _RANDOM.integers(0, 6, shape[0]).astype(np.int32)
+    v, k = _RANDOM.integers(-9, 9, shape), _RANDOM.integers(0, 6, shape[0]).astype(np.int32)
     expected = np.zeros((6, shape[1]), np.int32)
     np.add.at(expected, k, v)
-    for loops in ("for i in 0..N, c in 0..C", "for c in 0..C, i in 0..N"):
-        text = f"""def f(v: tensor[N, C, i32], k: tensor[N, i32], M: int) {{
+    cases = [("i32", "for i in 0..N, c in 0..C"), ("i32", "for c in 0..C, i in 0..N"), ("f32", "for i in 0..N, c in 0..C")]
+    for dtype, loops in cases:
+        text = f"""def f(v: tensor[N, C, {dtype}], k: tensor[N, i32], M: int) {{
     compute(v, k) -> tensor[M, C] {{ {loops}: out[k[i], c] += v[i, c] }}
 }}"""
-        assert np.array_equal(zynml.compile(text, device=device).f(v, k, 6), expected), loops
+        assert np.array_equal(
+            zynml.compile(text, device=device).f(v.astype(np.dtype(dtype.replace("f", "float").replace("i", "int"))), k, 6), expected
+        ), loops
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_several_memories_and_conditions(device: str) -> None:
     v, k = _RANDOM.integers(-9, 9, 500).astype(np.int32), _RANDOM.integers(0, 6, 500).astype(np.int64)
     text = """def f(v: tensor[N, i32], k: tensor[N, i64]) {
-    compute(v, k) -> (total: tensor[6, i32], most: tensor[6, i16], seen: tensor[6, u8], square: tensor[N, i32]) {
+    compute(v, k) -> (total: tensor[6, i32], half: tensor[6, f32], most: tensor[6, i16], seen: tensor[6, u8], square: tensor[N, i32]) {
         for i in 0..N:
             square[i] = v[i] * v[i]
+            half[k[i]] += 0.5 * (v[i] as f32)
             if v[i] > 0:
                 total[k[i]] += v[i]
                 most[k[i]] = max(most[k[i]], v[i] as i16)
@@ -133,11 +218,12 @@ def test_several_memories_and_conditions(device: str) -> None:
         for m in 0..6: total[m] = total[m] * 2
     }
 }"""
-    total, most, seen, square = zynml.compile(text, device=device).f(v, k)
+    total, half, most, seen, square = zynml.compile(text, device=device).f(v, k)
     expected, highest = np.zeros(6, np.int32), np.zeros(6, np.int16)
     np.add.at(expected, k[v > 0], v[v > 0])
     np.maximum.at(highest, k[v > 0], v[v > 0].astype(np.int16))
     assert np.array_equal(total, 2 * expected)
+    assert np.array_equal(half, sums_by_group(0.5 * v, k, 6).astype(np.float32))
     assert np.array_equal(most, highest)
     assert np.array_equal(seen, np.bincount(k, minlength=6))
     assert np.array_equal(square, v * v)
@@ -173,10 +259,9 @@ def test_no_groups(device: str) -> None:
     assert caught.value.codes == ("ZYN0801",)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", ["u8", "i32"])
-@pytest.mark.parametrize("groups", [4, 50_000])
+@pytest.mark.parametrize(("groups", "device"), [(4, DEVICES[0]), (4, DEVICES[1]), (9000, DEVICES[1])])
+@pytest.mark.parametrize("dtype", ["u8", "i32", "f32", "f64"])
 def test_the_sanitizer_finds_nothing(groups: int, dtype: str, device: str) -> None:
-    k, v = _RANDOM.integers(0, groups, 300), np.ones(300, NUMPY[dtype])
+    k, v = _RANDOM.integers(0, groups, 99), np.ones(99, {**NUMPY, "f32": np.float32, "f64": np.float64}[dtype])
     for statement in ("+= v[i]", "= max(out[k[i]], v[i])"):
         zynml.compile(one_by_group(statement, dtype), device=device, sanitize=True).f(v, k, groups)

@@ -71,7 +71,7 @@ def test_devices(text: str, device: DeviceTarget) -> None:
 def test_sizes_and_hints() -> None:
     found = metadata(
         "@workgroup(16, z=2) @grid(4, 5) @shared(48KB) @tile(m=64, k=8) @tensor_cores(off) @warps(4) @registers(64) @cluster(2) "
-        '@pipeline(stages=3) @precision(acc=f32, products=tf32) @deterministic @name("k") @trace @broadcast(a, axis=1) @broadcast(b, axis=(0, 1))'
+        '@pipeline(stages=3) @precision(acc=f32, products=tf32) @name("k") @atomics(relaxed) @trace @broadcast(a, axis=1) @broadcast(b, axis=(0, 1))'
     )
     assert found.workgroup_size == (16, 1, 2)
     assert found.grid_size == (4, 5, 1)
@@ -81,7 +81,11 @@ def test_sizes_and_hints() -> None:
     assert found.broadcast == (("a", (1,)), ("b", (0, 1)))
     hints = found.hints
     assert (hints.tile, hints.use_tensor_cores, hints.warps, hints.cluster) == ((("m", 64), ("k", 8)), False, 4, 2)
-    assert (hints.pipeline_stages, hints.accumulator, hints.products, hints.deterministic) == (3, "f32", "tf32", True)
+    assert (hints.pipeline_stages, hints.accumulator, hints.products, hints.relaxed) == (3, "f32", "tf32", True)
+
+
+def test_the_same_bits_in_every_run() -> None:
+    assert metadata("@deterministic").hints.deterministic
 
 
 @pytest.mark.parametrize("rule", ("contract", "strict"))
