@@ -25,6 +25,7 @@ from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
+from compiler.schedule.gpu.marching import march_of, marched
 from compiler.schedule.gpu.ragged import LaneCooperation, RowShape, row_shape
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
@@ -203,7 +204,9 @@ class _Scheduling:
         return start.finish(tuple(iterations(loop) for loop in nest.loops), 1, work.dynamic)
 
     def threads(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
-        start = Start(around, name, self.block(BLOCK))
+        few = self.threads_for(nest)
+        marches = {march.loop: march for op in nest.inner.body.body if (march := march_of(op, 4 * few <= BLOCK)) is not None}
+        start = Start(around, name, self.block(few if marches else BLOCK))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
@@ -220,7 +223,11 @@ class _Scheduling:
                 else:
                     start.values[value] = inner.alloc(mem_of(value), value.name)
             start.copy.all(nest.between, inner)
-            start.copy.all(nest.inner.body.body, inner)
+            for op in nest.inner.body.body:
+                if isinstance(op, For) and op in marches:
+                    marched(marches[op], start.copy, inner)
+                else:
+                    start.copy.one(op, inner)
         if tiles is not None:
             return start.finish(tiles.blocks, 1)
         return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
@@ -363,6 +370,14 @@ class _Scheduling:
         barriers = Barriers(self.facts, spreads)
         barriers.place(region)
         return Cooperation(start, spreads, barriers, self.known.machine.lanes)
+
+    def threads_for(self, nest: Spread) -> int:
+        """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""
+        total = prod(max(1, self.known.about(self.facts.nest.of_loop(loop).extent)) for loop in nest.loops)
+        threads = BLOCK
+        while threads > self.known.machine.lanes and total < 2 * threads * self.known.processors:
+            threads //= 2
+        return threads
 
     def block(self, threads: int) -> Dims:
         """The threads of a block: the program's `@workgroup`, or as many as suit."""

@@ -1,0 +1,136 @@
+"""Loops that one thread runs in the written order, with what they read on its way before it is used: several steps are read at once, and
+the next ones while these are computed. The operations and their order stay as they are."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.control import For, Yield
+from compiler.hir.instruction import Effect, Instruction, Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.types import Space, bytes_of
+from compiler.schedule.stages import InstructionCopy
+from runtime.records import frozen
+
+MOST_STEPS, LEAST_STEPS = 32, 4
+"""That are read at once."""
+
+WORDS = 32
+"""Registers of a thread, of 32 bits, for what is read ahead; twice as many where few threads share a multiprocessor."""
+
+
+@frozen(eq=False)
+class March:
+    """A loop, what reads ahead in it (loads, and what computes their places), the loads among that, and how many steps at once."""
+
+    loop: For
+    early: tuple[Instruction, ...]
+    loads: tuple[Load, ...]
+    steps: int
+
+
+def march_of(op: Instruction, few: bool) -> March | None:
+    """The loop as a march; None where nothing can be read ahead, or a few steps are all there are. `few`: whether there are few threads."""
+    if not isinstance(op, For) or op.step != 1 or not op.carried:
+        return None
+    body = op.body.body
+    if not isinstance(body[-1], Yield) or any(not _is_straight(inside) for inside in body[:-1]):
+        return None
+    known = {result.name: inside for inside in body for result in inside.results}
+    changing = {value.name for value in op.body.parameters[1:]}
+    for inside in body:
+        names = {*(value.name for value in inside.operand_values), *inside.symbols}
+        if names & changing or (isinstance(inside, Load) and not _is_only_read(inside)):
+            changing |= {result.name for result in inside.results}
+    loads = [inside for inside in body if isinstance(inside, Load) and inside.result.name not in changing]
+    loads = [load for load in loads if _varies(load, op, known)]
+    words = sum(max(1, bytes_of(mem_of(load.mem).dtype) // 4) for load in loads)
+    steps = MOST_STEPS
+    while steps * words > WORDS << few and steps > 1:
+        steps //= 2
+    length = (op.high - op.low).value
+    if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):
+        return None
+    wanted, early = set(loads), set[Instruction]()
+    while wanted:
+        inside = wanted.pop()
+        early.add(inside)
+        names = {*(value.name for value in inside.operand_values), *inside.symbols}
+        wanted |= {known[name] for name in names if name in known} - early
+    ahead = tuple(inside for inside in body if inside in early)
+    return March(op, ahead, tuple(inside for inside in ahead if isinstance(inside, Load)), steps)
+
+
+def _is_straight(op: Instruction) -> bool:
+    return isinstance(op, Load | Store) or (op.effects is Effect.PURE and not op.regions)
+
+
+def _is_only_read(load: Load) -> bool:
+    mem = mem_of(load.mem)
+    return mem.readonly and mem.space is Space.GLOBAL
+
+
+def _varies(load: Load, loop: For, known: dict[str, Instruction]) -> bool:
+    """Whether a load's place depends on the step."""
+    names, seen = [*load.symbols, *(value.name for value in load.operand_values)], set[str]()
+    while names:
+        name = names.pop()
+        if name == loop.variable.name:
+            return True
+        if name in known and name not in seen:
+            seen.add(name)
+            names += [*known[name].symbols, *(value.name for value in known[name].operand_values)]
+    return False
+
+
+def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
+    """Writes the march; what the loop results in is in the copy's values then."""
+    loop, steps = march.loop, march.steps
+    low, high = b.index(copy.form(loop.low)), b.index(copy.form(loop.high))
+    each = b.const(steps, "index")
+    whole = b.op("div", b.op("max", b.sub(high, low), b.const(0, "index")), each)
+    full = b.add(low, b.mul(whole, each))
+    last = b.sub(full, each)
+    initial = [copy.value(value) for value in loop.carried]
+    results = loop.results
+    with b.branch(b.op("lt", b.const(0, "index"), whole), [value.type for value in initial]) as (some, none, chosen):
+        ahead = _read(march, copy, low, some)
+        with some.loop(loop.variable.name, low.name, full.name, steps, [*initial, *ahead]) as (inner, walked):
+            following = inner.op("min", inner.add(walked.variable, each), last)
+            ahead = _read(march, copy, following, inner)
+            carried, read = walked.carried[: len(initial)], walked.carried[len(initial) :]
+            for step in range(steps):
+                values = read[step * len(march.loads) :][: len(march.loads)]
+                carried = _step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
+            inner.yield_(*carried, *ahead)
+        some.yield_(*walked.results[: len(initial)])
+        none.yield_(*initial)
+    with b.loop(loop.variable.name, full.name, high.name, 1, chosen.results) as (inner, walked):
+        copy.values[loop.variable] = walked.variable
+        copy.values.update(zip(loop.body.parameters[1:], walked.carried, strict=True))
+        copy.all(loop.body.body, inner)
+    copy.values.update(zip(results, walked.results, strict=True))
+
+
+def _read(march: March, copy: InstructionCopy, first: Value, b: Builder) -> list[Value]:
+    """What the steps from the first on read, step by step."""
+    read = []
+    for step in range(march.steps):
+        copy.values[march.loop.variable] = b.index(Affine.of(first.name) + step)
+        copy.all(march.early, b)
+        read += [copy.values[load.result] for load in march.loads]
+    return read
+
+
+def _step(march: March, copy: InstructionCopy, place: Value, carried: Sequence[Value], read: Sequence[Value], b: Builder) -> list[Value]:
+    """A step with what was read for it; what it carries on."""
+    copy.values[march.loop.variable] = place
+    copy.values.update(zip(march.loop.body.parameters[1:], carried, strict=True))
+    loads = dict(zip(march.loads, read, strict=True))
+    *body, last = march.loop.body.body
+    for op in body:
+        if isinstance(op, Load) and op in loads:
+            copy.values[op.result] = loads[op]
+        else:
+            copy.one(op, b)
+    return [copy.value(value) for value in last.operand_values]

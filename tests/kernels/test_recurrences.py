@@ -1,0 +1,131 @@
+"""States that march along an axis, `h = a[t, c] * h + b[t, c]`, against the loop in NumPy, with every length beside the steps that are read
+at once."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+
+Array = np.ndarray[Any, Any]
+DEVICES = ("cpu", "emulator:sm_90a")
+_RANDOM = np.random.default_rng(5)
+
+LINEAR = """
+def f(a: tensor[B, T, C], b: tensor[B, T, C]): tensor {
+    compute(a, b) {
+        for n in 0..B, c in 0..C:
+            var h = 0.0
+            for t in 0..T:
+                h = a[n, t, c] * h + b[n, t, c]
+                out[n, t, c] = h
+    }
+}
+"""
+
+
+def floats(*shape: int) -> Array:
+    return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("batch", "steps", "lines"),
+    [(1, 0, 3), (0, 5, 5), (2, 5, 0), (2, 1, 33), (3, 31, 40), (1, 32, 31), (1, 33, 7), (2, 63, 64), (1, 64, 1), (1, 65, 5), (1, 257, 3)],
+)
+def test_linear_recurrences(batch: int, steps: int, lines: int, device: str) -> None:
+    a, b = _RANDOM.uniform(-1, 1, (batch, steps, lines)).astype(np.float32), floats(batch, steps, lines)
+    state, expected = np.zeros((batch, lines)), np.zeros((batch, steps, lines))
+    for t in range(steps):
+        state = a[:, t] * state + b[:, t]
+        expected[:, t] = state
+    np.testing.assert_allclose(zynml.compile(LINEAR, device=device).f(a, b), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_strict_recurrences_have_the_bits_of_the_loop(device: str) -> None:
+    a, b = floats(2, 83, 9), floats(2, 83, 9)
+    state, expected = np.zeros((2, 9), np.float32), np.zeros((2, 83, 9), np.float32)
+    for t in range(83):
+        state = a[:, t] * state + b[:, t]
+        expected[:, t] = state
+    assert np.array_equal(zynml.compile(LINEAR, device=device, floats="strict").f(a, b), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("steps", [5, 70])
+def test_two_states_and_data_of_several_types(steps: int, device: str) -> None:
+    """Ints wrap; what is read at an index that data decide, and along the line's own axis, stands beside what marches."""
+    text = """
+    def f(x: tensor[T, C, i32], pick: tensor[T, C, u8], table: tensor[256, i64], own: tensor[C, i64]): tensor {
+        compute(x, pick, table, own) -> tensor[T, C, i64] {
+            for c in 0..C:
+                var h: i64 = 1
+                var g: i64 = 0
+                for t in 0..T:
+                    let old = h
+                    h = h * 3 + (x[t, c] as i64) * own[c] + table[pick[t, c]]
+                    g = g + (if h > old { h } else { old - g })
+                    out[t, c] = g
+        }
+    }
+    """
+    x, pick = _RANDOM.integers(-99, 99, (steps, 37)).astype(np.int32), _RANDOM.integers(0, 256, (steps, 37)).astype(np.uint8)
+    table, own = _RANDOM.integers(-9, 9, 256), _RANDOM.integers(-9, 9, 37)
+    h, g, expected = np.ones(37, np.int64), np.zeros(37, np.int64), np.zeros((steps, 37), np.int64)
+    for t in range(steps):
+        old, h = h, h * 3 + x[t] * own + table[pick[t]]
+        g = g + np.where(h > old, h, old - g)
+        expected[t] = g
+    assert np.array_equal(zynml.compile(text, device=device).f(x, pick, table, own), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_state_that_reads_what_it_wrote(device: str) -> None:
+    """Nothing is read ahead of the memory that the loop writes."""
+    text = """
+    def f(x: tensor[T, C], b: tensor[T, C]): tensor {
+        compute(mut x, b) {
+            for c in 0..C:
+                var h = 1.0
+                for t in 3..T:
+                    h = 0.5 * h + x[t - 3, c] + b[t, c]
+                    x[t, c] = h
+        }
+        return x
+    }
+    """
+    x, b = floats(77, 5), floats(77, 5)
+    expected, h = x.astype(np.float64), np.ones(5)
+    for t in range(3, 77):
+        h = 0.5 * h + expected[t - 3] + b[t]
+        expected[t] = h
+    np.testing.assert_allclose(zynml.compile(text, device=device).f(x.copy(), b), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("length", [1, 40, 100])
+def test_bounds_that_are_data(length: int, device: str) -> None:
+    text = """
+    def f(x: tensor[T, C], ends: tensor[C, i64]): tensor {
+        compute(x, ends) -> tensor[C] {
+            for c in 0..C:
+                var h = 0.0
+                for t in 0..ends[c]: h = 0.5 * h + x[t, c]
+                out[c] = h
+        }
+    }
+    """
+    x, ends = floats(100, 35), _RANDOM.integers(0, length + 1, 35)
+    expected = []
+    for c, end in enumerate(ends):
+        h = 0.0
+        for t in range(end):
+            h = 0.5 * h + x[t, c]
+        expected.append(h)
+    program = zynml.compile(text, device=device)
+    np.testing.assert_allclose(program.f(x, ends), expected, rtol=1e-5, atol=1e-5)
+    ends[7] = 1 << 40
+    with pytest.raises(zynml.ZynMLError, match="index 100 is out of range: axis 0 of `x` has 100 elements"):
+        program.f(x, ends)
