@@ -59,6 +59,7 @@ LENGTHS = {
     "a warp a row": _RANDOM.poisson(70, 131),
     "a block a row": _RANDOM.poisson(700, 9),
     "one long row": np.where(np.arange(260) == 77, 2011, 5),
+    "long rows side by side": np.where(np.arange(777) % 64 < 3, 600, 2),
 }
 
 
@@ -102,12 +103,42 @@ def test_other_monoids_and_what_follows_them(device: str) -> None:
         }
     }
     """
-    start = starts(_RANDOM.poisson(11, 83) + 1)
+    lengths = _RANDOM.poisson(11, 83) + 1
+    lengths[[3, 82]] = 899
+    start = starts(lengths)
     v = floats(start[-1])
     rows = [v[a:b].astype(np.float64) for a, b in pairwise(start)]
     totals = [np.exp(row - row.max()).sum() for row in rows]
     expected = [[row.max(), (row > 0).sum(), total, np.log(total) if total > 1.5 else 0.0] for row, total in zip(rows, totals, strict=True)]
     np.testing.assert_allclose(zynml.compile(text, device=device).f(start, v, 83), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("long", [0, 1, 3])
+def test_a_division_by_what_a_row_comes_to(long: int, device: str) -> None:
+    """Nobody divides by the count of a row without elements: not lanes without a row, nor those whose row is left to the block."""
+    text = """
+    def f(start: tensor[P, i64], v: tensor[K, i32], R: int): tensor {
+        compute(start, v) -> tensor[R, i32] {
+            for r in 0..R:
+                var total: i32 = 0
+                var count: i32 = 0
+                for k in start[r]..start[r + 1]:
+                    total += v[k]
+                    count += 1
+                out[r] = total / count
+        }
+    }
+    """
+    lengths = _RANDOM.poisson(9, 261) + 1
+    lengths[[7, 40, 41][:long]] = 1201
+    start = starts(lengths)
+    v = _RANDOM.integers(0, 1000, start[-1]).astype(np.int32)
+    expected = by_rows(start, v).astype(np.int64) // lengths
+    assert np.array_equal(zynml.compile(text, device=device).f(start, v, 261), expected)
+    start[11] = start[10]
+    with pytest.raises(zynml.ZynMLError, match="ZYN0806"):
+        zynml.compile(text, device=device).f(start, v, 261)
 
 
 @pytest.mark.parametrize("device", DEVICES)

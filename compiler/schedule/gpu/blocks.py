@@ -8,7 +8,7 @@ Who does what depends on sizes alone: the same sizes give the same bits on every
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from attrs import Factory
+from attrs import Factory, evolve
 
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
@@ -18,7 +18,7 @@ from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Region, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
-from compiler.hir.module import HirFunction
+from compiler.hir.module import HirFunction, LaunchBounds
 from compiler.hir.types import Mem, Slot, bytes_of
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
@@ -26,7 +26,7 @@ from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.marching import march_of, marched
-from compiler.schedule.gpu.ragged import LaneCooperation, RowShape, row_shape
+from compiler.schedule.gpu.ragged import TURNS, LaneCooperation, Overlapping, RowShape, row_shape
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
 from compiler.schedule.gpu.scattered import ScatteredSums, is_relaxed, scattered_sums
@@ -46,6 +46,8 @@ PARTS = 256
 """Partial results of a reduction, at most: blocks enough for a large GPU, and one turn of the block that joins them."""
 THREAD_BYTES = 16 * 1024
 """Scratch memory that a thread may have: with more, its block has it."""
+RESIDENT = 5
+"""Blocks of a multiprocessor whose lanes share rows: what long rows need more registers for goes to memory, what others need doesn't."""
 EACH = 4
 """Iterations of a reduction that each thread does before another block is worth it."""
 
@@ -197,7 +199,7 @@ class _Scheduling:
         start = Start(around, name, self.block(_threads_for(extents, self.known.machine.lanes)))
         b, body = start.out.body, nest.inner.body
         start.take(group, b)
-        work = self.cooperation(start, Region([], [*nest.between, *body.body]), spreads)
+        work = self.cooperation(start, Region([], [*nest.between, *body.body]), spreads, 1 if extents else TURNS)
         work.digits(nest, start.number, counts_of(nest, start.copy, b), b)
         work.own(self.own(nest), b)
         work.all([*nest.between, *body.body], b)
@@ -238,11 +240,23 @@ class _Scheduling:
         b, body = start.out.body, [*nest.between, *nest.inner.body.body]
         start.take(group, b)
         counts = counts_of(nest, start.copy, b)
-        work = LaneCooperation(start, spreads, Barriers(self.facts, spreads), shape, b.product(counts))
+        barriers, warp = Barriers(self.facts, spreads), self.known.machine.lanes
+        barriers.place(Region([], body))
+        work = LaneCooperation(start, spreads, barriers, shape, b.product(counts), warp)
         work.digits(nest, work.row, counts, b)
         work.own(self.own(nest), b)
         work.all(body, b)
-        return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // shape.lanes)
+        if shape.long is not None:
+            block = Overlapping(start, spreads, barriers, warp, TURNS)
+            with work.long_rows(b) as (inner, row):
+                block.digits(nest, row, counts, inner)
+                block.own(self.own(nest), inner)
+                block.all(body, inner)
+        launch = start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // shape.lanes)
+        info = launch.function.kernel_info
+        if info is not None and shape.long is not None:
+            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(start.threads, RESIDENT))
+        return launch
 
     # ---- a reduction at the top ----
 
@@ -366,10 +380,10 @@ class _Scheduling:
 
     # ---- helpers ----
 
-    def cooperation(self, start: Start, region: Region, spreads: Mapping[For, Spread]) -> Cooperation:
+    def cooperation(self, start: Start, region: Region, spreads: Mapping[For, Spread], turns: int = 1) -> Cooperation:
         barriers = Barriers(self.facts, spreads)
         barriers.place(region)
-        return Cooperation(start, spreads, barriers, self.known.machine.lanes)
+        return Overlapping(start, spreads, barriers, self.known.machine.lanes, turns)
 
     def threads_for(self, nest: Spread) -> int:
         """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""

@@ -2,18 +2,18 @@
 the mean length, so that a block does many rows. A lane takes several elements a turn, whose loads are all on their way before the first is
 used. Which lane adds what depends on the row's length alone: every run gives the same bits."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, LoopHandle
+from compiler.hir.build import Builder
 from compiler.hir.control import For, If, While, Yield
-from compiler.hir.gpu import Shuffle
+from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads, Vote
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
-from compiler.hir.types import Slot
+from compiler.hir.types import Mem, Slot, Space
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
@@ -29,6 +29,9 @@ TURNS = 4
 LONG_ROW = 512
 """Elements of a mean row from which a block is worth it."""
 
+LONG_TURNS = 16
+"""Turns of the lanes of a row that are as slow as the block's work on it."""
+
 UNKNOWN_ROW = 32
 """Elements of a mean row where a launch says nothing."""
 
@@ -43,10 +46,13 @@ class RowShape:
 
     lanes: int
     turns: int
+    long: int | None = None
+    """Elements of a row from which on its block does it, where that is possible."""
 
     def words(self, names: str, over: str) -> str:
         who = "a thread an iteration" if self.lanes == 1 else f"{self.lanes} lanes an iteration, which share {over}"
-        return f"{names}: {who}, {self.turns} elements a turn"
+        long = "" if self.long is None else f"; rows of more than {self.long} go to the block"
+        return f"{names}: {who}, {self.turns} elements a turn{long}"
 
 
 def row_shape(nest: Spread, spreads: Mapping[For, Spread], contiguous: bool, facts: NestFacts, known: Facts) -> RowShape | None:
@@ -65,16 +71,41 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], contiguous: bool, fac
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return None
     lanes = min(known.machine.lanes, power_of_two(-(-mean // 2)))
-    return RowShape(lanes, min(TURNS, power_of_two(-(-mean // lanes))))
+    turns = min(TURNS, power_of_two(-(-mean // lanes)))
+    return RowShape(lanes, turns, LONG_TURNS * lanes * turns if _may_wait(body, spreads) else None)
 
 
 def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
     """Whether lanes can do it: a loop that they share, or what each does alike, and the first stores."""
     if isinstance(op, For) and op in spreads:
-        return len(spreads[op].loops) == 1 and not spreads[op].private
+        return len(spreads[op].loops) == 1 and not spreads[op].private and not any(isinstance(inside, Store) for inside in op.walk())
     return all(isinstance(inside, _TAKEN) or inside.effects is Effect.PURE for inside in op.walk()) and not any(
         is_single(inside, spreads) or (isinstance(inside, For) and inside in spreads) for inside in op.walk()
     )
+
+
+def _may_wait(body: Region, spreads: Mapping[For, Spread]) -> bool:
+    """Whether a row's loops may be left out, to be done later: nothing is stored before them, and nothing that follows could fail for
+    what they come to without iterations."""
+    results, begun = set[str](), False
+    for op in body.body:
+        if isinstance(op, For) and op in spreads:
+            begun = True
+            bounds = {*op.low.names, *op.high.names}
+            if bounds & results or any(isinstance(cell.type, Slot) for fold in spreads[op].folds for cell in fold.cells):
+                return False
+            results |= {result.name for result in op.results}
+            continue
+        if not begun and any(isinstance(inside, Store) for inside in op.walk()):
+            return False
+        for inside in op.walk():
+            names = {*(value.name for value in inside.operand_values), *inside.symbols}
+            if not names & results:
+                continue
+            if op.regions or isinstance(inside, Check | Load):
+                return False
+            results |= {result.name for result in inside.results}
+    return begun
 
 
 def _mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
@@ -107,67 +138,42 @@ def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
     return [loop for loop in nest.loops if loop.variable.name in reached]
 
 
-class LaneCooperation(Cooperation):
-    """The work of rows as the code of one thread, which is one of the lanes of a row."""
+class Overlapping(Cooperation):
+    """Work whose threads take several iterations of a shared loop at once."""
 
-    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value) -> None:
-        """`rows`: how many there are. Lanes of rows behind the last one do the last one again, without its loops, and store nothing."""
-        super().__init__(start, spreads, barriers, shape.lanes)
-        b = start.out.body
-        self.shape = shape
-        place, lanes = b.index(start.place, "place"), b.const(shape.lanes, "index")
-        self.lane = b.op("rem", place, lanes, name="lane")
-        row = b.op("div", place, lanes)
-        one = b.const(1, "index")
-        self.inside = b.op("lt", row, rows, name="inside")
-        self.row = b.op("min", row, b.op("max", b.sub(rows, one), b.const(0, "index")), name="row")
-        self.first = b.both(self.inside, b.op("eq", self.lane, b.const(0, "index")))
+    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, lanes: int, turns: int) -> None:
+        super().__init__(start, spreads, barriers, lanes)
+        self.turns = turns
 
-    def spread(self, spread: Spread, b: Builder) -> None:
-        """Each lane's iterations, then what a monoid joins joined over the lanes of the row, and with what was there before."""
-        before = [[self.before(cell, spread, b) for cell in fold.cells] for fold in spread.folds]
-        own = self.turns(spread, b) if self.overlaps(spread) else self.share(spread, self.lane, self.shape.lanes, b)
-        for fold, values, outside in zip(spread.folds, own, before, strict=True):
-            total = over_lanes(b, fold.monoid, values, self.shape.lanes)
-            if self.shape.lanes > 1:
-                lane = b.const(0, "i32")
-                total = [b.emit(Shuffle(mode="idx", value=value, lane=lane, width=self.shape.lanes)).result for value in total]
-            self.after(fold, spread, combined(b, fold.monoid, outside, total), b)
+    def share(self, spread: Spread, number: Value, stride: Value | int, b: Builder) -> list[list[Value]]:
+        if isinstance(stride, int) and self.overlaps(spread):
+            return self.at_once(spread, number, stride, b)
+        return super().share(spread, number, stride, b)
 
-    @contextmanager
-    def walk(
-        self, spread: Spread, number: Value, stride: Value | int, carried: Sequence[Value], b: Builder
-    ) -> Iterator[tuple[Builder, LoopHandle]]:
-        """The loop over a lane's iterations: none in lanes without a row."""
-        loop, form = spread.outer, self.copy.form
-        low = b.index(form(loop.low))
-        high = b.select(self.inside, b.index(form(loop.high)), low)
-        start = Affine.of(low.name) + Affine.of(number.name) * loop.step
-        with b.loop(loop.variable.name, start, high.name, loop.step * self.shape.lanes, carried) as (inner, outer):
-            self.values[loop.variable] = outer.variable
-            yield inner, outer
+    def end(self, spread: Spread, b: Builder) -> Value:
+        """Where the loop ends for this thread."""
+        return b.index(self.copy.form(spread.outer.high))
 
     def overlaps(self, spread: Spread) -> bool:
         """Whether a lane may do several iterations at once: they do nothing but compute what is joined."""
         loop = spread.outer
         cells = [cell for fold in spread.folds for cell in fold.cells]
-        if self.shape.turns == 1 or not cells or loop.step != 1 or any(isinstance(cell.type, Slot) for cell in cells):
+        if len(spread.loops) > 1 or self.turns == 1 or not cells or loop.step != 1 or any(isinstance(cell.type, Slot) for cell in cells):
             return False
         return all(isinstance(op, Load | Check | Yield) or (op.effects is Effect.PURE and not op.regions) for op in loop.body.body)
 
-    def turns(self, spread: Spread, b: Builder) -> list[list[Value]]:
+    def at_once(self, spread: Spread, number: Value, stride: int, b: Builder) -> list[list[Value]]:
         """As `share` has it, several iterations a turn, instruction by instruction, each with cells of its own. Those behind the last do
         the last one again, and what comes of that is dropped."""
-        loop, form, lanes, count = spread.outer, self.copy.form, self.shape.lanes, self.shape.turns
+        loop, form, count = spread.outer, self.copy.form, self.turns
         parameters, last = loop.body.parameters[1:], loop.body.body[-1]
         started = {c: v for fold in spread.folds for c, v in zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True)}
         first = [started[cell] if cell in started else self.values[old] for cell, old in zip(parameters, loop.carried, strict=True)]
-        low = b.index(form(loop.low))
-        high = b.select(self.inside, b.index(form(loop.high)), low)
+        high = self.end(spread, b)
         end = b.sub(high, b.const(1, "index"))
-        start = Affine.of(low.name) + Affine.of(self.lane.name)
-        with b.loop(loop.variable.name, start, high.name, lanes * count, first * count) as (inner, walked):
-            places = [inner.index(Affine.of(walked.variable.name) + lanes * turn) for turn in range(count)]
+        start = form(loop.low) + Affine.of(number.name)
+        with b.loop(loop.variable.name, start, high.name, stride * count, first * count) as (inner, walked):
+            places = [inner.index(Affine.of(walked.variable.name) + stride * turn) for turn in range(count)]
             own: list[dict[Value, Value]] = []
             for turn, place in enumerate(places):
                 carried = walked.carried[turn * len(parameters) :][: len(parameters)]
@@ -195,3 +201,67 @@ class LaneCooperation(Cooperation):
                 parts = [combined(b, fold.monoid, one, other) for one, other in zip(parts[::2], parts[1::2], strict=True)]
             totals += parts
         return totals
+
+
+class LaneCooperation(Overlapping):
+    """The work of rows as the code of one thread, which is one of the lanes of a row."""
+
+    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value, warp: int) -> None:
+        """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
+        super().__init__(start, spreads, barriers, shape.lanes, shape.turns)
+        b = start.out.body
+        self.shape, self.warp = shape, warp
+        place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")
+        self.lane = b.op("rem", place, lanes, name="lane")
+        row = b.op("div", place, lanes)
+        self.inside = b.op("lt", row, rows, name="inside")
+        self.row = b.op("min", row, b.op("max", b.sub(rows, one), b.const(0, "index")), name="row")
+        self.leading = b.op("eq", self.lane, b.const(0, "index"))
+        self.first = b.both(self.inside, self.leading)
+        self.long: Value | None = None
+        """Whether the row is left to the block, once that is known."""
+
+    def spread(self, spread: Spread, b: Builder) -> None:
+        """Each lane's iterations, then what a monoid joins joined over the lanes of the row, and with what was there before."""
+        if self.shape.long is not None and self.long is None:
+            loop = spread.outer
+            length = b.index(self.copy.form(loop.high) - self.copy.form(loop.low))
+            self.long = b.op("lt", b.const(self.shape.long, "index"), length, name="long")
+            self.first = b.both(self.first, b.op("xor", self.long, b.const(True, "i1")))
+        before = [[self.before(cell, spread, b) for cell in fold.cells] for fold in spread.folds]
+        own = self.share(spread, self.lane, self.shape.lanes, b)
+        for fold, values, outside in zip(spread.folds, own, before, strict=True):
+            total = over_lanes(b, fold.monoid, values, self.shape.lanes)
+            if self.shape.lanes > 1:
+                lane = b.const(0, "i32")
+                total = [b.emit(Shuffle(mode="idx", value=value, lane=lane, width=self.shape.lanes)).result for value in total]
+            self.after(fold, spread, combined(b, fold.monoid, outside, total), b)
+
+    def end(self, spread: Spread, b: Builder) -> Value:
+        """At once, in a long row."""
+        high = super().end(spread, b)
+        return high if self.long is None else b.select(self.long, b.index(self.copy.form(spread.outer.low)), high)
+
+    @contextmanager
+    def long_rows(self, b: Builder) -> Iterator[tuple[Builder, Value]]:
+        """A loop of the block over the long rows among its own, and the number of the row."""
+        assert self.long is not None
+        out, warp, threads = self.start.out.body, self.warp, self.start.threads
+        count = threads // self.shape.lanes
+        flags, words = (out.emit(SharedAlloc(type=Mem("i32", (n,), space=Space.SHARED))).result for n in (count, threads // warp))
+        own = b.both(self.long, self.inside)
+        place = b.op("div", self.thread, b.const(self.shape.lanes, "index"))
+        b.store(flags, b.cast(own, "i32"), [place.name], self.leading)
+        some = b.cast(b.emit(Vote(operation="any", predicate=own)).result, "i32")
+        b.store(words, some, [b.op("div", self.thread, b.const(warp, "index")).name])
+        b.emit(SyncThreads())
+        total = b.load(words, [0])
+        for number in range(1, threads // warp):
+            total = b.op("or", total, b.load(words, [number]))
+        zero = b.const(0, "i32")
+        first = b.index(Affine.of(self.start.number.name) * count)
+        with b.when(b.op("ne", total, zero)) as inner, inner.loop("long", 0, count) as (body, loop):
+            flag = body.op("ne", body.load(flags, [loop.variable.name]), zero)
+            with body.when(flag) as row:
+                yield row, row.add(first, loop.variable)
+                row.emit(SyncThreads())
