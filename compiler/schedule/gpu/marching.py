@@ -51,7 +51,7 @@ def march_of(op: Instruction, few: bool) -> March | None:
     length = (op.high - op.low).value
     if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):
         return None
-    wanted, early = set(loads), set[Instruction]()
+    wanted, early = set[Instruction](loads), set[Instruction]()
     while wanted:
         inside = wanted.pop()
         early.add(inside)
