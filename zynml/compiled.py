@@ -13,7 +13,6 @@ from attrs import evolve
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
 from compiler.language import Language
 from compiler.languages import language_named
-from compiler.launch.cuda.repeats import Repeats
 from compiler.launch.kept_programs import found
 from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
@@ -30,7 +29,9 @@ from zynml.words import copied_in_python, in_pythons_words
 
 if TYPE_CHECKING:
     from compiler.driver import Session
+    from compiler.launch.cuda.repeats import Repeats
     from compiler.launch.native_calls.calls import NativeCalls
+    from compiler.launch.native_calls.kept import KeptAnswers
 
 
 INTERRUPTED = "0809"
@@ -80,7 +81,7 @@ class CompiledProgram:
 
     @classmethod
     def of(cls, session: "Session", keeps: bool = False, language: str = NAME) -> "CompiledProgram":
-        """The program of a session; `keeps`: for other processes too, once it is called on a GPU. Raises ZynMLError with every fault
+        """The program of a session; `keeps`: for other processes too, once it is called. Raises ZynMLError with every fault
         of the program."""
         with _errors(session.sources):
             warnings = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
@@ -209,7 +210,8 @@ def _compiled(language: Language, held: Source, options: CompileOptions, sources
 
     known = found(held, options) if language.name == NAME else None
     if known is not None:
-        return CompiledProgram(Opened(sources, known.functions, origin(held, options), open, known.heads), MadeOf(held, options))
+        opened = Opened(sources, known.functions, origin(held, options), open, known.heads, revived=True)
+        return CompiledProgram(opened, MadeOf(held, options), known.warnings)
     with uncollected():
         return CompiledProgram.of(open(), keeps=language.name == NAME, language=language.name)
 
@@ -287,7 +289,8 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
     repeats: Repeats | None = None
     looked = False
     native: NativeCalls | None = None
-    came_before = looked_for_native = False
+    kept: KeptAnswers | None = None
+    looked_for_kept = came_before = looked_for_native = False
 
     def program(*given: Any, **named: Any) -> Any:
         nonlocal function
@@ -296,9 +299,13 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
         return function(*given, **named)
 
     def call(*values: Any, **named: Any) -> Any:
-        nonlocal repeats, looked, native, came_before, looked_for_native
+        nonlocal repeats, looked, kept, looked_for_kept, native, came_before, looked_for_native
         if repeats is not None and not named and (value := repeats.again(values)) is not None:
             return value
+        if not looked_for_kept:
+            kept, looked_for_kept = opened.kept_answers(name, OFFSETS), True
+        if kept is not None and opened.revived and not named and kept.answers(wrapper, values):
+            return wrapper(*values)
         with Crossing(errors) as crossing:
             into = crossing.into
             crossing.takes_records = True
@@ -309,9 +316,9 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
             crossing.takes_records = False
             try:
                 if not crossing.on_device and not named:
-                    if came_before and not looked_for_native:
+                    if (came_before or kept is not None) and not looked_for_native:
                         looked_for_native = True
-                        native = None if OFFSETS is None else opened.native_calls(name, target, OFFSETS)
+                        native = None if OFFSETS is None else opened.native_calls(name, target, OFFSETS, kept)
                     value = program(*given) if native is None else native.value(values, given, program)
                     came_before = True
                 elif repeats is None or named:

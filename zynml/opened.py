@@ -8,9 +8,8 @@ from weakref import ref
 
 from attrs import Factory
 
-from compiler.launch.cuda.kept import KeptCalls
-from compiler.launch.cuda.repeats import Repeats, Returning
 from compiler.launch.kept_programs import KeptProgram, keep
+from compiler.launch.returning import Returning
 from compiler.source import Sources
 from runtime import forks
 from runtime.futures import Unawaited
@@ -18,15 +17,17 @@ from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.driver import Session
+    from compiler.launch.cuda.repeats import Repeats
     from compiler.launch.native_calls.calls import NativeCalls
+    from compiler.launch.native_calls.kept import KeptAnswers
     from compiler.typed_ast.function_heads import FunctionHead
 
 
 @define(eq=False)
 class Opened:
     """A program that was found to be right. `functions` by name, with what decides how their calls on a GPU come back; `origin`: all
-    that it is made of, where that is known; `open` makes its session. `keeps`: it is put into the cache at its first call on a
-    GPU."""
+    that it is made of, where that is known; `open` makes its session. `keeps`: it and its
+    calls are put into the cache; `revived`: it came from there."""
 
     sources: Sources
     functions: Mapping[str, Returning | None]
@@ -35,7 +36,9 @@ class Opened:
     heads: "Mapping[str, FunctionHead]" = Factory(dict)
     unawaited: Unawaited = Factory(Unawaited)
     keeps: bool = False
+    revived: bool = False
     _session: "Session | None" = None
+    _is_kept: bool = False
     _lock: threading.Lock = Factory(forks.lock)
 
     @classmethod
@@ -49,7 +52,7 @@ class Opened:
         own = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}
         functions = {name: returning(own[name], own, host.names) if name in own else None for name in host.functions if "." not in name}
         heads = {name: head_of(own[name], session.source, host.names) for name in functions if name in own}
-        return cls(session.sources, functions, session.origin, lambda: session, heads, session.unawaited, keeps, session)
+        return cls(session.sources, functions, session.origin, lambda: session, heads, session.unawaited, keeps, session=session)
 
     @property
     def session(self) -> "Session":
@@ -62,9 +65,17 @@ class Opened:
                     self._session = session
         return self._session
 
-    def native_calls(self, name: str, target: "ref[Any]", offsets: dict[str, int]) -> "NativeCalls | None":
+    def kept_answers(self, name: str, offsets: "dict[str, int] | None") -> "KeptAnswers | None":
+        """For calls of a function with arrays on the host, as other processes made them; None where the program isn't kept."""
+        if offsets is None or self.origin is None or not (self.keeps or self.revived):
+            return None
+        from compiler.launch.native_calls.kept import KeptAnswers
+
+        return KeptAnswers((*self.origin, name), offsets, self.unawaited.futures)
+
+    def native_calls(self, name: str, target: "ref[Any]", offsets: dict[str, int], kept: "KeptAnswers | None") -> "NativeCalls | None":
         """For calls of a function with arrays on the host, which machine code may answer; None where the program itself looks at each call.
-        `target` is what Python calls, `offsets` where its fields lie."""
+        `target` is what Python calls, `offsets` where its fields lie; `kept`: where other processes find them."""
         from compiler.launch.native_calls.calls import NativeCalls
         from compiler.launch.native_calls.learn import blocks_function
         from compiler.typed_ast import nodes
@@ -77,22 +88,33 @@ class Opened:
         function = blocks_function(own[0], session.host.types[name], session.host.names)
         if function is None:
             return None
-        for block in function.blocks:
-            placed = session.block(block)
+        placed_blocks = [session.block(block) for block in function.blocks]
+        for block, placed in zip(function.blocks, placed_blocks, strict=True):
             if not placed.always_on_cpu or placed.block.constants.intersection(function.names[block.span]):
                 return None
-        return NativeCalls(function, target, offsets, self.unawaited.futures)
+        if kept is not None:
+            self._keep_program()
+        anywhere = all(placed.wish is not None for placed in placed_blocks)
+        return NativeCalls(function, target, offsets, self.unawaited.futures, kept, anywhere)
 
-    def repeats(self, name: str, target: "ref[Any]", offsets: dict[str, int] | None) -> Repeats | None:
+    def repeats(self, name: str, target: "ref[Any]", offsets: dict[str, int] | None) -> "Repeats | None":
         """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks. `target` is what Python calls,
         `offsets` where its fields lie."""
         function = self.functions[name]
         if function is None:
             return None
-        if self.keeps:
-            self.keeps = False
-            session = self.session
-            if session.origin is not None and not session.checked.diagnostics.sorted:
-                keep(session.origin, KeptProgram(self.functions, tuple(session.devices), self.heads))
+        from compiler.launch.cuda.kept import KeptCalls
+        from compiler.launch.cuda.repeats import Repeats
+
+        self._keep_program()
         kept_calls = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
         return Repeats(function, self.unawaited, target, offsets, kept_calls)
+
+    def _keep_program(self) -> None:
+        """Puts the program into the cache, once, where it may be there."""
+        if self.keeps and not self._is_kept:
+            self._is_kept = True
+            session = self.session
+            if session.origin is not None:
+                warnings = session.checked.diagnostics.warnings
+                keep(session.origin, KeptProgram(self.functions, tuple(session.devices), self.heads, warnings))

@@ -117,6 +117,8 @@ class StoredLevel:
 
 
 PROGRAMS = StoredLevel("program", "the text, the options, and the files that it takes declarations of")
+CPU_CALLS = StoredLevel("cpu call", "the program, the function, the processor, and types, ranks and layouts of the values")
+CALL_ENTRIES = StoredLevel("entries of calls", "the processor, and where the fields of functions lie")
 GPU_CALLS = StoredLevel("gpu call", "the program, the function, the device, and layouts and ints of the values")
 GPU_CODE = StoredLevel("gpu code", "the assembler, the target, the functions, and the text that lines point to")
 TUNING_RUNS = StoredLevel("tuned", "the field")

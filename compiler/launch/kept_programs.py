@@ -6,10 +6,11 @@ from typing import Any
 
 from attrs import asdict, evolve
 
+from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.launch.cache import PROGRAMS
-from compiler.launch.cuda.repeats import Returning
+from compiler.launch.returning import Returning
 from compiler.options import CompileOptions, origin
-from compiler.source import Source
+from compiler.source import Source, Span
 from compiler.typed_ast.function_heads import FunctionHead, ParameterHead
 from runtime.cache.identity import compiler_identity
 from runtime.cache.store import store
@@ -22,11 +23,13 @@ if store() is not None:
 
 @frozen
 class KeptProgram:
-    """`functions` by name, with what decides how their calls on a GPU come back. `devices`: those that it names, which must be here."""
+    """`functions` by name, with what decides how their calls on a GPU come back. `devices`: those that it names, which must be here;
+    `warnings`: what was said of it."""
 
     functions: Mapping[str, Returning | None]
     devices: tuple[str, ...]
     heads: Mapping[str, FunctionHead]
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def found(source: Source, options: CompileOptions) -> KeptProgram | None:
@@ -40,12 +43,28 @@ def keep(made_of: tuple[str, ...], program: KeptProgram) -> None:
     returning = program.functions.items()
     functions = [[name, None if result is None else {**asdict(result), "sizes": sorted(result.sizes)}] for name, result in returning]
     heads = [[name, asdict(evolve(head, span=None))] for name, head in program.heads.items()]
-    PROGRAMS.keep(lambda: PROGRAMS.name(*made_of), {"functions": functions, "devices": program.devices, "heads": heads})
+    warnings = [asdict(warning, value_serializer=_plain) for warning in program.warnings]
+    head = {"functions": functions, "devices": program.devices, "heads": heads, "warnings": warnings}
+    PROGRAMS.keep(lambda: PROGRAMS.name(*made_of), head)
 
 
 def _revived(head: dict[str, Any], image: bytes) -> KeptProgram:
     functions = {name: _returning(fields) for name, fields in head["functions"]}
-    return KeptProgram(functions, tuple(head["devices"]), {name: _head(fields) for name, fields in head["heads"]})
+    heads = {name: _head(fields) for name, fields in head["heads"]}
+    return KeptProgram(functions, tuple(head["devices"]), heads, tuple(_warning(fields) for fields in head["warnings"]))
+
+
+def _plain(of: Any, field: Any, value: Any) -> Any:
+    return value.value if isinstance(value, Severity) else value
+
+
+def _warning(fields: dict[str, Any]) -> Diagnostic:
+    others = [Label(**{**label, "span": _span(label["span"])}) for label in fields["others"]]
+    return Diagnostic(**{**fields, "span": _span(fields["span"]), "others": others, "severity": Severity(fields["severity"])})
+
+
+def _span(fields: dict[str, Any] | None) -> Any:
+    return None if fields is None else Span(**fields)
 
 
 def _head(fields: dict[str, Any]) -> FunctionHead:

@@ -20,6 +20,22 @@ def host_features() -> str:
     return str(binding.get_host_cpu_features().flatten())
 
 
+@cache
+def processor() -> str:
+    """What tells this processor from others that code may be made for, without LLVM where the system says it."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:  # noqa: PTH123 - each start waits for it; the first processor's part is enough
+            first = file.read(8192).decode().partition("\n\n")[0]
+    except (OSError, ValueError):
+        first = ""
+    told = [line for line in first.splitlines() if line.startswith(_TELLING)]
+    return "\n".join(told) if len(told) >= len(_TELLING) - 1 else f"{host_cpu()} {host_features()}"
+
+
+_TELLING = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+"""Lines about a processor that say what it can do."""
+
+
 def vector_bits(features: str) -> int:
     """Bits of the widest vector registers that the features name; 0 when they don't tell."""
     for feature, bits in (("+avx512f", 512), ("+avx2", 256), ("+avx", 256), ("+sse2", 128), ("+neon", 128)):

@@ -14,7 +14,7 @@ from runtime.records import frozen
 
 _LOCK = forks.quiet_lock()
 _NUMBERS = itertools.count()
-_EXTERNAL = {"zyntax_pool_run": pool.run_address}
+_EXTERNAL = {pool.RUN: pool.run_address}
 """Symbols of ours that native code may call."""
 
 

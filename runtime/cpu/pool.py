@@ -120,4 +120,7 @@ def run_address() -> int:
     return address
 
 
+RUN = "zyntax_pool_run"
+"""The symbol of that function."""
+
 _kept: list[Any] = []

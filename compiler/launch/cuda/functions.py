@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping
 
-from compiler.launch.cuda.repeats import Returning
+from compiler.launch.returning import Returning
 from compiler.typed_ast import nodes
 from compiler.typed_ast.straight import is_straight
 from compiler.typed_ast.walk import walk

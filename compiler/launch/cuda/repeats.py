@@ -18,13 +18,14 @@ from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.kept import KeptCalls
 from compiler.launch.cuda.repeat import LARGEST, RepeatedCall, UpdatedArray
 from compiler.launch.cuda.sequences import CallSequence, SequencePart
+from compiler.launch.returning import Returning
 from compiler.machines.access import ALIGNMENT
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.peers import GLANCES
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.futures import Unawaited, under_way
-from runtime.records import define, frozen
+from runtime.records import define
 from runtime.tensor import Tensor
 
 COMES_AGAIN = 3
@@ -36,20 +37,6 @@ MACHINE_CODES = 8
 FLOATS = (float, np.float32, np.float64)
 
 CallKey = tuple[Any, ...]
-
-
-@frozen
-class Returning:
-    """What of a function decides how its calls come back. `parameters`: where each of its own stands, by the block's names for them;
-    `count`: how many there are; `sizes`: the names that it gives to extents. `several`: it is not one block of its parameters, but
-    several, or with values between: their numbers follow from the function's."""
-
-    parameters: Mapping[str, int]
-    count: int
-    sizes: frozenset[str] = frozenset()
-    several: bool = False
-    number: str = ""
-    """The type of number that the function says it gives; empty where it says nothing."""
 
 
 @define(eq=False)

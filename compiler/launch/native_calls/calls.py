@@ -9,16 +9,20 @@ from weakref import ref
 from attrs import Factory
 
 from compiler.launch.native_calls import emit
-from compiler.launch.native_calls.answers import PLANS, answer, new_code
+from compiler.launch.native_calls.answers import answer, new_code
+from compiler.launch.native_calls.kept import KeptAnswers
+from compiler.launch.native_calls.kinds import Kinds, kinds_of
 from compiler.launch.native_calls.launches import kernel_symbol
-from compiler.launch.native_calls.learn import BlocksFunction, Kinds, kinds_of, plan_of
+from compiler.launch.native_calls.learn import BlocksFunction, plan_of
 from compiler.launch.native_calls.plan import CallPlan, Unplannable
 from compiler.launch.native_calls.watch import CPU_LAUNCHES
 from runtime import forks, futures
+from runtime.calls.answering import PLANS
+from runtime.cpu.image import ObjectToLink
 from runtime.records import define
 
 COMES_AGAIN = 2
-"""The call of a kind, counted from 1, that is watched and planned."""
+"""The call of a kind, counted from 1, that is watched and planned, where no other process has use for the plan."""
 
 KINDS_REMEMBERED = 64
 
@@ -32,6 +36,10 @@ class NativeCalls:
     target: "ref[Any]"
     offsets: dict[str, int]
     unawaited: object
+    kept: KeptAnswers | None = None
+    """Where other processes find the code; None where the program may be another one there."""
+    anywhere: bool = False
+    """Whether the blocks run on the CPU whatever other devices a machine has."""
     _planned: set[Kinds] = Factory(set)
     _seen: dict[Kinds, int] = Factory(dict)
     _lock: threading.Lock = Factory(forks.lock)
@@ -54,7 +62,7 @@ class NativeCalls:
         if len(self._seen) >= KINDS_REMEMBERED:
             self._seen.clear()
         self._seen[kinds] = count = self._seen.get(kinds, 0) + 1
-        return count == COMES_AGAIN
+        return count == (COMES_AGAIN if self.kept is None else 1)
 
     def _add(self, kinds: Kinds, plan: CallPlan) -> None:
         """Calls by this plan are answered by machine code from now on. Raises Unplannable."""
@@ -66,5 +74,8 @@ class NativeCalls:
         with self._lock:
             if kinds not in self._planned:
                 symbols = {kernel_symbol(number): kernel.entry() for number, kernel in enumerate(kernels)}
-                answer(target, self.offsets, code, symbols, kernels)
+                compiled = answer(target, self.offsets, code, symbols, kernels)
                 self._planned.add(kinds)
+                if self.kept is not None:
+                    objects = [ObjectToLink(kernel.object, {kernel.symbol: kernel_symbol(number)}) for number, kernel in enumerate(kernels)]
+                    self.kept.keep(kinds, compiled.object, code.objects, objects, self.anywhere)

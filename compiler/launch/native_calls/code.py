@@ -6,15 +6,10 @@ from typing import Any
 from compiler.backends.llvm.types import I8, I64, PTR, LlvmType
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.launch.native_calls.numbers import MOST, WholeNumber, known
+from runtime.calls.answering import FORKED
 
 NAME = "zyntax_bound_call"
 NULL = LlvmValue(PTR, "null")
-
-NEXT = "zyntax_next_call"
-"""Symbol of the code for other calls."""
-
-FORKED = "zyntax_forked"
-"""Symbol of the byte that isn't 0 in a forked process."""
 
 
 class CallCode:

@@ -9,13 +9,13 @@ from typing import Any
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.launch.native_calls import results
 from compiler.launch.native_calls.arguments import TakenArray, take_array, take_number
-from compiler.launch.native_calls.code import NEXT, CallCode
-from compiler.launch.native_calls.entry import SLOWLY
+from compiler.launch.native_calls.code import CallCode
 from compiler.launch.native_calls.launches import LaunchCode, Taken, require_plannable
 from compiler.launch.native_calls.numbers import WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, CallPlan, EarlierResult
 from compiler.launch.native_calls.results import HeldMemory, Part
 from compiler.lowering.result_plan import grouped
+from runtime.calls.answering import NEXT, SLOWLY
 
 
 def emit_call(plan: CallPlan, unawaited: object, reading: object, code: CallCode) -> CallCode:

@@ -5,13 +5,9 @@ from collections.abc import Mapping
 
 from compiler.backends.llvm.types import I8, I64, PTR
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
+from compiler.launch.native_calls.kept import EMPTIED
+from runtime.calls.answering import FIRST, SLOWLY
 from runtime.calls.vectorcall import ENTRY, KEPT, SLOW
-
-FIRST, SLOWLY = "zyntax_call", "zyntax_call_slowly"
-"""Symbols of the code that Python calls first, and of the way through the program."""
-
-EMPTIED = "PyExc_ReferenceError"
-"""Symbol of the exception's class for calls of a function that was emptied."""
 
 
 def entry_module(offsets: Mapping[str, int], attributes: tuple[str, ...]) -> ModuleWriter:

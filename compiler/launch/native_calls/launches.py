@@ -16,8 +16,9 @@ from compiler.launch.kernels import BuiltKernel
 from compiler.launch.native_calls import results
 from compiler.launch.native_calls.arguments import DOUBLE, TakenArray, TakenNumber, bounds_of
 from compiler.launch.native_calls.code import CallCode
+from compiler.launch.native_calls.kinds import ArrayLayout
 from compiler.launch.native_calls.numbers import MOST, WholeNumber
-from compiler.launch.native_calls.plan import ArrayArgument, ArrayLayout, PlannedLaunch, Unplannable
+from compiler.launch.native_calls.plan import ArrayArgument, PlannedLaunch, Unplannable
 from compiler.launch.native_calls.results import HeldMemory, Part, Room
 from compiler.lowering.kernel import (
     Equation,

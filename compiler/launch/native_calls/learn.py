@@ -8,13 +8,11 @@ that what the last one made was the function's value."""
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from compiler.hir.affine import Affine
+from compiler.launch.native_calls.kinds import ArrayLayout, Kinds
 from compiler.launch.native_calls.plan import (
     Argument,
     ArrayArgument,
-    ArrayLayout,
     CallPlan,
     EarlierResult,
     NumberArgument,
@@ -30,8 +28,6 @@ from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar,
 from runtime.element_types import NAMES
 from runtime.records import frozen
 from runtime.tensor import numpy_dtype
-
-Kinds = tuple[Any, ...]
 
 
 class OfBlock:
@@ -109,26 +105,6 @@ def _is_passed_on(result: Type) -> bool:
 
 def _form(extent: ShapeExpr | None) -> Affine | None:
     return None if extent is None else Affine(extent.terms, extent.constant)
-
-
-def kinds_of(values: Sequence[Any]) -> Kinds | None:
-    """What of the arguments decides on a plan; None where one of them is neither NumPy's array nor Python's number."""
-    kinds: list[Any] = []
-    for value in values:
-        kind = value.__class__
-        if kind is np.ndarray:
-            kinds.append((value.dtype, value.ndim, _layout_of(value)))
-        elif kind is float or kind is int:
-            kinds.append(kind)
-        else:
-            return None
-    return tuple(kinds)
-
-
-def _layout_of(array: Any) -> ArrayLayout:
-    if array.flags.c_contiguous:
-        return ArrayLayout.CONTIGUOUS
-    return ArrayLayout.ROWS if array.strides[-1] == array.itemsize else ArrayLayout.STRIDED
 
 
 def plan_of(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launches: Sequence[CpuLaunch], value: Any) -> CallPlan:

@@ -2,25 +2,16 @@
 numbers are not part of a plan: they are read from the arguments."""
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any
 
 from attrs import field
 
 from compiler.hir.affine import Affine
 from compiler.launch.kernels import BuiltKernel
+from compiler.launch.native_calls.kinds import ArrayLayout
 from compiler.typed_ast.types import DType
 from runtime.records import frozen
 from runtime.tuples import as_tuple
-
-
-class ArrayLayout(Enum):
-    """How the elements of an array lie, as far as kernels are specialised on it."""
-
-    CONTIGUOUS = "contiguous"
-    ROWS = "rows"
-    """Not contiguous, but the elements of the last axis lie side by side."""
-    STRIDED = "strided"
 
 
 @frozen

@@ -1,0 +1,174 @@
+"""Machine code of calls, kept in the user's cache. A function that another process called with arguments of these kinds is answered by
+that process's code: nothing is parsed, checked or compiled, and LLVM isn't loaded. An entry is named by the program's text, its options,
+the function, the compiler, the processor, and all that the code was made for; it holds the code of the call and of its kernels as one
+image. Where the code hands a call on, the program is made as if there were no entry."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from attrs import Factory
+
+from compiler.launch.cache import CALL_ENTRIES, CPU_CALLS
+from compiler.launch.native_calls.kinds import Kinds, kinds_of
+from runtime import buffers, futures
+from runtime.calls import arrays
+from runtime.calls.answering import FIRST, PLANS, SLOWLY, put_in_front
+from runtime.cpu import detect, pool
+from runtime.cpu.image import CodeImage, NotPortable, ObjectToLink, put_together
+from runtime.device import CPU, present_devices
+from runtime.records import define
+
+CALL = "call"
+"""The name of an image's code that answers."""
+
+EMPTIED = "PyExc_ReferenceError"
+"""Symbol of the exception's class for calls of a function that was emptied."""
+
+_GOMP = "GOMP_parallel"
+
+
+@define(eq=False)
+class KeptAnswers:
+    """The calls of one function. `origin`: the program's text and options, and the function's name; `unawaited`: a dictionary with something
+    in it while futures of the program are under way whose faults a call must tell."""
+
+    origin: tuple[str, ...]
+    offsets: Mapping[str, int]
+    unawaited: object
+    _asked: set[Kinds] = Factory(set)
+
+    def answers(self, target: Any, values: Sequence[Any]) -> bool:
+        """Whether code of another process answers calls like this one from now on. A kind is looked for once."""
+        kinds = kinds_of(values)
+        if kinds is None or kinds in self._asked or len(self._asked) >= PLANS:
+            return False
+        self._asked.add(kinds)
+        entries = kept_entries(tuple(self.offsets.items())) if arrays.is_known() else None
+        if entries is None:
+            return False
+        return bool(CPU_CALLS.find(lambda: self._name(kinds), lambda head, code: self._put_in_front(target, entries, head, code)))
+
+    def _put_in_front(self, target: Any, entries: Mapping[str, int], head: Any, code: bytes) -> bool:
+        """Raises ValueError for what can't be here."""
+        if not head["anywhere"] and present_devices() != (CPU,):
+            return False
+        objects = {symbol: self._object(words) for symbol, words in head["objects"].items()}
+        image = CodeImage.of(head["image"], code)
+        symbols = {**arrays.symbols(), **{symbol: id(referred) for symbol, referred in objects.items()}}
+        if any(name == _GOMP for _, name, _ in image.places) and pool.gomp_path() is None:
+            return False
+
+        def bring(after: Mapping[str, int]) -> tuple[int, Any]:
+            loaded = image.loaded({**symbols, **after, pool.RUN: pool.run_address()})
+            return loaded.addresses[CALL], (loaded, objects)
+
+        try:
+            put_in_front(target, entries, bring)
+        except OSError:
+            return False
+        return True
+
+    def keep(self, kinds: Kinds, code: bytes, objects: Mapping[str, Any], kernels: Sequence[ObjectToLink], anywhere: bool) -> None:
+        """Puts the code of a call there: its object, the objects of Python's that it refers to, and those of its kernels. `anywhere`: it
+        is the code for calls on machines with other devices, too."""
+        told = {symbol: self._words(referred) for symbol, referred in objects.items()}
+        if any(words is None for words in told.values()):
+            return
+        try:
+            image = put_together([*kernels, ObjectToLink(code, {_BOUND: CALL})], [CALL])
+        except NotPortable:
+            return
+        head = {"image": image.as_json(), "objects": told, "anywhere": anywhere}
+        CPU_CALLS.keep(lambda: self._name(kinds), head, image.code)
+
+    def _name(self, kinds: Kinds) -> str:
+        return CPU_CALLS.name(*self.origin, detect.processor(), str(detect.cores()), *map(_kind_in_words, kinds))
+
+    # ---- objects of Python's in words ----
+
+    def _words(self, referred: Any) -> str | None:
+        """What stands for an object in every process; None for one that only this process has."""
+        for words, known in self._known().items():
+            if referred is known:
+                return words
+        if isinstance(referred, np.dtype):
+            return f"dtype {referred.name}"
+        if isinstance(referred, type) and issubclass(referred, np.dtype):
+            return next((f"class {name}" for name in _dtype_names() if type(np.dtype(name)) is referred), None)
+        return None
+
+    def _object(self, words: str) -> Any:
+        """Raises ValueError for words that stand for nothing."""
+        known = self._known()
+        if words in known:
+            return known[words]
+        sort, _, name = words.partition(" ")
+        if sort not in ("dtype", "class") or name not in _dtype_names():
+            raise ValueError(words)
+        dtype = np.dtype(name)
+        return dtype if sort == "dtype" else type(dtype)
+
+    def _known(self) -> dict[str, Any]:
+        return {
+            "array": np.ndarray,
+            "empty": buffers.empty,
+            "float": float,
+            "int": int,
+            "none": None,
+            "reading": futures._READING,
+            "unawaited": self.unawaited,
+        }
+
+
+_BOUND = "zyntax_bound_call"
+"""Symbol of the code of a call in its object."""
+
+
+def _dtype_names() -> tuple[str, ...]:
+    from runtime.element_types import NAMES
+
+    return tuple(dtype.name for dtype in NAMES)
+
+
+def _kind_in_words(kind: Any) -> str:
+    if isinstance(kind, tuple):
+        dtype, rank, layout = kind
+        return f"{dtype.name} {dtype.byteorder} {rank} {layout.value}"
+    return str(kind.__name__)
+
+
+# ---- the code that Python calls first ----
+
+
+def keep_entries(code: bytes, offsets: Mapping[str, int]) -> None:
+    """Puts its object there, for functions whose fields lie at these offsets."""
+    try:
+        image = put_together([ObjectToLink(code, {FIRST: FIRST, SLOWLY: SLOWLY})], [FIRST, SLOWLY])
+    except NotPortable:
+        return
+    CALL_ENTRIES.keep(lambda: _entries_name(offsets), image.as_json(), image.code)
+
+
+@cache
+def kept_entries(offsets: tuple[tuple[str, int], ...]) -> Mapping[str, int] | None:
+    """Where this code lies, brought here from the cache; None where no process kept it."""
+
+    def read(head: Any, code: bytes) -> Mapping[str, int] | None:
+        try:
+            loaded = CodeImage.of(head, code).loaded({**arrays.symbols(), EMPTIED: id(ReferenceError)})
+        except OSError:
+            return None
+        _LASTING.append(loaded)
+        return loaded.addresses
+
+    return CALL_ENTRIES.find(lambda: _entries_name(dict(offsets)), read)
+
+
+def _entries_name(offsets: Mapping[str, int]) -> str:
+    return CALL_ENTRIES.name(detect.processor(), *(f"{name} {offset}" for name, offset in sorted(offsets.items())))
+
+
+_LASTING: list[Any] = []
+"""What keeps the code alive: a function that the garbage collector has emptied can be called."""

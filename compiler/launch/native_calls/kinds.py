@@ -1,0 +1,38 @@
+"""What of the arguments of a call decides which machine code answers it."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+Kinds = tuple[Any, ...]
+
+
+class ArrayLayout(Enum):
+    """How the elements of an array lie, as far as kernels are specialised on it."""
+
+    CONTIGUOUS = "contiguous"
+    ROWS = "rows"
+    """Not contiguous, but the elements of the last axis lie side by side."""
+    STRIDED = "strided"
+
+
+def kinds_of(values: Sequence[Any]) -> Kinds | None:
+    """What of the arguments decides on a plan; None where one of them is neither NumPy's array nor Python's number."""
+    kinds: list[Any] = []
+    for value in values:
+        kind = value.__class__
+        if kind is np.ndarray:
+            kinds.append((value.dtype, value.ndim, _layout_of(value)))
+        elif kind is float or kind is int:
+            kinds.append(kind)
+        else:
+            return None
+    return tuple(kinds)
+
+
+def _layout_of(array: Any) -> ArrayLayout:
+    if array.flags.c_contiguous:
+        return ArrayLayout.CONTIGUOUS
+    return ArrayLayout.ROWS if array.strides[-1] == array.itemsize else ArrayLayout.STRIDED
