@@ -25,14 +25,14 @@ from compiler.typed_ast.function_annotations import promises_of_code
 from compiler.typed_ast.generics import without_generics, without_unused_open_copies
 from compiler.typed_ast.infer_declarations import configured
 from compiler.typed_ast.inline import inlined
-from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.language import SessionLanguage
+from compiler.typed_ast.levels import FLOATS
 from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
-from runtime.futures import Unawaited
 from runtime.records import define
+from runtime.unawaited import Unawaited
 
 if TYPE_CHECKING:
     from compiler.backends.host.continued import Continued
@@ -410,7 +410,6 @@ class Session:
         for file in dict.fromkeys(found):
             if file is not None:
                 yield self._opened(file)
-
 
     def emit(self, stage: str, target: str | None = None, like: Sequence[str] = ()) -> str | bytes:
         """The program at a stage, for this CPU or for a GPU target; where a call is described (`A=4096x4096:bf16`), the kernels that it

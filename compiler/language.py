@@ -72,7 +72,7 @@ class ExplainOptions:
 def explained_by_session(front: Front, source: "Source", function: str, options: ExplainOptions, sources: "Sources") -> str:
     """What is known of a native function of a program that runs by itself. Raises ZyntaxError."""
     from compiler.options import CompileOptions
-    from compiler.typed_ast.kernel import OptimizationLevel
+    from compiler.typed_ast.levels import OptimizationLevel
 
     level = OptimizationLevel(options.level) if options.level is not None else OptimizationLevel.O3
     opened = front.open(source, CompileOptions(parameters=options.settings, level=level), sources, lambda warning: None)

@@ -8,7 +8,7 @@ from attrs import Factory, field
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source
-from compiler.typed_ast.kernel import OptimizationLevel
+from compiler.typed_ast.levels import OptimizationLevel
 from runtime.records import frozen
 
 

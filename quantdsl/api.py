@@ -13,7 +13,7 @@ from compiler.codes.packages import package_missing
 from compiler.diagnostics import Diagnostic, ZyntaxError, render
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
-from compiler.typed_ast.kernel import OptimizationLevel
+from compiler.typed_ast.levels import OptimizationLevel
 from quantdsl.run import options as of
 from quantdsl.run.open import CompileRequest, open_source
 from quantdsl.run.options import RunOptions

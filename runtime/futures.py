@@ -7,12 +7,12 @@ import os
 import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from runtime.lazy_numpy import Array, np
+from runtime.unawaited import READING
 
 WORKERS = 4
 """Tasks that run at a time. Kernels spread over all cores by themselves: more would only get into each other's way."""
@@ -120,71 +120,29 @@ def started(work: Callable[[], Any], reads: Iterable[Array] = (), elsewhere: boo
     """The future of work that a thread does beside the caller's. `reads`: arrays that nobody may change before it is done;
     `elsewhere`: it reads memory of devices, too."""
     outcome = TaskOutcome()
-    _READING[outcome] = tuple(reads), elsewhere
+    READING[outcome] = tuple(reads), elsewhere
     _UNDER_WAY[outcome] = work
     _CREW.hand_over(outcome, work)
     return PendingValue(outcome)
 
 
-class Unawaited:
-    """The futures of one program whose value nobody has asked for. Their faults must not be lost."""
-
-    def __init__(self) -> None:
-        self.futures: dict[TaskOutcome, weakref.ref[PendingValue]] = {}
-        """By what they come to: always this dictionary."""
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self.futures)
-
-    def note(self, future: PendingValue) -> None:
-        self.futures[future.source] = weakref.ref(future)
-        future.source.add_done_callback(self._forget_if_well)
-
-    def _forget_if_well(self, outcome: concurrent.futures.Future[Any]) -> None:
-        if outcome.exception() is None:
-            self.futures.pop(outcome, None)  # type: ignore[call-overload]
-
-    def settle(self) -> None:
-        """Waits for all of them, and raises the first fault, in the order of their beginnings."""
-        for outcome in tuple(self.futures):
-            self._show(outcome)
-
-    def settle_dropped(self) -> None:
-        """The same for those that are gone: nobody can ask for them any more. Those that were asked are forgotten."""
-        for outcome, future in tuple(self.futures.items()):
-            if future() is None or outcome.asked:
-                self._show(outcome)
-
-    def _show(self, outcome: TaskOutcome) -> None:
-        failure = outcome.exception()
-        self.futures.pop(outcome, None)
-        if failure is not None and not outcome.asked:
-            outcome.asked = True
-            raise failure
-
-
 def before_write(array: Array) -> None:
     """Returns when no work under way reads this memory any more."""
-    if _READING:
-        for outcome, (arrays, _) in tuple(_READING.items()):
+    if READING:
+        for outcome, (arrays, _) in tuple(READING.items()):
             if any(np.may_share_memory(array, other) for other in arrays):
                 concurrent.futures.wait((outcome,))
 
 
 def before_device_write() -> None:
     """The same for memory of devices, of which nobody keeps account here: returns when no work under way reads any."""
-    if _READING:
-        concurrent.futures.wait([outcome for outcome, (_, elsewhere) in tuple(_READING.items()) if elsewhere])
+    if READING:
+        concurrent.futures.wait([outcome for outcome, (_, elsewhere) in tuple(READING.items()) if elsewhere])
 
 
 def under_way() -> bool:
     """Whether any work isn't done yet."""
-    return bool(_READING)
-
-
-_READING: dict[TaskOutcome, tuple[tuple[Array, ...], bool]] = {}
-"""What work under way reads: arrays, and whether memory elsewhere."""
+    return bool(READING)
 
 
 _UNDER_WAY: dict[TaskOutcome, Callable[[], Any]] = {}
@@ -217,10 +175,10 @@ class _Crew:
         try:
             value = work()
         except BaseException as error:
-            del _READING[outcome]
+            del READING[outcome]
             outcome.set_exception(error)
         else:
-            del _READING[outcome]
+            del READING[outcome]
             outcome.set_result(value)
         del _UNDER_WAY[outcome]
 
@@ -236,10 +194,10 @@ def _in_a_forked_process() -> None:
     for outcome, work in tuple(_UNDER_WAY.items()):
         outcome.reopen()
         if outcome.done():
-            _READING.pop(outcome, None)
+            READING.pop(outcome, None)
             del _UNDER_WAY[outcome]
         else:
-            _READING.setdefault(outcome, ((), True))
+            READING.setdefault(outcome, ((), True))
             _CREW.hand_over(outcome, work)
 
 
@@ -251,4 +209,4 @@ if hasattr(os, "register_at_fork"):
 def _let_work_end() -> None:
     """Kernels must not run on in a process that takes itself apart."""
     with suppress(KeyboardInterrupt):
-        concurrent.futures.wait(tuple(_READING))
+        concurrent.futures.wait(tuple(READING))

@@ -2,6 +2,7 @@
 arrays."""
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from zyntax_lang import require_own_packages
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
     from zynml.embedding import compile
     from zynml.pending import Future
 
+_HOMES = {
+    "Err": ("runtime.values", "make_err"),
+    "Future": ("zynml.pending", "Future"),
+    "Ok": ("runtime.values", "make_ok"),
+    "Some": ("runtime.values", "make_some"),
+    "Tensor": ("runtime.tensor", "Tensor"),
+    "compile": ("zynml.embedding", "compile"),
+}
+"""The module that has each public name, and its name there; all others are of `compiled`."""
+
 __all__ = ["CompiledProgram", "Err", "Future", "Ok", "Some", "Tensor", "ZynMLError", "compile"]
 
 require_own_packages("zynml")
@@ -23,11 +34,8 @@ require_own_packages("zynml")
 def __getattr__(name: str) -> Any:
     # The command imports parts of this package; NumPy and the compiler are only needed by those who call these.
     if name in __all__:
-        from runtime import tensor, values
-        from zynml import compiled, embedding, pending
-
-        made = {"Some": values.make_some, "Ok": values.make_ok, "Err": values.make_err}
-        return made.get(name) or getattr({"Tensor": tensor, "Future": pending, "compile": embedding}.get(name, compiled), name)
+        home, own = _HOMES.get(name, ("zynml.compiled", name))
+        return getattr(import_module(home), own)
     raise AttributeError(f"module `zynml` has no `{name}`", name=name, obj=sys.modules[__name__])
 
 

@@ -17,15 +17,13 @@ from compiler.launch.kept_programs import found
 from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
-from compiler.typed_ast.kernel import FLOATS, PRODUCTS, OptimizationLevel
+from compiler.typed_ast.levels import FLOATS, PRODUCTS, OptimizationLevel
 from runtime.uncollected import uncollected
-from zynml.crossing import Crossing
 from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
 from zynml.name import NAME
 from zynml.opened import Opened
 from zynml.pickled import MadeOf, options_of, require_version
 from zynml.shown import Row, as_html, as_text, documentation, rows, signature_of
-from zynml.words import copied_in_python, in_pythons_words
 
 if TYPE_CHECKING:
     from compiler.driver import Session
@@ -43,6 +41,8 @@ class ZynMLError(Exception):
     """A program that doesn't compile, or failed while it ran. `str` is the whole message; `diagnostics` are its parts."""
 
     def __init__(self, error: ZyntaxError, sources: Sources) -> None:
+        from zynml.words import in_pythons_words
+
         self.diagnostics = tuple(map(in_pythons_words, error.diagnostics))
         super().__init__("\n\n".join(render(d, sources) for d in self.diagnostics))
 
@@ -306,6 +306,8 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
             kept, looked_for_kept = opened.kept_answers(name, OFFSETS), True
         if kept is not None and opened.revived and not named and kept.answers(wrapper, values):
             return wrapper(*values)
+        from zynml.crossing import Crossing
+
         with Crossing(errors) as crossing:
             into = crossing.into
             crossing.takes_records = True
@@ -327,6 +329,8 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
                     value = repeats.first(values, given, program)
             except ZyntaxError as error:
                 passed = {**dict(zip(names, values, strict=False)), **named}
+                from zynml.words import copied_in_python
+
                 raise copied_in_python(error, {**dict(zip(names, given, strict=False)), **others}, passed) from error
             return crossing.out(value)
 

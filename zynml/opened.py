@@ -12,8 +12,8 @@ from compiler.launch.kept_programs import KeptProgram, keep
 from compiler.launch.returning import Returning
 from compiler.source import Sources
 from runtime import forks
-from runtime.futures import Unawaited
 from runtime.records import define
+from runtime.unawaited import Unawaited
 
 if TYPE_CHECKING:
     from compiler.driver import Session

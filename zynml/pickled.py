@@ -8,7 +8,7 @@ from attrs import fields
 
 from compiler.options import CompileOptions
 from compiler.source import Source
-from compiler.typed_ast.kernel import OptimizationLevel
+from compiler.typed_ast.levels import OptimizationLevel
 from runtime.records import frozen
 
 CARRIED = ("device", "strict", "threads", "level", "parameters", "render_folder", "sanitize", "tune", "floats")

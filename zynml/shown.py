@@ -3,7 +3,6 @@
 import inspect
 from ast import literal_eval
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from keyword import iskeyword
 from typing import Any
 
@@ -71,6 +70,8 @@ def as_text(title: str, rows_: Sequence[Row]) -> str:
 
 def as_html(title: str, rows_: Sequence[Row]) -> str:
     """A table, whatever the program's text says."""
+    from html import escape
+
     cells = "".join(
         f"<tr><td><code>{escape(head)}</code></td><td>{escape(sizes)}</td><td>{escape(where)}</td><td>{escape(comment)}</td></tr>"
         for head, sizes, where, comment in rows_

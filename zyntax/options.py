@@ -125,7 +125,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
 def compile_options(**given: Any) -> "CompileOptions":
     """How a program is compiled, from the options of a command. Raises UsageError for a malformed `--set`."""
     from compiler.driver import CompileOptions
-    from compiler.typed_ast.kernel import OptimizationLevel
+    from compiler.typed_ast.levels import OptimizationLevel
 
     return CompileOptions(
         device=given.get("device"),

@@ -15,7 +15,8 @@ from compiler.typed_ast.constants import NANOSECONDS
 from compiler.typed_ast.language import SessionLanguage
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import nearest
-from runtime.futures import PendingValue, Unawaited, under_way
+from runtime.futures import PendingValue, under_way
+from runtime.unawaited import Unawaited
 from runtime.values import OF_DURATIONS, RecordValue
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from compiler.hir.instruction import Region, Value, ValueScope
 from compiler.hir.sites import FaultSite
 from compiler.hir.types import HirType, Space
 from compiler.source import Span
-from compiler.typed_ast.kernel import KernelType, OptimizationLevel
+from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.levels import OptimizationLevel
 from runtime.records import define, frozen
 from runtime.tuples import as_tuple
 

@@ -27,7 +27,8 @@ from compiler.hir.module import (
 from compiler.hir.parse_instructions import InstructionReader
 from compiler.hir.types import HirType, Space
 from compiler.source import Span
-from compiler.typed_ast.kernel import PRODUCTS, KernelType
+from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.levels import PRODUCTS
 
 
 def parse_module(text: str, path: str = "<hir>") -> HirModule:

@@ -26,7 +26,8 @@ from compiler.passes.pipelines import PassTimes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.kernel import FLOATS, KernelMetadata
+from compiler.typed_ast.kernel import KernelMetadata
+from compiler.typed_ast.levels import FLOATS
 from compiler.typed_ast.types import DeviceKind
 from compiler.typed_ast.walk import walk
 from runtime.records import define, frozen

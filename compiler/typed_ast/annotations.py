@@ -14,8 +14,9 @@ from compiler.typed_ast.annotation_arguments import (
 )
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.device_annotations import DeviceReader
-from compiler.typed_ast.kernel import FLOATS, KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType, StatedShape
+from compiler.typed_ast.kernel import KERNEL_ALIASES, KernelMetadata, KernelType, StatedShape
 from compiler.typed_ast.kernel_options import read_options
+from compiler.typed_ast.levels import FLOATS, PRODUCTS
 from compiler.typed_ast.nodes import (
     Annotation,
     Argument,

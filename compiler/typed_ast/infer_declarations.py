@@ -6,7 +6,7 @@ from compiler.typed_ast.checker import Checker, checks
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import Fit, fit, strong
 from compiler.typed_ast.elsewhere import MODULES
-from compiler.typed_ast.kernel import FLOATS, PRODUCTS
+from compiler.typed_ast.levels import FLOATS, PRODUCTS
 from compiler.typed_ast.nodes import (
     Config,
     FieldValue,

@@ -30,15 +30,6 @@ class KernelType(Enum):
 KERNEL_ALIASES = {"depthwise": KernelType.CONV2D_DEPTHWISE}
 
 
-PRODUCTS = ("f32", "tf32")
-"""How factors of f32 are multiplied where a program says it: each product as one FMA, or rounded to tf32."""
-
-
-FLOATS = ("contract", "strict")
-"""What a compiler may do with floats: round a product and the sum that takes it once, and sum in any order; or nothing at all, so that bits
-are those of the loops as written."""
-
-
 @frozen
 class KernelHints:
     """`coalesced_access` and `async_copy` have no syntax: analysis fills them."""
@@ -139,14 +130,3 @@ class CompileTarget(Enum):
 class Visibility(Enum):
     PUBLIC = "public"
     PRIVATE = "private"
-
-
-class OptimizationLevel(Enum):
-    """`-O`: none, quick, standard, all; for size; for latency above throughput."""
-
-    O0 = "0"
-    O1 = "1"
-    O2 = "2"
-    O3 = "3"
-    OS = "s"
-    OLATENCY = "latency"

@@ -8,13 +8,13 @@ import hashlib
 import json
 import os
 import struct
+import sys
 import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 from attrs import Factory
 
 from runtime.cache.unfinished import remove_abandoned, written
@@ -96,11 +96,23 @@ class CacheStore:
             self.notes.append(words)
 
 
+def users_folder() -> str:
+    """The folder that ZYNTAX_CACHE_DIR names, or the system's own for caches."""
+    named = os.environ.get("ZYNTAX_CACHE_DIR")
+    if named:
+        return named
+    if sys.platform == "linux":  # each start waits for it, and the package takes longer to import than to answer
+        return os.path.join(os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache"), "zyntax")  # noqa: PTH111, PTH118
+    import platformdirs
+
+    return platformdirs.user_cache_dir("zyntax")
+
+
 def store() -> CacheStore | None:
     """The user's store, in the folder that ZYNTAX_CACHE_DIR names or the system's own for caches; None where ZYNTAX_CACHE is `off`."""
     if os.environ.get("ZYNTAX_CACHE") in ("off", "0"):
         return None
-    return CacheStore(_folder(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")))
+    return CacheStore(_folder(users_folder()))
 
 
 @cache

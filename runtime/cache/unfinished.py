@@ -2,7 +2,6 @@
 process ends, however it ends: what nobody locks was left by a process that was killed, and goes."""
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +39,8 @@ def written(path: Path) -> Iterator[BinaryIO]:
 def _opened(path: Path) -> tuple[BinaryIO, Path]:
     """A new file, locked. Another process may take it for an abandoned one before the lock is there; then it is another file's turn."""
     while True:
+        import tempfile
+
         handle, name = tempfile.mkstemp(ENDING, f"{path.name}.", path.parent)
         file = os.fdopen(handle, "wb")
         if fcntl is None:

@@ -26,9 +26,9 @@ _LOCK: threading.Lock = forks.lock()
 
 
 def put_in_front(target: Any, entries: Mapping[str, int], bring: Callable[[Mapping[str, int]], tuple[int, Any]]) -> None:
-    """Has code answer calls of `target` from now on, a function with fields as `vectorcall_type` adds them. `entries`: where the code of all
-    functions lies. `bring` is given the addresses that the code goes on at, by their symbols; it tells where it lies and what must live as
-    long as it does."""
+    """Has code answer calls of `target` from now on, a function with fields as `vectorcall_type` adds them. `entries`: where the code
+    lies that all functions have. `bring` is given the addresses that the code goes on at, by their symbols. It tells where the code
+    lies, and what must live as long as it does."""
     with _LOCK:
         after = {NEXT: getattr(target, f"_{ENTRY}") or entries[SLOWLY], SLOWLY: entries[SLOWLY], FORKED: pool.forked_flag()}
         address, held = bring(after)

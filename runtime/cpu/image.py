@@ -46,7 +46,8 @@ class CodeImage:
     def of(cls, head: Mapping[str, Any], code: bytes) -> "CodeImage":
         """From what `as_json` gave. Raises ValueError for places outside."""
         image = cls(code, tuple((offset, name, behind) for offset, name, behind in head["places"]), head["entries"])
-        if not all(0 <= offset <= len(code) - 8 for offset, _, _ in image.places) or any(not 0 <= at < len(code) for at in image.entries.values()):
+        inside = all(0 <= offset <= len(code) - 8 for offset, _, _ in image.places)
+        if not inside or not all(0 <= offset < len(code) for offset in image.entries.values()):
             raise ValueError("a place outside")
         return image
 

@@ -8,6 +8,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -16,24 +17,30 @@ from runtime.cpu import detect
 
 @cache
 def kind() -> str:
-    """"gomp" or "pool"."""
+    """ "gomp" or "pool"."""
     return "gomp" if gomp_path() else "pool"
 
 
 @cache
 def gomp_path() -> str | None:
     """The name under which libgomp loads, None when it doesn't."""
-    import ctypes.util
     import sys
 
     if not sys.platform.startswith("linux"):
         return None
-    for name in ("libgomp.so.1", ctypes.util.find_library("gomp")):
-        if name:
-            try:
-                ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-            except OSError:
-                continue
+    return _loaded("libgomp.so.1") or _loaded(_library_of_gomp())
+
+
+def _library_of_gomp() -> str | None:
+    import ctypes.util
+
+    return ctypes.util.find_library("gomp")
+
+
+def _loaded(name: str | None) -> str | None:
+    if name is not None:
+        with suppress(OSError):
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
             return name
     return None
 

@@ -13,7 +13,6 @@ from runtime.futures import (
     NotReady,
     PendingValue,
     TaskOutcome,
-    Unawaited,
     all_values,
     before_device_write,
     before_write,
@@ -21,6 +20,7 @@ from runtime.futures import (
     first,
     started,
 )
+from runtime.unawaited import Unawaited
 
 
 @pytest.fixture

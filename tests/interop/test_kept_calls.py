@@ -152,11 +152,12 @@ def test_faults_and_warnings_come_each_time(fake, gpu, scheduled, parsed):
         with pytest.raises(zynml.ZynMLError):
             zynml.compile(WRONG)
         assert len(parsed) == count
-    for count in (3, 4):
-        program = zynml.compile(WARNED)
-        program.scale(resident(gpu, numbers(7)), 2.0)
-        assert program.warnings
-        assert len(parsed) == count
+    warned = [zynml.compile(WARNED)]
+    warned[0].scale(resident(gpu, numbers(7)), 2.0)
+    warned.append(zynml.compile(WARNED))
+    assert len(parsed) == 3
+    assert [d.code for d in warned[0].warnings] == ["0601"]
+    assert warned[1].warnings == warned[0].warnings
 
 
 def test_statements_of_a_program_run_each_time(fake, gpu, scheduled, parsed, capfd):

@@ -18,6 +18,7 @@ import pytest
 
 import zynml
 import zynml.compiled
+import zynml.crossing
 from runtime.calls import arrays, vectorcall
 from zynml.functions import CompiledFunction
 
@@ -104,12 +105,12 @@ def ways(monkeypatch):
     """The calls that went through the program."""
     made = []
 
-    class Counting(zynml.compiled.Crossing):
+    class Counting(zynml.crossing.Crossing):
         def __init__(self, *arguments):
             made.append(1)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(zynml.compiled, "Crossing", Counting)
+    monkeypatch.setattr(zynml.crossing, "Crossing", Counting)
     return made
 
 

@@ -13,7 +13,7 @@ from foreign import ByDlpack
 from peers import EXTERNAL, OWN, FakeCupy, FakeTorch
 
 import zynml
-import zynml.compiled
+import zynml.crossing
 from compiler.launch.cuda import repeats
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.gpu import gpu as gpu_of
@@ -48,12 +48,12 @@ def ways(monkeypatch):
     """How many calls went all of the way through the program."""
     made = []
 
-    class Counting(zynml.compiled.Crossing):
+    class Counting(zynml.crossing.Crossing):
         def __init__(self, *arguments):
             made.append(1)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(zynml.compiled, "Crossing", Counting)
+    monkeypatch.setattr(zynml.crossing, "Crossing", Counting)
     return made
 
 

@@ -16,13 +16,12 @@ from compiler.launch.cuda.repeat import LARGEST, UpdatedArray
 from compiler.launch.native_calls import results
 from compiler.launch.native_calls.answers import answer, new_code
 from compiler.launch.native_calls.arguments import require_type
-from compiler.launch.native_calls.code import NEXT, NULL, CallCode
-from compiler.launch.native_calls.entry import SLOWLY
+from compiler.launch.native_calls.code import NULL, CallCode
 from compiler.launch.native_calls.plan import Unplannable
 from compiler.launch.native_calls.results import HeldMemory
 from compiler.machines.access import ALIGNMENT
-from runtime import futures
 from runtime.calls import arrays
+from runtime.calls.answering import NEXT, SLOWLY
 from runtime.calls.objects import offsets
 from runtime.cuda.array import BorrowedMemory, DeviceArray
 from runtime.cuda.memory import DeviceBuffer
@@ -32,6 +31,7 @@ from runtime.cuda.stream import LEGACY, PER_THREAD, Stream
 from runtime.cuda.tensor_map import SIZE
 from runtime.dlpack import CUDA, type_code
 from runtime.tensor import Tensor
+from runtime.unawaited import READING
 
 LAUNCH, CONTEXT, RECORDING = "cuLaunchKernelEx", "cuCtxGetCurrent", "cuStreamIsCapturing"
 """The driver's calls that machine code makes."""
@@ -71,7 +71,7 @@ class _GpuCall:
     def emit(self, unawaited: object) -> None:
         code, w = self.code, self.w
         self.given = code.given(len(self.values))
-        for dictionary in (unawaited, futures._READING):
+        for dictionary in (unawaited, READING):
             code.require_empty(dictionary)
         code.require(code.is_unforked())
         self.require_stream()

@@ -24,9 +24,10 @@ from runtime.cuda.gpu import Gpu
 from runtime.cuda.peers import GLANCES
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
-from runtime.futures import Unawaited, under_way
+from runtime.futures import under_way
 from runtime.records import define
 from runtime.tensor import Tensor
+from runtime.unawaited import Unawaited
 
 COMES_AGAIN = 3
 """How often a call comes again before machine code answers it."""

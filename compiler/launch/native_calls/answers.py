@@ -1,7 +1,6 @@
 """Machine code that answers calls of a function: compiled, and put in front of the code that answered until now."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from compiler.backends.cpu.compile import attributes
@@ -28,7 +27,7 @@ def answer(target: Any, offsets: Mapping[str, int], code: CallCode, symbols: Map
         addresses, tracker = compiled.addresses([NAME], {**known, **after})
         return addresses[NAME], (tracker, code.objects, held)
 
-    put_in_front(target, _entries(tuple(offsets.items())), bring)
+    put_in_front(target, _entries(offsets), bring)
     return compiled
 
 
@@ -45,17 +44,15 @@ def _target() -> load.CodeTarget:
     return load.target(None, None, None, 0)
 
 
-@cache
-def _entries(offsets: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+def _entries(offsets: Mapping[str, int]) -> Mapping[str, int]:
     """The code that Python calls first, and the way through the program."""
     known = kept_entries(offsets)
-    if known is not None:
-        return known
-    compiled = _compiled(entry_module(dict(offsets), _attributes()).text())
-    addresses, tracker = compiled.addresses([FIRST, SLOWLY], {**arrays.symbols(), EMPTIED: id(ReferenceError)})
-    _LASTING.append(tracker)
-    keep_entries(compiled.object, dict(offsets))
-    return addresses
+    if known is None:
+        compiled = _compiled(entry_module(offsets, _attributes()).text())
+        known, tracker = compiled.addresses([FIRST, SLOWLY], {**arrays.symbols(), EMPTIED: id(ReferenceError)})
+        _LASTING.append(tracker)
+        keep_entries(compiled.object, offsets, known)
+    return known
 
 
 _LASTING: list[Any] = []

@@ -16,10 +16,11 @@ from compiler.launch.native_calls.launches import kernel_symbol
 from compiler.launch.native_calls.learn import BlocksFunction, plan_of
 from compiler.launch.native_calls.plan import CallPlan, Unplannable
 from compiler.launch.native_calls.watch import CPU_LAUNCHES
-from runtime import forks, futures
+from runtime import forks
 from runtime.calls.answering import PLANS
 from runtime.cpu.image import ObjectToLink
 from runtime.records import define
+from runtime.unawaited import READING
 
 COMES_AGAIN = 2
 """The call of a kind, counted from 1, that is watched and planned, where no other process has use for the plan."""
@@ -50,7 +51,11 @@ class NativeCalls:
         if kinds is None or not self._comes_again(kinds):
             return program(*given)
         with CPU_LAUNCHES.watched() as launches:
-            value = program(*given)
+            try:
+                value = program(*given)
+            except BaseException:
+                self._seen.pop(kinds, None)  # the next call that goes well tells the plan
+                raise
         with suppress(Unplannable):
             self._add(kinds, plan_of(self.function, kinds, given, launches, value))
         return value
@@ -70,7 +75,7 @@ class NativeCalls:
         if target is None:
             return
         kernels = [launch.kernel.native for launch in plan.launches]
-        code = emit.emit_call(plan, self.unawaited, futures._READING, new_code())
+        code = emit.emit_call(plan, self.unawaited, READING, new_code())
         with self._lock:
             if kinds not in self._planned:
                 symbols = {kernel_symbol(number): kernel.entry() for number, kernel in enumerate(kernels)}

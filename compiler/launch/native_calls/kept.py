@@ -4,7 +4,7 @@ the function, the compiler, the processor, and all that the code was made for; i
 image. Where the code hands a call on, the program is made as if there were no entry."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from attrs import Factory
 
 from compiler.launch.cache import CALL_ENTRIES, CPU_CALLS
 from compiler.launch.native_calls.kinds import Kinds, kinds_of
-from runtime import buffers, futures
+from runtime import buffers
 from runtime.calls import arrays
 from runtime.calls.answering import FIRST, PLANS, SLOWLY, put_in_front
 from runtime.cpu import detect, pool
-from runtime.cpu.image import CodeImage, NotPortable, ObjectToLink, put_together
+from runtime.cpu.image import CodeImage, LoadedImage, NotPortable, ObjectToLink, put_together
 from runtime.device import CPU, present_devices
 from runtime.records import define
+from runtime.unawaited import READING
 
 CALL = "call"
 """The name of an image's code that answers."""
@@ -31,8 +32,8 @@ _GOMP = "GOMP_parallel"
 
 @define(eq=False)
 class KeptAnswers:
-    """The calls of one function. `origin`: the program's text and options, and the function's name; `unawaited`: a dictionary with something
-    in it while futures of the program are under way whose faults a call must tell."""
+    """The calls of one function. `origin`: the program's text and options, and the function's name; `unawaited`: a dictionary with
+    something in it while futures of the program are under way whose faults a call must tell."""
 
     origin: tuple[str, ...]
     offsets: Mapping[str, int]
@@ -45,7 +46,7 @@ class KeptAnswers:
         if kinds is None or kinds in self._asked or len(self._asked) >= PLANS:
             return False
         self._asked.add(kinds)
-        entries = kept_entries(tuple(self.offsets.items())) if arrays.is_known() else None
+        entries = kept_entries(self.offsets) if arrays.is_known() else None
         if entries is None:
             return False
         return bool(CPU_CALLS.find(lambda: self._name(kinds), lambda head, code: self._put_in_front(target, entries, head, code)))
@@ -105,7 +106,7 @@ class KeptAnswers:
         if words in known:
             return known[words]
         sort, _, name = words.partition(" ")
-        if sort not in ("dtype", "class") or name not in _dtype_names():
+        if sort not in ("dtype", "class") or name not in (_PLAIN if name in _PLAIN else _dtype_names()):
             raise ValueError(words)
         dtype = np.dtype(name)
         return dtype if sort == "dtype" else type(dtype)
@@ -117,13 +118,17 @@ class KeptAnswers:
             "float": float,
             "int": int,
             "none": None,
-            "reading": futures._READING,
+            "reading": READING,
             "unawaited": self.unawaited,
         }
 
 
 _BOUND = "zyntax_bound_call"
 """Symbol of the code of a call in its object."""
+
+
+_PLAIN = ("float32", "float64", "int32", "int64")
+"""Types of elements that are NumPy's own, and that most programs have no others of."""
 
 
 def _dtype_names() -> tuple[str, ...]:
@@ -142,8 +147,9 @@ def _kind_in_words(kind: Any) -> str:
 # ---- the code that Python calls first ----
 
 
-def keep_entries(code: bytes, offsets: Mapping[str, int]) -> None:
-    """Puts its object there, for functions whose fields lie at these offsets."""
+def keep_entries(code: bytes, offsets: Mapping[str, int], addresses: Mapping[str, int]) -> None:
+    """Puts its object there, for functions whose fields lie at these offsets. `addresses`: where it lies in this process."""
+    _ENTRIES[tuple(offsets.items())] = addresses
     try:
         image = put_together([ObjectToLink(code, {FIRST: FIRST, SLOWLY: SLOWLY})], [FIRST, SLOWLY])
     except NotPortable:
@@ -151,24 +157,30 @@ def keep_entries(code: bytes, offsets: Mapping[str, int]) -> None:
     CALL_ENTRIES.keep(lambda: _entries_name(offsets), image.as_json(), image.code)
 
 
-@cache
-def kept_entries(offsets: tuple[tuple[str, int], ...]) -> Mapping[str, int] | None:
-    """Where this code lies, brought here from the cache; None where no process kept it."""
-
-    def read(head: Any, code: bytes) -> Mapping[str, int] | None:
-        try:
-            loaded = CodeImage.of(head, code).loaded({**arrays.symbols(), EMPTIED: id(ReferenceError)})
-        except OSError:
+def kept_entries(offsets: Mapping[str, int]) -> Mapping[str, int] | None:
+    """Where this code lies, brought here from the cache if need be; None where nobody made it."""
+    key = tuple(offsets.items())
+    if key not in _ENTRIES:
+        loaded = CALL_ENTRIES.find(lambda: _entries_name(offsets), _loaded)
+        if loaded is None:
             return None
         _LASTING.append(loaded)
-        return loaded.addresses
+        _ENTRIES[key] = loaded.addresses
+    return _ENTRIES[key]
 
-    return CALL_ENTRIES.find(lambda: _entries_name(dict(offsets)), read)
+
+def _loaded(head: Any, code: bytes) -> LoadedImage | None:
+    with suppress(OSError):
+        return CodeImage.of(head, code).loaded({**arrays.symbols(), EMPTIED: id(ReferenceError)})
+    return None
 
 
 def _entries_name(offsets: Mapping[str, int]) -> str:
     return CALL_ENTRIES.name(detect.processor(), *(f"{name} {offset}" for name, offset in sorted(offsets.items())))
 
 
-_LASTING: list[Any] = []
+_ENTRIES: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
+"""Where it lies, by the offsets of the fields."""
+
+_LASTING: list[LoadedImage] = []
 """What keeps the code alive: a function that the garbage collector has emptied can be called."""

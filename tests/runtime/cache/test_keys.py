@@ -9,7 +9,7 @@ from compiler.hir.parse import parse_function
 from compiler.launch.cuda.code import _made_of
 from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
-from compiler.typed_ast.kernel import OptimizationLevel
+from compiler.typed_ast.levels import OptimizationLevel
 from quantdsl.run import open as opening
 from quantdsl.run.open import CompileRequest
 
