@@ -251,6 +251,19 @@ def test_an_index_outside_is_told_of_and_nothing_is_written(groups: int, device:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("statement", ["= max(low[k[i]], v[i])", "= min(low[k[i]], v[i])"])
+def test_a_nan_that_was_there_stays(statement: str, device: str) -> None:
+    low = np.array([np.nan, -np.nan, -1.0, -np.inf, np.inf], np.float32)
+    v, k = np.array([-2.0, 3.0, 4.0, -4.0, -5.0, 1.0, 2.0], np.float32), np.array([0, 0, 1, 1, 2, 3, 4])
+    joined, expected = np.maximum if "max" in statement else np.minimum, low.copy()
+    with np.errstate(invalid="ignore"):
+        joined.at(expected, k, v)
+    text = f"def f(low: tensor[M], v: tensor[N], k: tensor[N, i64]) {{ compute(mut low, v, k) {{ for i in 0..N: low[k[i]] {statement} }} }}"
+    zynml.compile(text, device=device).f(low, v, k)
+    assert np.array_equal(low, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_no_groups(device: str) -> None:
     program = zynml.compile(one_by_group("+= v[i]", "i32"), device=device)
     assert program.f(np.zeros(0, np.int32), np.zeros(0, np.int64), 0).shape == (0,)

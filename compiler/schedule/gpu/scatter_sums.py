@@ -13,7 +13,8 @@ from typing import Protocol
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import dtype_of
+from compiler.hir.core import Bitcast, dtype_of
+from compiler.hir.identity import highest, lowest
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, is_float, is_signed
@@ -89,6 +90,47 @@ class ExactSum:
         if is_float(dtype):
             return b.cast(b.op(self.target.monoid, b.cast(old, self.target.dtype), total), dtype)
         return b.op(self.target.monoid, old, b.cast(total, dtype))
+
+
+@frozen(eq=False)
+class ExtremeFloat:
+    """The least or greatest of floats, as ints in the same order, for which there are atomics. A NaN is the last of all."""
+
+    mem: Value
+    target: ScatterTarget
+
+    @property
+    def before(self) -> tuple[ScatterTarget, ...]:
+        return ()
+
+    @property
+    def targets(self) -> tuple[ScatterTarget, ...]:
+        return (self.target,)
+
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None:
+        pass
+
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
+        number = b.cast(added, self.float_dtype)
+        last = (highest if self.target.monoid == "max" else lowest)(self.target.dtype)
+        bits = b.emit(Bitcast(value=number, to=self.target.dtype)).result
+        launch.change(b, self.target, index, b.select(b.isnan(number), b.const(last, self.target.dtype), self.turned(b, bits)))
+
+    def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
+        most = read(self.target)
+        number = b.emit(Bitcast(value=self.turned(b, most), to=self.float_dtype)).result
+        new = b.op(self.target.monoid, old, b.cast(number, dtype_of(old)))
+        return b.select(b.op("eq", most, b.const(self.target.nothing, self.target.dtype)), old, new)
+
+    @property
+    def float_dtype(self) -> str:
+        return "f64" if self.target.dtype == "i64" else "f32"
+
+    def turned(self, b: Builder, bits: Value) -> Value:
+        """The bits of a float as an int in the floats' order, and back: below 0 greater magnitudes are less."""
+        dtype = self.target.dtype
+        sign = b.op("shr", bits, b.const(DTYPES[dtype] - 1, dtype))
+        return b.op("xor", bits, b.op("and", sign, b.const(highest(dtype), dtype)))
 
 
 @frozen(eq=False)
@@ -190,6 +232,8 @@ def sum_of(mem: Value, monoid: str, relaxed: bool) -> ScatterSum:
         if dtype == "f64":
             totals.append(apart_from(mem, "rest", monoid, "i64"))
         return FixedPointSum(mem, apart_from(mem, "largest", "max", "u32"), apart_from(mem, "odd", "or", "u32"), tuple(totals))
+    if is_float(dtype) and monoid in ("min", "max"):
+        return ExtremeFloat(mem, apart_from(mem, "ordered", monoid, "i64" if dtype == "f64" else "i32"))
     wide = dtype if DTYPES[dtype] >= 32 else "f32" if is_float(dtype) else "i32" if is_signed(dtype) else "u32"
     if wide != dtype:
         return ExactSum(apart_from(mem, "wide", monoid, wide, dtype))
@@ -206,5 +250,6 @@ def with_copies(sums: Sequence[ScatterSum], facts: Facts) -> tuple[ScatterSum, .
             largest, odd = next(before), next(before)
             made.append(FixedPointSum(sum_.mem, largest, odd, tuple(next(after) for _ in sum_.totals)))
         else:
-            made.append(ExactSum(next(after)))
+            target = next(after)
+            made.append(ExtremeFloat(sum_.mem, target) if isinstance(sum_, ExtremeFloat) else ExactSum(target))
     return tuple(made)

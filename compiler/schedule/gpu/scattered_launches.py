@@ -24,13 +24,11 @@ from runtime.records import frozen
 STAGED_THREADS = 1024
 """Of a block with such copies: one such block a multiprocessor clears and adds up the fewest copies."""
 EACH = 4
-"""Iterations that each thread should have before another block is worth it."""
+"""Iterations of each thread of a block."""
 PIECES = 2
 """Of 16 bytes that a thread reads before it uses the first."""
 FEW = 24
 """Instructions of an iteration that is written out for neighbours."""
-RESIDENT = 8
-"""Blocks of a multiprocessor that share a large memory."""
 
 
 def wide_loads(sums: ScatteredSums, facts: Facts) -> tuple[Load, ...]:
@@ -96,9 +94,10 @@ class Scattering:
         total = b.product(counts)
         wide = wide_loads(self.sums, self.facts) if staged else ()
         each = start.threads * (PIECES * lanes_of(wide) if wide else EACH)
-        wanted = b.op("div", b.add(total, b.const(each - 1, "index")), b.const(each, "index"))
-        most = b.const(self.facts.processors * (1 if staged else RESIDENT), "index")
-        blocks = b.op("max", b.op("min", wanted, most), b.const(1, "index"), name="blocks")
+        blocks = b.op("div", b.add(total, b.const(each - 1, "index")), b.const(each, "index"))
+        if staged:
+            blocks = b.op("min", blocks, b.const(self.facts.processors, "index"))
+        blocks = b.op("max", blocks, b.const(1, "index"), name="blocks")
         start.take(self.group, b)
         launch = ScatterLaunch(start, targets, self.facts)
         terms = self.terms(start)
@@ -119,8 +118,13 @@ class Scattering:
                 start.values[value] = b.slot(b.const(0, value.type.dtype), value.name)
             else:
                 start.values[value] = b.alloc(mem_of(value), value.name)
-        stride = b.mul(blocks, b.const(start.threads, "index"))
-        self.iterate(start, copy, counts, stride, b, wide)
+        if staged:
+            self.iterate(start, copy, counts, b.mul(blocks, b.const(start.threads, "index")), b, wide)
+        else:
+            first = Affine.of(start.number.name) * each
+            last = b.op("min", b.index(first + each), total)
+            with b.loop("place", first + Affine.of(launch.thread.name), last.name, start.threads) as (inner, loop):
+                self.iteration(start, copy, loop.variable, counts, inner)
         launch.finish()
         return start.finish((Affine.of(blocks.name),), 1)
 
@@ -137,9 +141,7 @@ class Scattering:
         number, total, outer = b.index(start.place, "place"), b.product(counts), self.sums.nest.outer
         if not wide:
             with b.loop("turn", 0, turns_of(b, total, number, stride).name) as (inner, loop):
-                self.variables(start, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
-                copy.all(self.sums.nest.between, inner)
-                copy.all(self.sums.nest.inner.body.body, inner)
+                self.iteration(start, copy, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
             return
         lanes = lanes_of(wide)
         axis = start.out.axis("item", lanes)
@@ -171,13 +173,15 @@ class Scattering:
             copy.there = {op: taken(b, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
             copy.all(outer.body.body, b)
 
-    def variables(self, start: Start, flat: Value, counts: Sequence[Value], b: Builder) -> None:
-        """The variables of the loops, from the number of an iteration."""
+    def iteration(self, start: Start, copy: ScatterCopy, flat: Value, counts: Sequence[Value], b: Builder) -> None:
+        """One iteration of the loops, by its number."""
         loops = self.sums.nest.loops
         few = most_elements([iterations(loop) for loop in loops], self.facts)
         split = small_digits if few is not None and few < 1 << 32 else Builder.digits
         for loop, digit in zip(loops, split(b, flat, counts[1:]), strict=True):
             start.values[loop.variable] = b.index(start.copy.form(loop.low) + Affine.of(digit.name) * loop.step, loop.variable.name)
+        copy.all(self.sums.nest.between, b)
+        copy.all(self.sums.nest.inner.body.body, b)
 
     # ---- memories apart ----
 
