@@ -265,6 +265,11 @@ class Session:
             require_devices(program.compute_sites, self._device)
         return program
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the program has compute blocks of its own. Raises ZyntaxError."""
+        return any(isinstance(node, nodes.Compute) for node in walk(self.check()))
+
     def native_explained(self) -> str:
         """Which functions of the program are native, and why the others aren't, and which blocks are split over devices: lines of text.
         Raises ZyntaxError."""

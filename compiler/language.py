@@ -79,6 +79,36 @@ def explained_by_session(front: Front, source: "Source", function: str, options:
     return opened.function_explained(function)
 
 
+class Replays(Protocol):
+    """What commands ask of a language some of whose programs run on recorded market data: a module of its package with these functions.
+    `given` has the options of the command line by name, with the texts of the program's parameters under `parameters`. Each raises
+    ZyntaxError."""
+
+    def opened(self, path: str, given: Mapping[str, Any], sources: "Sources", warn: "Warn", doing: Callable[[str], None]) -> Any:
+        """The program, compiled, and the nanoseconds that it aims at, None where it has no target."""
+
+    def replayed(self, strategy: Any, given: Mapping[str, Any], doing: Any, tell: Any, interrupts: Any, make: Callable[[Any], Any]) -> Any:
+        """How its run into what `make` gives ended: `summary`, `notes` and `failure`. `tell` hears of its progress; it runs within
+        `interrupts()`."""
+
+    def measured(self, strategy: Any, given: Mapping[str, Any]) -> Any:
+        """Its `fills` and `figures()`, measured."""
+
+    def stage(self, name: str, source: "Source", given: Mapping[str, Any], sources: "Sources", warn: "Warn") -> str | bytes:
+        """The program at a stage of its way down."""
+
+    def tested(
+        self, source: "Source", given: Mapping[str, Any], sources: "Sources", warn: "Warn"
+    ) -> "Sequence[tuple[str, Diagnostic | None]]":
+        """Its tests, each with what went wrong."""
+
+    def run_options(self, given: Mapping[str, Any]) -> Any:
+        """The options of a run, which are right."""
+
+    def refused(self, message: str, hint: str) -> Exception:
+        """What an option is refused with."""
+
+
 class NewerApi(Exception):
     """A language wants a newer `zyntax.language` than this one."""
 
@@ -89,10 +119,10 @@ class NewerApi(Exception):
 class Language:
     """`name`: by which commands and Python know it; `title`: how messages write it. `endings`: of its files, the usual one first.
     `syntax` gives its grammar; `words`: terminals of it in words, for "expected ..."; `comment`: the sign that begins a comment which ends
-    with the line. `codes`: the file that explains the codes of its own errors. `replays`: whether some of its programs run on recorded
-    market data. `layout`: gives the text of a program without syntax errors as `zyntax fmt` writes it, for a language whose grammar has its
-    own layout. `example`: a small program, with which `zyntax new` begins. `api`: the version of `zyntax.language` that it was written
-    for."""
+    with the line. `codes`: the file that explains the codes of its own errors. `replays` gives what runs those of its programs that run on
+    recorded market data; None where there are none. `tree_modules`: those with its own classes of nodes and types. `layout`: gives the text
+    of a program without syntax errors as `zyntax fmt` writes it, for a language whose grammar has its own layout. `example`: a small
+    program, with which `zyntax new` begins. `api`: the version of `zyntax.language` that it was written for."""
 
     def __init__(
         self,
@@ -105,7 +135,8 @@ class Language:
         words: Mapping[str, str] | None = None,
         codes: Path | None = None,
         comment: str = "//",
-        replays: bool = False,
+        replays: Callable[[], Replays] | None = None,
+        tree_modules: Sequence[str] = (),
         layout: Callable[[str], str] | None = None,
         example: str = "",
         api: int = API,
@@ -114,11 +145,17 @@ class Language:
         self.name, self.endings, self.title = name, tuple(endings), title or name
         self.front, self.syntax = front, syntax
         self.words, self.codes = dict(words or {}), codes
-        self.comment, self.replays, self.api = comment, replays, api
+        self.comment, self.api = comment, api
+        self.of_replays, self.tree_modules = replays, tuple(tree_modules)
         self.layout, self.example = layout, example
 
     def __repr__(self) -> str:
         return f"<Language {self.name}: {', '.join(self.endings)}>"
+
+    @property
+    def replays(self) -> bool:
+        """Whether some of its programs run on recorded market data."""
+        return self.of_replays is not None
 
     @property
     def grammar(self) -> "Grammar":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.language import ExplainOptions, Language, Show
+from compiler.language import ExplainOptions, Language, Replays, Show
 
 if TYPE_CHECKING:
     from compiler.driver import Session, Warn
@@ -113,6 +113,12 @@ def _grammar() -> "Grammar":
     return GRAMMAR
 
 
+def _replays() -> Replays:
+    from quantdsl import replays
+
+    return replays
+
+
 _EXAMPLE = """fn doubled(x: int) -> int { x + x }
 
 fn main() {
@@ -124,4 +130,13 @@ test "twice" {
 }
 """
 
-language = Language("quantdsl", (".qdsl",), title="QuantDSL", front=QuantFront(), syntax=_grammar, replays=True, example=_EXAMPLE)
+language = Language(
+    "quantdsl",
+    (".qdsl",),
+    title="QuantDSL",
+    front=QuantFront(),
+    syntax=_grammar,
+    replays=_replays,
+    tree_modules=("quantdsl.nodes", "quantdsl.types"),
+    example=_EXAMPLE,
+)

@@ -5,9 +5,11 @@
 
 Nodes are frozen; `span` says where one stands, `type` what an expression is once the program was checked."""
 
+import importlib
 import json
 import pathlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import attrs
@@ -16,6 +18,7 @@ from compiler.source import Source as Source
 from compiler.source import Span as Span
 from compiler.typed_ast import nodes as _nodes
 from compiler.typed_ast import types as _types
+from compiler.typed_ast.json import SHARED_MODULES, TreeJson
 from compiler.typed_ast.nodes import *  # noqa: F403
 from compiler.typed_ast.nodes import Node, Program
 from compiler.typed_ast.types import *  # noqa: F403
@@ -68,18 +71,23 @@ def rebuild(node: N, change: Callable[[Node], Node | None]) -> N:
 
 def to_json(node: Node, indent: int | None = None) -> str:
     """A tree as JSON. Each object has the name of its class under `is`; the outermost has `schema`."""
-    from quantdsl.tree_json import to_data
-
-    return json.dumps({"schema": SCHEMA, **to_data(node)}, indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps({"schema": SCHEMA, **_trees().to_data(node)}, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def from_json(text: str) -> Any:
     """The tree that was saved, as `to_json` or `zyntax compile --emit ast` does it. Raises ValueError on text that is no saved tree, or one
     of another schema."""
-    from quantdsl.tree_json import from_data
-
     data = json.loads(text)
     schema = data.pop("schema", SCHEMA) if isinstance(data, dict) else SCHEMA
     if schema != SCHEMA:
         raise ValueError(f"a tree of schema {schema}, and this zyntax reads {SCHEMA}")
-    return from_data(data)
+    return _trees().from_data(data)
+
+
+@cache
+def _trees() -> TreeJson:
+    """JSON of the trees of all languages that are installed."""
+    from compiler.languages import languages
+
+    own = [importlib.import_module(name) for language in languages() for name in language.tree_modules]
+    return TreeJson(*SHARED_MODULES, *own)

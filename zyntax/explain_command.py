@@ -26,7 +26,8 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
 
     Of NAME, as in `softmax`, tell how a function of ZynML's library is called, and show its text where that is in ZynML.
 
-    Of PROGRAM in ZynML, tell which of its functions are native, and why the others aren't.
+    Of PROGRAM in ZynML, tell which of its functions are native, and why the others aren't; then how the kernels of its compute blocks
+    are laid out on the CPU.
 
     Of PROGRAM:FUNCTION, as in `cross.qdsl:trade`, tell what is known before it runs: whom it calls, the worst case in instructions and
     cycles by line, the checks that stay and those that were proved away, the bounds of its loops, its vectors, its IR and its assembly."""
@@ -44,10 +45,15 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
         print(explained_function, end="")
         return
     if what is not None and _is_program(what) and not language_of(what).replays:
+        from compiler.emit import emit
         from compiler.options import CompileOptions
         from zyntax.languages import open_session
 
-        print(open_session(what, CompileOptions(), reporter_).native_explained(), end="")
+        session = open_session(what, CompileOptions(), reporter_)
+        print(session.native_explained(), end="")
+        if session.has_blocks:
+            print("\nschedules on the CPU (`zyntax compile --emit schedule --backend nvptx` shows those of a GPU)")
+            print(emit(session, "schedule"))
         return
     from compiler.codes import CODES, digits_of
     from compiler.codes.page import explanation, listing

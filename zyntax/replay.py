@@ -1,4 +1,4 @@
-"""Replays of QuantDSL strategies from the command line: options to a run, a run to words and an exit code."""
+"""Replays of strategies from the command line: options to a run, a run to words and an exit code."""
 
 import json
 import sys
@@ -14,35 +14,23 @@ from zyntax.report import Reporter
 from zyntax.summary_text import bench_text, summary_text
 
 if TYPE_CHECKING:
-    from quantdsl.run.open import CompileRequest
-    from quantdsl.run.options import RunOptions
-    from quantdsl.run.replay import ReplayProgress
+    from compiler.language import Replays
 
 HALTED, LATE = 1, 4
 
 
 def replay(path: str, here: Reporter, **given: Any) -> int:
     """Runs the strategy and prints its summary; gives the exit code. Raises ZyntaxError."""
-    from quantdsl.run.open import open_strategy
-
+    replays, given = _replays(path), _with_parameters(given)
     if given["png"] and given["out"] is None:
-        raise _no_folder()
-
-    options = run_options(**given)
+        raise replays.refused("`--png` writes into the folder of `--out`, which isn't given", "--out FOLDER")
+    replays.run_options(given)
     with showing() as doing:
-        strategy = open_strategy(path, wishes_of(given), here.sources, lambda found: here.show([found]), doing)
-        from quantdsl.run.replay import Replay
-
-        if given["enforce"] and strategy.metadata.target_ns is None:
-            raise _no_target()
-        audit = None
-        if given["audit"]:
-            from quantdsl.run.audit import audit as counted
-
-            doing("counting system calls")
-            audit = counted(strategy, options)
-        with noticed():
-            ending = Replay(strategy, options, _telling(doing), audit).run(lambda about: _sink(given, about))
+        strategy, target = replays.opened(path, given, here.sources, lambda warning: here.show([warning]), doing)
+        if given["enforce"] and target is None:
+            message = "`--enforce` needs a target, and no handler has one"
+            raise replays.refused(message, "write `@target_latency(500ns)` in front of it")
+        ending = replays.replayed(strategy, given, doing, _telling(doing), noticed, lambda about: _sink(given, about))
     print(summary_text(ending.summary, given["out"]), end="")
     sys.stdout.flush()
     here.show([*(Diagnostic("0811", note, severity=Severity.NOTE) for note in ending.notes)])
@@ -54,67 +42,40 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
 
 def bench(path: str, here: Reporter, as_json: bool, **given: Any) -> None:
     """Measures the strategy and prints figures. Raises ZyntaxError."""
-    from quantdsl.run.measure import measure
-    from quantdsl.run.open import open_strategy
-
+    replays, given = _replays(path), _with_parameters(given)
     if not given["data"]:
-        raise _no_data(path)
-    options = run_options(**given)
+        raise replays.refused(f"`{path}`: a strategy runs on market data", f"zyntax bench {path} --data trades.csv")
+    replays.run_options(given)
     with showing() as doing:
-        strategy = open_strategy(path, wishes_of(given), here.sources, lambda measured: here.show([measured]), doing)
+        strategy, target = replays.opened(path, given, here.sources, lambda warning: here.show([warning]), doing)
         doing("measuring")
-        measured = measure(strategy, options, given["events"], given["rounds"])
+        measured = replays.measured(strategy, given)
     if as_json:
         print(json.dumps({"program": path, "fills": measured.fills, **measured.figures()}, indent=2))
         return
-    print(bench_text(path, strategy.metadata.target_ns, measured.fills, measured.figures()), end="")
-
-
-def _no_data(path: str) -> Exception:
-    from quantdsl.run.options import refused
-
-    return refused(f"`{path}`: a strategy runs on market data", f"zyntax bench {path} --data trades.csv")
+    print(bench_text(path, target, measured.fills, measured.figures()), end="")
 
 
 def stage_of(path: str, here: Reporter, stage: str, **given: Any) -> str | bytes:
     """The strategy at a stage of its way down. Raises ZyntaxError."""
-    from quantdsl.stages import stage as made
     from zyntax.languages import read
 
     with showing() as doing:
         doing("compiling")
-        return made(stage, read(path, here), wishes_of(given), here.sources, lambda found: here.show([found]))
+        given = _with_parameters(given)
+        return _replays(path).stage(stage, read(path, here), given, here.sources, lambda warning: here.show([warning]))
 
 
-def wishes_of(given: Mapping[str, Any]) -> "CompileRequest":
-    """How the program is to be compiled. `level` None: as strategies are unless one is asked for."""
-    from quantdsl.run.open import LEVEL, CompileRequest
+def _replays(path: str) -> "Replays":
+    from zyntax.languages import language_of
 
-    settings = settings_of(given)
-    if given.get("seed") is not None:
-        settings["seed"] = str(given["seed"])
-    return CompileRequest(settings, given.get("strategy"), given.get("level") or LEVEL, bool(given.get("strict")))
+    of_replays = language_of(path).of_replays
+    assert of_replays is not None, "commands ask `is_replayed` first"
+    return of_replays()
 
 
-def run_options(**given: Any) -> "RunOptions":
-    """Raises ZyntaxError for texts that are none of what they should be."""
-    from quantdsl.run import options as of
-
-    out, back = of.latency(given["latency"]) if given["latency"] else (0, 0)
-    begin, end = (of.moment(given[name], f"--{word}") if given[name] else None for name, word in (("begin", "from"), ("end", "to")))
-    return of.RunOptions(
-        data=of.inputs(given["data"], given["mapped"]),
-        begin=begin,
-        end=end,
-        fills=given["fills"],
-        out=out,
-        back=back,
-        skip=given["on_bad"] == "skip",
-        trim=given["on_cross"] == "trim",
-        reorder=of.duration(given["reorder"], "--reorder") if given["reorder"] else 0,
-        sample=1 if given.get("latency_all") else of.SAMPLE,
-        pnl_every=of.duration(given["pnl_every"], "--pnl-every") if given.get("pnl_every") else of.PNL_EVERY,
-    )
+def _with_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**given, "parameters": settings_of(given)}
 
 
 def _sink(given: Mapping[str, Any], about: Any) -> Any:
@@ -127,8 +88,8 @@ def _sink(given: Mapping[str, Any], about: Any) -> Any:
     return Outputs(Path(given["out"]), about, OutputOptions(png=given["png"]))
 
 
-def _telling(doing: Callable[[str], None]) -> "Callable[[ReplayProgress], None]":
-    def tell(progress: "ReplayProgress") -> None:
+def _telling(doing: Callable[[str], None]) -> Callable[[Any], None]:
+    def tell(progress: Any) -> None:
         from runtime.replay.outputs.charts import moment
 
         rate = progress.events / progress.seconds if progress.seconds else 0.0
@@ -141,18 +102,6 @@ def _telling(doing: Callable[[str], None]) -> "Callable[[ReplayProgress], None]"
 def _bar(share: float, width: int = 24) -> str:
     full = round(share * width)
     return "━" * full + "╌" * (width - full)
-
-
-def _no_folder() -> Exception:
-    from quantdsl.run.options import refused
-
-    return refused("`--png` writes into the folder of `--out`, which isn't given", "--out FOLDER")
-
-
-def _no_target() -> Exception:
-    from quantdsl.run.options import refused
-
-    return refused("`--enforce` needs a target, and no handler has one", "write `@target_latency(500ns)` in front of it")
 
 
 def _latency(summary: dict[str, Any], percentile: str | None, here: Reporter) -> int:

@@ -94,18 +94,18 @@ def _outcomes(path: str, reporter_: Any, given: dict[str, Any]) -> "list[tuple[s
 
 
 def _outcomes_of_blocks(path: str, reporter_: Any, expected: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":
-    """Of a QuantDSL program that doesn't run by itself: that it is correct, and its tests. Raises ZyntaxError."""
+    """Of a program that doesn't run by itself: that it is correct, and its tests. Raises ZyntaxError."""
     from compiler.diagnostics import render
-    from compiler.hir.module import OptimizationLevel
     from compiler.syntax.read import read_source
-    from quantdsl.run.open import LEVEL, CompileRequest, checked_program
-    from quantdsl.testing import run_tests
+    from zyntax.languages import language_of
 
-    wishes = CompileRequest(dict(expected.settings), None, given.get("level") or LEVEL, bool(given.get("strict")))
-    checked = checked_program(reporter_.sources.add(read_source(path)), wishes, reporter_.sources)
-    reporter_.show(checked.diagnostics.warnings)
+    of_replays = language_of(path).of_replays
+    assert of_replays is not None
+    asked = {"parameters": dict(expected.settings), "level": given.get("level"), "strict": given.get("strict")}
+    source = reporter_.sources.add(read_source(path))
+    tests = of_replays().tested(source, asked, reporter_.sources, lambda warning: reporter_.show([warning]))
     whole = f"expected to fail with {expected.fails}, but it is correct" if expected.fails else None
     outcomes: list[tuple[str, str | None]] = [(path, whole)]
-    for name, fault in run_tests(checked, OptimizationLevel(wishes.level)):
+    for name, fault in tests:
         outcomes.append((f"{path}: {name}", render(fault, reporter_.sources) if fault is not None else None))
     return outcomes

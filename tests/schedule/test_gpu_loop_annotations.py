@@ -103,3 +103,15 @@ def test_warnings_name_the_machine_that_does_not_follow_and_say_why() -> None:
         ),
         ("0610", "`@unroll` of the loop over `j` has no effect on `sm_90a`: no thread has a loop over it of one turn after the other"),
     ]
+
+
+@pytest.mark.parametrize(("block", "said"), [("@workgroup(16, 4)", 64), ("@workgroup(128)", None), ("@workgroup(32, 4)", None), ("", None)])
+def test_a_number_of_threads_that_the_schedule_does_not_have_is_told(block: str, said: int | None) -> None:
+    text = f"let x = ones(40, 64)\nlet y = compute(x) {block} {{ for i in 0..M, j in 0..N: out[i, j] = x[i, j] * 2.0 }}\nprintln(y.sum())\n"
+    source, warnings = Source("p.zynml", text), list[Diagnostic]()
+    session = open_source(source, CompileOptions(device="emulator:sm_90a"), Sources(source), warnings.append)
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        session.run()
+    why = "its schedule is one of blocks of 128 threads, which share out its loops by themselves"
+    assert [each.message for each in warnings] == ([f"`@workgroup` has no effect on `sm_90a`: {why}"] if said else [])
+    assert output.getvalue() == "5120.0\n"

@@ -4,12 +4,13 @@ a map an access has. `@parallel` axes are spread over blocks and threads, as all
 
 import re
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from attrs import evolve
 
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, Scan
-from compiler.hir.module import HirFunction, LoopWish
+from compiler.hir.module import HirFunction, HirKernelInfo, LoopWish
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.loop_wishes import no_unrolling, no_unrolling_of
 from compiler.schedule.table import AxisPlan, Table, Unheeded
@@ -78,8 +79,10 @@ def followed(table: Table) -> Heeded:
 def unheeded_of(field: HirFunction, functions: Iterable[HirFunction], heeded: Heeded) -> Iterator[Unheeded]:
     """What launches of a field don't follow, and why."""
     reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
+    functions = tuple(functions)
     loops = _loops(functions)
     info = field.kernel_info
+    yield from _other_blocks(info, functions)
     if info is not None and ROLES not in heeded:
         given = {"warps": info.warps, "pipeline": info.stages, "cluster": info.cluster}
         for name in (name for name, number in given.items() if number is not None):
@@ -97,8 +100,19 @@ def unheeded_of(field: HirFunction, functions: Iterable[HirFunction], heeded: He
             yield Unheeded("vectorize", wish.loop, "its turns follow each other in a thread" if wish.serial else why)
 
 
+def _other_blocks(info: HirKernelInfo | None, functions: Iterable[HirFunction]) -> Iterator[Unheeded]:
+    """`@workgroup`, where no launch has blocks of so many threads."""
+    infos = (function.kernel_info for function in functions)
+    threads = [prod(each.workgroup) for each in infos if each is not None and each.workgroup is not None]
+    if info is not None and info.workgroup is not None and prod(info.workgroup) not in threads:
+        chosen = " and of ".join(dict.fromkeys(map(str, threads)))
+        yield Unheeded("workgroup", "", f"its schedule is one of blocks of {chosen} threads, which share out its loops by themselves")
+
+
 def unheeded_of_nest(nest: HirFunction, functions: Iterable[HirFunction]) -> Iterator[Unheeded]:
     """The same of a nest that keeps its loops."""
+    functions = tuple(functions)
+    yield from _other_blocks(nest.kernel_info, functions)
     if nest.kernel_info is not None and nest.kernel_info.tile:
         yield Unheeded("tile", "", "the nest keeps its loops")
     left = _loops(functions)

@@ -20,10 +20,10 @@ CHILD = """
 import resource, signal, sys
 from attrs import evolve
 from runtime.replay.feed import Feed
-from zyntax import replay
+from quantdsl import replays
 
-events, what, run_options = Feed.events, sys.argv[1], replay.run_options
-replay.run_options = lambda **given: evolve(run_options(**given), checkpoint_every=0.0)
+events, what, run_options = Feed.events, sys.argv[1], replays.run_options
+replays.run_options = lambda given: evolve(run_options(given), checkpoint_every=0.0)
 
 def slowly(self):
     for number, block in enumerate(events(self)):
