@@ -415,6 +415,12 @@ def concatenate(values: tuple[Array, ...], axis: int) -> Array:
     return np.concatenate(values, axis)
 
 
+def stacked(values: tuple[Any, ...], axis: int) -> Array:
+    """Values side by side along an axis, along which each of them has one place, or that scalars lack."""
+    arrays = np.broadcast_arrays(*values)
+    return np.concatenate(arrays, axis) if arrays[0].ndim else np.array(arrays)
+
+
 def pack_pairs(value: Array, axis: int) -> Array:
     """Two 16-bit neighbours along `axis` as one u32, the first in the low half."""
     pairs = np.ascontiguousarray(np.moveaxis(value, axis, -1)).view(np.uint16).astype(np.uint32)
@@ -432,6 +438,7 @@ __all__ = [
     "settled",
     "spread",
     "spread_constant",
+    "stacked",
     "table_of",
     "tile_binary",
     "tile_bitcast",

@@ -30,6 +30,7 @@ from compiler.hir.core import (
     Reduce,
     Scan,
     Select,
+    Stack,
     Take,
     Unary,
     dtype_of,
@@ -332,6 +333,9 @@ class Translator(Writer):
             case Concat():
                 axes = self.axes(op.result)
                 return f"concatenate(({', '.join(self.see(v, axes) for v in op.values)},), {axes.index(op.axis)})"
+            case Stack():
+                axes = self.axes(op.result)
+                return f"stacked(({', '.join(self.see(v, axes) for v in op.values)},), {axes.index(op.axis)})"
             case Pack2():
                 have, want = self.axes(op.value), self.axes(op.result)
                 text = f"pack_pairs({self.of(op.value)}, {have.index(op.over)})"

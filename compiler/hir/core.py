@@ -388,6 +388,24 @@ class Concat(Instruction):
         return [Tile(first.dtype, tuple((n, total if n == self.axis else e) for n, e in first.axes))]
 
 
+@instruction("stack", InstructionFamily.AXIS)
+class Stack(Instruction):
+    """`%r = stack %a, %b axis=simd : tile<simd:2, f32>`: scalars of one type side by side along an axis that has as many places."""
+
+    values: tuple[Value, ...] = operands()
+    axis: str = attribute()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [Tile(dtype_of(self.values[0]), ((self.axis, Affine((), len(self.values))),))]
+
+    def check(self, scope: ValueScope) -> Iterator[str]:
+        yield from _one_dtype(*self.values)
+        if any(union_axes(value) for value in self.values):
+            yield "a value with axes: scalars are wanted"
+        if scope.axes.get(self.axis) != Affine((), len(self.values)):
+            yield f"{len(self.values)} values along {self.axis}"
+
+
 @instruction("pack2", InstructionFamily.AXIS)
 class Pack2(Instruction):
     """Two neighbours along an axis of extent 2, of a 16-bit type, as one `u32`; the first in the low half."""

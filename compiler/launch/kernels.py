@@ -54,6 +54,10 @@ class KernelOptions:
     """How long candidates may be tried out on a device; None: not at all."""
 
 
+VERSIONS = 8
+"""Of a kernel for different sizes as numbers: beyond these it is one for sizes as names."""
+
+
 @define(eq=False)
 class BuiltKernel:
     """A block for one signature: analysed, and for the CPU scheduled and native, each made when first asked for."""
@@ -63,6 +67,13 @@ class BuiltKernel:
     span: Span | None = None
     _plain: NativeKernel | None = None
     _sizes: Cache[tuple[Any, ...], LaunchSizes] = Factory(partial(Cache, SIZES))
+    _versions: set[tuple[tuple[str, int], ...]] = Factory(set)
+
+    def has_version(self, lengths: tuple[tuple[str, int], ...]) -> bool:
+        """Whether there is a kernel in which these sizes are numbers, or may be one more."""
+        if lengths not in self._versions and len(self._versions) < VERSIONS:
+            self._versions.add(lengths)
+        return lengths in self._versions
 
     @property
     def lowered(self) -> LoweredKernel:

@@ -19,6 +19,7 @@ from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
+from compiler.schedule.gpu.derived.nest import derived_extents
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.short_sums import short_extents
@@ -109,12 +110,22 @@ def launch_choices(
     if machine.general is not None and any(dim.evaluate(sizes.__getitem__) <= 0 for mem in arrays for dim in mem.dims):
         machine = machine.general  # bulk copies are from arrays that have elements
     facts = facts_of(sizes, aligned, machine, processors)
-    lengths = (row_lengths(field, sizes, machine) or short_extents(field, sizes)) if field is not None else ()
-    facts = evolve(facts, inside=inside, lengths=lengths, divisors=divisors)
+    facts = evolve(facts, inside=inside, lengths=_lengths(built, field, sizes, machine), divisors=divisors)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
             return choices(field, facts, sizes)
     return (LaunchChoice(facts),)
+
+
+def _lengths(built: BuiltKernel, field: HirFunction | None, sizes: Mapping[str, int], machine: GpuMachine) -> tuple[tuple[str, int], ...]:
+    """The sizes that the kernel is made for: lengths of rows, of short windows, or all of them where its threads' work follows from
+    numbers."""
+    if field is None:
+        return ()
+    if lengths := row_lengths(field, sizes, machine):
+        return lengths
+    derived = derived_extents(field, sizes)
+    return derived if derived and built.has_version(derived) else short_extents(field, sizes)
 
 
 def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -235,6 +235,17 @@ def test_axis_instructions() -> None:
     assert out[0].tolist() == x[2].tolist() and out[1, 0] == x[2, 1]
 
 
+def test_stack_puts_scalars_side_by_side() -> None:
+    x, out = np.array([3.0, -1.5], np.float32), np.zeros(2, np.float32)
+    run(
+        "func @f(%x: mem<2xf32>, %out: mem<2xf32>) form=B axes=[i:2] { %a = load %x[1] : f32 %b = load %x[0] : f32 "
+        "%s = stack %a, %b axis=i : tile<i:2, f32> store %out[i], %s }",
+        x,
+        out,
+    )
+    assert out.tolist() == [-1.5, 3.0]
+
+
 def test_pack2_puts_the_first_in_the_low_half() -> None:
     x, out = np.array([[1.0, -2.0], [0.5, 3.0]], np.float16), np.zeros(2, np.uint32)
     run(

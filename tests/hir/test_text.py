@@ -98,6 +98,7 @@ FORM_B = """
 %r = contract %t, %t, %a over=[i, j] to=f32 flags=[] : f32
 %r = take %t axis=j at=M+3 : tile<i:8, f32>
 %r = concat %e, %f axis=i : tile<i:16, f32>
+%r = stack %a, %b axis=h : tile<h:2, f32>
 %r = pack2 %d over=h : tile<i:8, u32>
 %r = convert %t layout="i: 16*warp + lane/4" place=shared : tile<i:8, j:16, f32, in shared>
 %r = ring.make : ring<4 x (tile<i:8, j:16, f32>, i32)>

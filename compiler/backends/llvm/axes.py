@@ -4,8 +4,8 @@ from compiler.backends.llvm.arithmetic import to_memory
 from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes, unsupported
 from compiler.backends.llvm.frame import FunctionFrame
 from compiler.backends.llvm.types import I32, I64
-from compiler.backends.llvm.writer import LlvmValue, constant
-from compiler.hir.core import Concat, Pack2, Take
+from compiler.backends.llvm.writer import LlvmValue, constant, poison
+from compiler.hir.core import Concat, Pack2, Stack, Take
 from compiler.hir.types import Tile
 
 
@@ -54,6 +54,18 @@ def concat(frame: FunctionFrame, op: Concat) -> None:
         start, part = max((s for s in starts if s[0] <= point[op.axis]), key=lambda s: s[0])
         items.append(part.at({**point, op.axis: point[op.axis] - start}))
     frame.define(op, Bundle(type.dtype, axes, simd, lanes, tuple(items)))
+
+
+def stack(frame: FunctionFrame, op: Stack) -> None:
+    items = [frame.values[value.name].scalar for value in op.values]
+    dtype = frame.values[op.values[0].name].dtype
+    if not is_simd(op.axis):
+        frame.define(op, Bundle(dtype, ((op.axis, len(items)),), None, 0, tuple(items)))
+        return
+    whole = poison(items[0].type.with_lanes(len(items)))
+    for lane, item in enumerate(items):
+        whole = frame.w.insert(whole, item, lane)
+    frame.define(op, Bundle(dtype, (), op.axis, len(items), (whole,)))
 
 
 def pack2(frame: FunctionFrame, op: Pack2) -> None:

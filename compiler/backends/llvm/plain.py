@@ -25,6 +25,7 @@ from compiler.hir.core import (
     Reduce,
     Scan,
     Select,
+    Stack,
     Take,
     Unary,
 )
@@ -70,6 +71,8 @@ def emit_plain(frame: FunctionFrame, op: Instruction) -> None:
             axes.take(frame, op)
         case Concat():
             axes.concat(frame, op)
+        case Stack():
+            axes.stack(frame, op)
         case Pack2():
             axes.pack2(frame, op)
         case Convert():

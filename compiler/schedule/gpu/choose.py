@@ -19,6 +19,7 @@ from compiler.schedule.gpu.checked import checked_before, without_checks
 from compiler.schedule.gpu.computed_operands import computed_operands
 from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.cutting import one_after_the_other
+from compiler.schedule.gpu.derived.launches import derived_launches
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_attention import fragment_attention
@@ -314,6 +315,7 @@ WAYS: tuple[Way, ...] = (
     _computed,
     _several,
     _scan,
+    derived_launches,
     map_launches,
     short_launches,
     _window,

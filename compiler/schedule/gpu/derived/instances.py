@@ -1,0 +1,383 @@
+"""What one thread computes, as numbered values: each operation of the field at each of the thread's elements is a tuple of small ints, and
+equal tuples are one value. An element's address is the thread's part plus constants, so what neighbours share, in windows or between
+results, is loaded once without anything asking for it. What intervals decide about conditions is decided here."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import gcd
+from operator import itemgetter
+from typing import Any
+
+from compiler.hir.core import Binary, Cast, Compare, Const, Contract, InBounds, Index, Reduce, Select, dtype_of
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Instruction, Role, Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.types import is_float
+from compiler.schedule.gpu.derived.nest import Form, ThreadNest
+from runtime.records import frozen
+
+MOST_VALUES = 6000
+"""Of a thread."""
+
+Node = tuple[Any, ...]
+Part = tuple[tuple[int, int], ...]
+"""Coefficients of the thread's digits, by axis."""
+
+
+class TooManyValues(Exception):
+    """More values than a thread's kernel should have."""
+
+
+@frozen
+class DigitSpan:
+    """Where a thread's first element along an axis may be: `unit` times a digit from `low` to `high`."""
+
+    unit: int
+    low: int
+    high: int
+
+
+@frozen(eq=False)
+class StoredElement:
+    """The number of the store, its index, and the numbers of value and condition."""
+
+    op: int
+    parts: tuple[Part, ...]
+    at: tuple[int, ...]
+    value: int
+    where: int | None
+
+
+class ThreadInstances:
+    """The values of a thread with `registers` elements along each axis of the results, whose digits lie in these spans."""
+
+    def __init__(self, nest: ThreadNest, registers: Sequence[int], spans: Sequence[DigitSpan]) -> None:
+        self.nest, self.registers, self.spans = nest, registers, spans
+        self.nodes: list[Node] = []
+        self.dtypes: list[str] = []
+        self.stores: list[StoredElement] = []
+        self.environment = [0] * len(nest.axes)
+        self.assumed: frozenset[int] = frozenset()
+        self._numbers: dict[Node, int] = {}
+        self._known: list[dict[Any, int]] = [{} for _ in nest.ops]
+        self._keys = [_getter(axes) for axes in nest.varying]
+        self._kinds: dict[Any, int] = {}
+        self.templates: list[Instruction] = []
+        """What each kind of operation is like."""
+        self._op_kinds = [self.kind_of(op) for op in nest.ops]
+        for number, op in enumerate(nest.ops):
+            if isinstance(op, Store):
+                self._store(number, op)
+
+    # ---- numbering ----
+
+    def node(self, dtype: str, *key: Any) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.nodes)
+            self.nodes.append(key)
+            self.dtypes.append(dtype)
+            if number > MOST_VALUES:
+                raise TooManyValues
+        return number
+
+    def constant(self, value: float | int | bool, dtype: str) -> int:
+        return self.node(dtype, "const", repr(value), value, dtype)
+
+    def truth(self, holds: bool) -> int:
+        return self.constant(holds, "i1")
+
+    def decided(self, number: int) -> bool | None:
+        """Whether a condition holds, where that is known."""
+        if number in self.assumed:
+            return True
+        node = self.nodes[number]
+        return bool(node[2]) if node[0] == "const" else None
+
+    # ---- forms ----
+
+    def placed(self, form: Form) -> tuple[Part, int]:
+        """A form as the thread's part and a constant."""
+        terms, constant = form
+        part = []
+        for axis, coefficient in terms:
+            constant += coefficient * self.environment[axis]
+            if axis < self.nest.outputs:
+                span = self.spans[axis]
+                if span.low == span.high:
+                    constant += coefficient * span.unit * span.low
+                else:
+                    part.append((axis, coefficient * span.unit))
+        return tuple(part), constant
+
+    def interval(self, part: Part, constant: int) -> tuple[int, int]:
+        low = high = constant
+        for axis, coefficient in part:
+            span = self.spans[axis]
+            ends = coefficient * span.low, coefficient * span.high
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    def at_least_zero(self, part: Part, constant: int) -> int:
+        """The condition that a form isn't negative."""
+        low, high = self.interval(part, constant)
+        if low >= 0 or high < 0:
+            return self.truth(low >= 0)
+        divisor = gcd(*(coefficient for _, coefficient in part))
+        return self.node("i1", "ge", tuple((axis, c // divisor) for axis, c in part), constant // divisor)
+
+    def both(self, left: int, right: int) -> int:
+        for one, other in ((left, right), (right, left)):
+            known = self.decided(one)
+            if known is not None:
+                return other if known else self.truth(False)
+        if left == right:
+            return left
+        return self.node("i1", "and", min(left, right), max(left, right))
+
+    # ---- values ----
+
+    def value(self, of: Value) -> int:
+        number = self.nest.numbers.get(of)
+        if number is None:
+            return self.node(dtype_of(of), "given", of.name)
+        key = self._keys[number](self.environment), self.assumed
+        known = self._known[number]
+        if key not in known:
+            known[key] = self._computed(number, self.nest.ops[number])
+        return known[key]
+
+    def _computed(self, number: int, op: Instruction) -> int:
+        match op:
+            case Load():
+                return self._loaded(number, op)
+            case Const():
+                return self.constant(op.value, dtype_of(op.result))
+            case Index():
+                return self.node("index", "index", *self.placed(self.nest.forms[number][0]))
+            case InBounds():
+                first, second = (self.at_least_zero(*self.placed(form)) for form in self.nest.forms[number])
+                return self.both(first, second)
+            case Compare():
+                return self._compared(number, op)
+            case Select():
+                return self._selected(op)
+            case Reduce():
+                return self._reduced(number, op)
+            case Contract():
+                return self._contracted(op)
+            case Binary(operator="and") if dtype_of(op.left) == "i1":
+                return self.both(self.value(op.left), self.value(op.right))
+            case Cast() if dtype_of(op.value) == op.to:
+                return self.value(op.value)
+            case _:
+                return self._plain(number, op)
+
+    def _plain(self, number: int, op: Instruction) -> int:
+        return self.node(dtype_of(op.result), "op", self._op_kinds[number], *map(self.value, op.operand_values))
+
+    def _loaded(self, number: int, op: Load) -> int:
+        parts, at = zip(*map(self.placed, self.nest.forms[number]), strict=True) if op.index else ((), ())
+        where = None if op.where is None else self.value(op.where)
+        holds = True if where is None else self.decided(where)
+        pad = self.constant(op.pad or 0, dtype_of(op.result))
+        if holds is False:
+            return pad
+        loaded = self.node(dtype_of(op.result), "load", self.nest.memories.index(op.mem), parts, at, where is not None)
+        return loaded if holds or where is None else self.node(dtype_of(op.result), "select", where, loaded, pad)
+
+    def _compared(self, number: int, op: Compare) -> int:
+        left, right = (self._index_form(value) for value in (op.left, op.right))
+        if left is None or right is None:
+            return self._plain(number, op)
+        part = tuple((axis, c) for axis in range(self.nest.outputs) if (c := dict(right[0]).get(axis, 0) - dict(left[0]).get(axis, 0)))
+        constant = right[1] - left[1]
+        negated = tuple((axis, -c) for axis, c in part)
+        match op.operator:
+            case "le":
+                return self.at_least_zero(part, constant)
+            case "lt":
+                return self.at_least_zero(part, constant - 1)
+            case "ge":
+                return self.at_least_zero(negated, -constant)
+            case "gt":
+                return self.at_least_zero(negated, -constant - 1)
+            case _:
+                return self._equal(op.operator == "eq", part, constant)
+
+    def _equal(self, wanted: bool, part: Part, constant: int) -> int:
+        low, high = self.interval(part, constant)
+        divisor = gcd(*(coefficient for _, coefficient in part))
+        if low == high == 0:
+            return self.truth(wanted)
+        if low > 0 or high < 0 or constant % divisor:
+            return self.truth(not wanted)
+        return self.node("i1", "zero" if wanted else "nonzero", part, constant)
+
+    def _index_form(self, value: Value) -> tuple[Part, int] | None:
+        number = self.nest.numbers.get(value)
+        match None if number is None else self.nest.ops[number]:
+            case Index() if number is not None:
+                return self.placed(self.nest.forms[number][0])
+            case Const(value=constant) if dtype_of(value) == "index":
+                return (), int(constant)
+            case _:
+                return None
+
+    def _selected(self, op: Select) -> int:
+        condition = self.value(op.condition)
+        holds = self.decided(condition)
+        if holds is not None:
+            return self.value(op.then if holds else op.otherwise)
+        return self.select(condition, self.where(condition, op.then), self.value(op.otherwise))
+
+    def select(self, condition: int, then: int, otherwise: int) -> int:
+        return then if then == otherwise else self.node(self.dtypes[then], "select", condition, then, otherwise)
+
+    def where(self, condition: int, value: Value) -> int:
+        """A value where a condition holds, of which nothing is asked elsewhere."""
+        before = self.assumed
+        self.assumed = before | set(self._parts(condition))
+        try:
+            return self.value(value)
+        finally:
+            self.assumed = before
+
+    def _parts(self, condition: int) -> Iterator[int]:
+        yield condition
+        if self.nodes[condition][0] == "and":
+            for part in self.nodes[condition][1:]:
+                yield from self._parts(part)
+
+    # ---- reductions ----
+
+    def _reduced(self, number: int, op: Reduce) -> int:
+        (value,) = op.values
+        dtype = dtype_of(value)
+        (neutral,) = identity_of(op.monoid, [dtype])
+        identity = self.constant(neutral, dtype)
+        flags = tuple(flag for flag in op.flags if flag == "contract") if is_float(dtype) else ()
+        combine = self.kind_of(Binary(operator=op.monoid, left=value, right=value, flags=flags))
+        if is_float(dtype) and op.monoid in ("add", "mul"):
+            return self._in_order(number, op, combine, neutral)
+        return self._nested(op.over, value, combine, identity)
+
+    def _in_order(self, number: int, op: Reduce, combine: int, identity: float | int) -> int:
+        """One term after the other, in the order that is written, for all of the thread's elements at a time: what neighbours share is
+        needed for a short while only."""
+        (value,) = op.values
+        guarded = value.source if isinstance(value.source, Select) and value in self.nest.numbers else None
+        if guarded is not None and not _is_number(guarded.otherwise, identity):
+            guarded = None
+        own = [axis for axis in self.nest.varying[number] if axis < self.nest.outputs]
+        before = [self.environment[axis] for axis in own]
+        elements = list(product(*(range(self.registers[axis]) for axis in own)))
+        totals = [self.constant(identity, dtype_of(value))] * len(elements)
+        for _ in self._points(op.over):
+            for place, element in enumerate(elements):
+                self._stand(own, element)
+                totals[place] = self._one_more(totals[place], combine, value, guarded)
+        for element, total in zip(elements, totals, strict=True):
+            self._stand(own, element)
+            self._known[number][self._keys[number](self.environment), self.assumed] = total
+        self._stand(own, before)
+        return totals[elements.index(tuple(before))]
+
+    def _stand(self, axes: Sequence[int], element: Sequence[int]) -> None:
+        for axis, place in zip(axes, element, strict=True):
+            self.environment[axis] = place
+
+    def _one_more(self, total: int, combine: int, value: Value, guarded: Select | None) -> int:
+        if guarded is None:
+            return self._combined(combine, total, self.value(value))
+        condition = self.value(guarded.condition)
+        holds = self.decided(condition)
+        if holds is None:
+            return self.select(condition, self._combined(combine, total, self.where(condition, guarded.then)), total)
+        return self._combined(combine, total, self.value(guarded.then)) if holds else total
+
+    def _nested(self, over: Sequence[str], value: Value, combine: int, identity: int) -> int:
+        """Along the inner axes first: partial results that neighbours share are equal then."""
+        if not over:
+            return self.value(value)
+        total = identity
+        for _ in self._points(over[:1]):
+            term = self._nested(over[1:], value, combine, identity)
+            total = term if total == identity else total if term == identity else self._combined(combine, total, term)
+        return total
+
+    def _contracted(self, op: Contract) -> int:
+        total = self.constant(0.0 if is_float(op.to) else 0, op.to)
+        combine = self.kind_of(Contract(a=op.a, b=op.b, accumulator=op.result, over=(), to=op.to, flags=op.flags))
+        for _ in self._points(op.over):
+            total = self.node(op.to, "op", combine, self.value(op.a), self.value(op.b), total)
+        return total
+
+    def _combined(self, combine: int, left: int, right: int) -> int:
+        return self.node(self.dtypes[left], "op", combine, left, right)
+
+    def _points(self, axes: Sequence[str]) -> Iterator[None]:
+        """The environment at each point of these axes, the first slowest."""
+        numbers = [self.nest.axes.index(axis) for axis in axes]
+        for point in product(*(range(self.nest.extents[number]) for number in numbers)):
+            for number, element in zip(numbers, point, strict=True):
+                self.environment[number] = element
+            yield
+
+    # ---- stores ----
+
+    def _store(self, number: int, op: Store) -> None:
+        for point in product(*map(range, self.registers)):
+            self.environment[: len(point)] = point
+            where = None if op.where is None else self.value(op.where)
+            holds = True if where is None else self.decided(where)
+            if holds is False:
+                continue
+            parts, at = zip(*map(self.placed, self.nest.forms[number]), strict=True)
+            value = self.value(op.value) if holds or where is None else self.where(where, op.value)
+            self.stores.append(StoredElement(number, parts, at, value, None if holds else where))
+
+    def kind_of(self, op: Instruction) -> int:
+        """The number of what an operation does, whatever its operands are."""
+        key = _kind(op)
+        if key not in self._kinds:
+            self._kinds[key] = len(self.templates)
+            self.templates.append(op)
+        return self._kinds[key]
+
+    def live(self) -> list[bool]:
+        """Which values the stores need."""
+        needed = [False] * len(self.nodes)
+        for store in self.stores:
+            needed[store.value] = True
+            if store.where is not None:
+                needed[store.where] = True
+        for number in range(len(self.nodes) - 1, -1, -1):
+            if needed[number]:
+                for operand in operands_of(self.nodes[number]):
+                    needed[operand] = True
+        return needed
+
+
+def operands_of(node: Node) -> Sequence[int]:
+    """The numbers of the values that one is computed from."""
+    match node[0]:
+        case "op":
+            return node[2:]
+        case "select" | "and":
+            return node[1:]
+        case _:
+            return ()
+
+
+def _getter(axes: Sequence[int]) -> Any:
+    return itemgetter(*axes) if axes else lambda environment: ()
+
+
+def _is_number(value: Value, number: float | int) -> bool:
+    return isinstance(value.source, Const) and value.source.value == number
+
+
+def _kind(op: Instruction) -> tuple[Any, ...]:
+    attributes = tuple(repr(getattr(op, name)) for name, role in op.roles() if role is Role.ATTRIBUTE)
+    return type(op).__name__, attributes

@@ -1,0 +1,158 @@
+"""A field as the numbering of instances sees it: its axes counted, its indices as rows of coefficients. Only what has the shape for it: a
+map, or a reduction of few terms for each result, all of whose extents are numbers."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from compiler.hir.affine import Affine
+from compiler.hir.core import Compare, Contract, InBounds, Index, Reduce, dtype_of, union_axes
+from compiler.hir.instruction import Effect, Instruction, Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, Tile
+from compiler.schedule.materialise import common_axes
+from runtime.records import frozen
+
+MOST_TERMS = 256
+"""Of a result's reductions, all written out."""
+MOST_OPERATIONS = 200
+"""Of a field."""
+
+Form = tuple[tuple[tuple[int, int], ...], int]
+"""Coefficients by number of an axis, and a constant."""
+
+
+@frozen(eq=False)
+class ThreadNest:
+    """`axes`: those of the results first, `outputs` of them; `numbers`: of a field's values, by what makes them; `forms`: indices of each
+    access, or the form of an index, by the instruction's number."""
+
+    field: HirFunction
+    axes: tuple[str, ...]
+    extents: tuple[int, ...]
+    outputs: int
+    ops: tuple[Instruction, ...]
+    numbers: Mapping[Value, int]
+    varying: tuple[tuple[int, ...], ...]
+    """The axes along which each operation's value varies."""
+    forms: tuple[tuple[Form, ...], ...]
+    memories: tuple[Value, ...]
+
+    @property
+    def results(self) -> int:
+        return prod(self.extents[: self.outputs])
+
+
+def derived_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The sizes that a kernel is made for, where its field has the shape and windows are short: all of them."""
+    reduced = dict.fromkeys(axis for op in field.body.body if isinstance(op, Reduce | Contract) for axis in op.over)
+    try:
+        terms = prod(field.axes[axis].evaluate(sizes.__getitem__) for axis in reduced)
+    except KeyError:
+        return ()
+    return tuple(sorted(sizes.items())) if 1 <= terms <= MOST_TERMS and may_be_derived(field) else ()
+
+
+def may_be_derived(field: HirFunction) -> bool:
+    """Whether a field has the shape, whatever its extents are: windows, several loads of one memory, or several stores."""
+    ops = field.body.body
+    if len(ops) > MOST_OPERATIONS or any(op.effects is not Effect.PURE and not isinstance(op, Load | Store) for op in ops):
+        return False
+    if field.loops or any(op.regions for op in ops) or (field.kernel_info is not None and field.kernel_info.tile):
+        return False
+    common = set(common_axes(field))
+    reduced = {axis for op in ops if isinstance(op, Reduce | Contract) for axis in op.over}
+    stores, loads = ([op for op in ops if isinstance(op, kind)] for kind in (Store, Load))
+    if not common or not loads or common & reduced or common | reduced != set(field.axes):
+        return False
+    written = {op.mem for op in stores if isinstance(op, Store)}
+    if any(op.mem in written or mem_of(op.mem).swizzle or op.mem.source is not None for op in loads):
+        return False
+    for op in stores:
+        if {name for form in op.index for name in form.names if name in field.axes} != common:
+            return False
+    return _has_neighbours(field, reduced)
+
+
+def _has_neighbours(field: HirFunction, reduced: set[str]) -> bool:
+    """Whether some elements serve several results: windows that move along an axis, or several loads of one memory."""
+    loads = [op for op in field.body.body if isinstance(op, Load)]
+    if not reduced:
+        return len({op.mem for op in loads}) < len({(op.mem, op.index) for op in loads})
+    moving = [op for op in loads for form in op.index if _moves(form, reduced, field)]
+    return bool(moving) and not _is_product(field, loads, reduced)
+
+
+def _is_product(field: HirFunction, loads: Sequence[Load], reduced: set[str]) -> bool:
+    """Whether two of the loads each lack an axis of the results that the other has: all pairs of what they read are combined then, and
+    tiles of both are worth more than registers of results."""
+    outputs = set(field.axes) - reduced
+    axes = [outputs.intersection(name for form in op.index for name in form.names) for op in loads]
+    return any(first - second and second - first for first in axes for second in axes)
+
+
+def _moves(form: Affine, reduced: set[str], field: HirFunction) -> bool:
+    names = [name for name in form.names if name in field.axes]
+    return any(name in reduced for name in names) and any(name not in reduced for name in names)
+
+
+def thread_nest(field: HirFunction) -> ThreadNest | None:
+    """None where an extent isn't a number, or something has no place in a thread's kernel."""
+    if not may_be_derived(field):
+        return None
+    ops = tuple(field.body.body)
+    reduced = list(dict.fromkeys(axis for op in ops if isinstance(op, Reduce | Contract) for axis in op.over))
+    axes = (*common_axes(field), *reduced)
+    extents = tuple(field.axes[axis].value or 0 for axis in axes)
+    memories = tuple(parameter for parameter in field.parameters if isinstance(parameter.type, Mem))
+    if min(extents) < 1 or prod(field.axes[axis].value or 0 for axis in reduced) > MOST_TERMS:
+        return None
+    for memory in memories:
+        mem = mem_of(memory)
+        if any((dim.value or 0) < 1 for dim in mem.dims) or any(stride.value is None for stride in mem.strides or ()):
+            return None
+    place = {axis: number for number, axis in enumerate(axes)}
+    numbers, varying, forms = dict[Value, int](), [], []
+    for number, op in enumerate(ops):
+        if not _is_taken(op):
+            return None
+        index = _forms(op)
+        if any(not isinstance(symbol, str) or symbol not in place for form in index for symbol, _ in form.terms):
+            return None
+        forms.append(tuple((tuple((place[str(symbol)], c) for symbol, c in form.terms), form.constant) for form in index))
+        varying.append(tuple(place[axis] for axis, _ in union_axes(*op.results)))
+        numbers.update(dict.fromkeys(op.results, number))
+    return ThreadNest(field, axes, extents, len(axes) - len(reduced), ops, numbers, tuple(varying), tuple(forms), memories)
+
+
+def _forms(op: Instruction) -> tuple[Affine, ...]:
+    """What an instruction says of axes: indices; of a condition, what is at least 0 where it holds."""
+    match op:
+        case Load() | Store():
+            return op.index
+        case Index():
+            return (op.of,)
+        case InBounds():
+            return op.of, op.below - 1 - op.of
+        case _:
+            return ()
+
+
+def _is_taken(op: Instruction) -> bool:
+    """Whether the numbering knows an instruction: numbers in, one number out."""
+    if isinstance(op, Load):
+        return op.pad is None or op.where is not None
+    if isinstance(op, Store):
+        return True
+    if isinstance(op, Contract):
+        return op.accumulator is None
+    if isinstance(op, Reduce) and (len(op.values) > 1 or op.monoid in ("argmin", "argmax")):
+        return False
+    if isinstance(op, Index | InBounds | Compare):
+        return True
+    if op.symbols:
+        return False
+    tiles = [value.type for value in (*op.operand_values, *op.results)]
+    if len(op.results) != 1 or not all(isinstance(type_, Tile) for type_ in tiles):
+        return False
+    return dtype_of(op.result) != "index" or not op.operand_values

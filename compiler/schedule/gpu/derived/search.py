@@ -1,0 +1,213 @@
+"""The tables of a nest, best-priced first: registers along the axes by neighbours of the best, for each of them some ways to stand
+threads."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import prod
+
+from compiler.hir.core import Compare, Const, Contract, InBounds, Index, Reduce
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.derived.accesses import strides_of
+from compiler.schedule.gpu.derived.instances import DigitSpan, ThreadInstances, TooManyValues
+from compiler.schedule.gpu.derived.nest import ThreadNest
+from compiler.schedule.gpu.derived.price import ThreadPrice, ThreadWork, price, work_of
+from compiler.schedule.gpu.derived.table import ThreadTable, spans_of
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from runtime.records import frozen
+
+MOST_REGISTERS = 64
+"""Elements of a thread."""
+MOST_DERIVED = 10
+"""Ways to give registers to the axes that are looked at."""
+BLOCKS = (128, 256)
+"""Threads of a block, about."""
+LEAST_THREADS = 96
+VALUES = 20000
+"""Numbered values of all ways together, about."""
+
+
+@frozen(eq=False)
+class PricedTable:
+    """A table with its price, and what its threads compute: all of them, and if it pays those away from the edges."""
+
+    table: ThreadTable
+    price: ThreadPrice
+    everywhere: ThreadInstances
+    inside: ThreadInstances | None
+
+
+def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
+    """Some tables of the nest, the best-priced first; none where it can't have any."""
+    lane = lane_axis(nest)
+    if lane is None:
+        return []
+    seen: dict[tuple[int, ...], list[PricedTable]] = {}
+    waiting, spent = _promising(nest, lane), 0
+    while waiting and len(seen) < MOST_DERIVED and spent < VALUES:
+        registers = waiting.pop(0)
+        if registers in seen:
+            continue
+        seen[registers] = _with(nest, registers, lane, facts)
+        spent += sum(len(found.everywhere.nodes) for found in seen[registers][:1])
+        if not waiting:
+            best = min((found for found in seen.values() if found), key=lambda found: found[0].price.nanoseconds, default=None)
+            if best is not None:
+                near = [near for near in _neighbours(nest, best[0].table.registers, lane) if near not in seen]
+                waiting = sorted(near, key=partial(rough_cost, nest))[:3]
+    every = [candidate for found in seen.values() for candidate in found]
+    return sorted(every, key=lambda candidate: candidate.price.nanoseconds)
+
+
+def lane_axis(nest: ThreadNest) -> int | None:
+    """The axis along which results lie nearest to each other."""
+    nearest: tuple[int, int] | None = None
+    for number, op in enumerate(nest.ops):
+        if isinstance(op, Store):
+            strides = strides_of(mem_of(op.mem))
+            steps = dict[int, int]()
+            for (terms, _), stride in zip(nest.forms[number], strides, strict=True):
+                for axis, coefficient in terms:
+                    steps[axis] = steps.get(axis, 0) + coefficient * stride
+            for axis, step in steps.items():
+                if nest.extents[axis] > 1 and step and (nearest is None or abs(step) < nearest[0]):
+                    nearest = abs(step), axis
+    return nest.outputs - 1 if nearest is None else nearest[1]
+
+
+def _widest(nest: ThreadNest) -> int:
+    """Elements of the narrowest type that a vector holds."""
+    return ALIGNMENT // min(bytes_of(mem_of(op.mem).dtype) for op in nest.ops if isinstance(op, Load | Store))
+
+
+def _promising(nest: ThreadNest, lane: int) -> list[tuple[int, ...]]:
+    """Registers of the axes to begin with: for some widths along the lanes those that a rough count of instructions goes down to."""
+    extent, wide = nest.extents[lane], max(4, _widest(nest))
+    fitting = [each for each in (16, 8, 4, 2) if each <= wide and extent % each == 0] or [min(4, extent)]
+    starts = []
+    for each in fitting[:3]:
+        best = tuple(each if axis == lane else 1 for axis in range(nest.outputs))
+        cost = rough_cost(nest, best)
+        starts.append(best)
+        while True:
+            near = [other for other in _neighbours(nest, best, lane) if other[lane] == each]
+            least = min(near, key=partial(rough_cost, nest), default=best)
+            if rough_cost(nest, least) > 0.93 * cost:
+                break
+            best, cost = least, rough_cost(nest, least)
+        starts.append(best)
+    return sorted(dict.fromkeys(starts), key=partial(rough_cost, nest))[:4]
+
+
+def rough_cost(nest: ThreadNest, registers: tuple[int, ...]) -> float:
+    """About how many instructions an element costs, and more where a thread has more values than registers."""
+    total, most = 12.0, 0
+    sizes = (*registers, *nest.extents[nest.outputs :])
+    distinct: dict[int, float] = {}
+    for number, op in enumerate(nest.ops):
+        if isinstance(op, Load):
+            count = prod(_distinct(terms, sizes) for terms, _ in nest.forms[number])
+            rows = prod(_distinct(terms, sizes) for terms, _ in nest.forms[number][:-1])
+            distinct[number] = count
+            total += max(rows, count / 4)
+            most = max(most, min(count, prod(registers) * 4))
+            continue
+        sources = [nest.numbers.get(value, -1) for value in op.operand_values]
+        own = [source for source in sources if source >= 0 and not isinstance(nest.ops[source], Const)]
+        inner = op.over if isinstance(op, Reduce | Contract) else ()
+        if len(own) == 1 and own[0] in distinct and not inner:
+            distinct[number] = distinct[own[0]]
+            total += distinct[number]
+        elif not isinstance(op, Const | Index | Compare | InBounds):
+            axes = {*nest.varying[number], *(nest.axes.index(axis) for axis in inner)}
+            total += prod(sizes[axis] for axis in axes)
+    elements = prod(registers)
+    return total / elements * (1 + max(0.0, (elements + most - 80) / 80))
+
+
+def _distinct(terms: Sequence[tuple[int, int]], sizes: Sequence[int]) -> int:
+    """How many places an index takes in a thread."""
+    places = {0}
+    for axis, coefficient in terms:
+        places = {place + coefficient * element for place in places for element in range(sizes[axis])}
+    return len(places)
+
+
+def _neighbours(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iterator[tuple[int, ...]]:
+    for axis in range(nest.outputs):
+        choices = {registers[axis] * 2, registers[axis] // 2}
+        if axis != lane:
+            choices |= {registers[axis] + 1} if registers[axis] <= 2 else set()
+        for each in sorted(choices):
+            near = (*registers[:axis], each, *registers[axis + 1 :])
+            extent = nest.extents[axis]
+            if each < 1 or each > extent or prod(near) > MOST_REGISTERS:
+                continue
+            if axis == lane and (each > max(4, _widest(nest)) or (extent % each and each > 4)):
+                continue
+            if axis != lane and -(-extent // each) * each > 1.25 * extent:
+                continue
+            yield near
+
+
+def _with(nest: ThreadNest, registers: tuple[int, ...], lane: int, facts: Facts) -> list[PricedTable]:
+    """The candidates with these registers."""
+    spans = spans_of(nest, registers)
+    try:
+        everywhere = ThreadInstances(nest, registers, spans)
+        narrower = _away_from_edges(everywhere, spans, lane)
+        inside = None if narrower is None else ThreadInstances(nest, registers, narrower)
+    except TooManyValues:
+        return []
+    work = work_of(everywhere)
+    works: list[tuple[float, ThreadWork]] = [(1.0, work)]
+    if inside is not None and narrower is not None:
+        share = prod((span.high - span.low + 1) / (whole.high + 1) for span, whole in zip(narrower, spans, strict=True))
+        works = [(min(1.0, 1.15 * (1 - share)), work), (share, work_of(inside))]
+        if sum(part * each.instructions for part, each in works) > work.instructions:
+            inside, works = None, [(1.0, work)]
+    found = []
+    for table in _tables(nest, registers, lane):
+        if prod(table.blocks(nest)) < 1 << 31:
+            found.append(PricedTable(table, price(nest, table, works, facts.machine, facts.processors), everywhere, inside))
+    return sorted(found, key=lambda candidate: candidate.price.nanoseconds)[:3]
+
+
+def _away_from_edges(instances: ThreadInstances, spans: Sequence[DigitSpan], lane: int) -> tuple[DigitSpan, ...] | None:
+    """The spans in which conditions on a single axis hold, those along the lanes of a warp apart: its lanes would go two ways."""
+    narrower = list(spans)
+    for node, needed in zip(instances.nodes, instances.live(), strict=True):
+        if needed and node[0] == "ge" and len(node[1]) == 1 and abs(node[1][0][1]) == 1 and node[1][0][0] != lane:
+            (((axis, sign),), constant) = node[1:]
+            span = narrower[axis]
+            low, high = (max(span.low, -constant), span.high) if sign > 0 else (span.low, min(span.high, constant))
+            narrower[axis] = DigitSpan(span.unit, low, high)
+    if tuple(narrower) == tuple(spans) or any(span.low > span.high for span in narrower):
+        return None
+    return tuple(narrower)
+
+
+def _tables(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iterator[ThreadTable]:
+    """Some ways to stand threads: as many along the lanes as fill them, up to a block; the rest along the next axes."""
+    tiles = [-(-extent // each) for extent, each in zip(nest.extents, registers, strict=False)]
+    others = [axis for axis in range(nest.outputs - 1, -1, -1) if axis != lane]
+    made = set()
+    for block in BLOCKS:
+        widths = {min(block, _power_above(tiles[lane])), min(block, 16), min(block, 32), min(block, 64)} | {tiles[lane]}
+        for along in sorted(widths, reverse=True):
+            if along > block or along > _power_above(tiles[lane]):
+                continue
+            for second in (block, 2, 4):
+                threads, left = [1] * nest.outputs, block // along
+                threads[lane] = along
+                for axis, most in zip(others, (second, *(block for _ in others)), strict=False):
+                    threads[axis] = max(1, min(left, most, _power_above(tiles[axis])))
+                    left //= threads[axis]
+                key = tuple(threads)
+                if key not in made and (prod(threads) >= LEAST_THREADS or prod(tiles) < LEAST_THREADS * nest.outputs):
+                    made.add(key)
+                    yield ThreadTable(registers, key, (lane, *others))
+
+
+def _power_above(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()

@@ -1,0 +1,185 @@
+"""The kernel of a thread, from its numbered values: where it stands, its loads, operations and stores."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Stack, Take
+from compiler.hir.instruction import Instruction, Role, Value
+from compiler.hir.memory import mem_of
+from compiler.schedule.gpu.derived.accesses import LoadGroup, StoreGroup, load_groups, store_groups
+from compiler.schedule.gpu.derived.instances import DigitSpan, Part, ThreadInstances
+from compiler.schedule.gpu.derived.nest import ThreadNest
+from compiler.schedule.gpu.derived.table import ThreadTable
+from compiler.schedule.launches import Launch
+from compiler.schedule.stages import Around, Start
+
+
+def derived_launch(nest: ThreadNest, table: ThreadTable, everywhere: ThreadInstances, inside: ThreadInstances | None) -> Launch:
+    """The launch of a nest by a table. `inside`: what threads away from the edges compute, which needs fewer conditions."""
+    start = Start(Around(nest.field, (), (), (), (), {}, ()), "0", (table.block, 1, 1))
+    digits = _digits(start, nest, table)
+    b = start.out.body
+    if inside is None:
+        _ThreadWriting(start, digits, everywhere).write(b)
+    else:
+        with b.branch(_within(b, digits, inside.spans, everywhere.spans)) as (yes, no, _):
+            _ThreadWriting(start, digits, inside).write(yes)
+            _ThreadWriting(start, digits, everywhere).write(no)
+    return start.finish((Affine((), prod(table.blocks(nest))),), 1)
+
+
+def _digits(start: Start, nest: ThreadNest, table: ThreadTable) -> list[Value]:
+    """The thread's digit along each axis, as `u32`."""
+    b = start.out.body
+    thread = b.cast(b.index(start.thread), "u32")
+    block = b.cast(start.number, "u32")
+    blocks = table.blocks(nest)
+    lanes = _taken_apart(b, thread, table.order, table.threads)
+    tiles = _taken_apart(b, block, range(nest.outputs - 1, -1, -1), blocks)
+    digits = []
+    for axis, span in enumerate(table.spans(nest)):
+        threads, step = table.threads[axis], table.registers[axis] // span.unit
+        digit = b.add(b.mul(tiles[axis], _number(b, threads)), lanes[axis]) if threads > 1 else tiles[axis]
+        digit = b.mul(digit, _number(b, step)) if step > 1 else digit
+        if (blocks[axis] * threads - 1) * step > span.high:
+            digit = b.op("min", digit, _number(b, span.high))
+        digits.append(digit)
+    return digits
+
+
+def _taken_apart(b: Builder, number: Value, order: Sequence[int], counts: Sequence[int]) -> dict[int, Value]:
+    """The digits of a number, the first of the order fastest."""
+    digits = {}
+    wanted = [axis for axis in order if counts[axis] > 1]
+    for axis in order:
+        digits[axis] = _number(b, 0)
+    for axis in wanted:
+        last = axis == wanted[-1]
+        digits[axis] = number if last else b.op("rem", number, _number(b, counts[axis]))
+        number = number if last else b.op("div", number, _number(b, counts[axis]))
+    return digits
+
+
+def _number(b: Builder, number: int) -> Value:
+    return b.const(number, "u32")
+
+
+def _within(b: Builder, digits: Sequence[Value], inside: Sequence[DigitSpan], everywhere: Sequence[DigitSpan]) -> Value:
+    """Whether the thread's digits lie in the narrower spans."""
+    condition: Value | None = None
+    for digit, span, whole in zip(digits, inside, everywhere, strict=True):
+        if span != whole:
+            ahead = b.sub(digit, _number(b, span.low)) if span.low else digit
+            condition = b.both(condition, b.op("le", ahead, _number(b, span.high - span.low)))
+    assert condition is not None
+    return condition
+
+
+class _ThreadWriting:
+    def __init__(self, start: Start, digits: Sequence[Value], instances: ThreadInstances) -> None:
+        self.start, self.digits, self.instances, self.nest = start, digits, instances, instances.nest
+        self.values: dict[int, Value] = {}
+        self.vectors: dict[LoadGroup, Value] = {}
+        self.names: dict[int, str] = {}
+
+    def write(self, b: Builder) -> None:
+        live = self.instances.live()
+        groups = load_groups(self.instances, live)
+        for number, needed in enumerate(live):
+            if needed:
+                self.values[number] = self.value(b, number, groups)
+        for group in store_groups(self.instances):
+            self.store(b, group)
+
+    def store(self, b: Builder, group: StoreGroup) -> None:
+        memory = self.start.values[self.nest.memories[group.memory]]
+        values = [self.values[number] for number in group.values]
+        index = [self.form(b, part, constant) for part, constant in zip(group.parts, group.at, strict=True)]
+        where = None if group.where is None else self.values[group.where]
+        if len(values) > 1:
+            index[-1] = index[-1] + self.lanes(len(values))
+            values = [b.emit(Stack(values=tuple(values), axis=self.lanes(len(values)))).result]
+        b.store(memory, values[0], index, where)
+
+    def value(self, b: Builder, number: int, groups: Mapping[int, tuple[LoadGroup, int]]) -> Value:
+        node, dtype = self.instances.nodes[number], self.instances.dtypes[number]
+        match node[0]:
+            case "load":
+                return self.loaded(b, *groups[number])
+            case "const":
+                return b.const(node[2], dtype)
+            case "given":
+                return next(value for old, value in self.start.values.items() if old.name == node[1])
+            case "index":
+                return b.index(self.form(b, *node[1:]))
+            case "ge":
+                return self.at_least_zero(b, *node[1:])
+            case "zero" | "nonzero":
+                return b.op("eq" if node[0] == "zero" else "ne", b.index(self.form(b, *node[1:])), b.const(0, "index"))
+            case "select":
+                return b.select(*(self.values[operand] for operand in node[1:]))
+            case "and":
+                return b.op("and", *(self.values[operand] for operand in node[1:]))
+            case _:
+                return self.operation(b, self.instances.templates[node[1]], [self.values[operand] for operand in node[2:]])
+
+    def operation(self, b: Builder, template: Instruction, operands: Sequence[Value]) -> Value:
+        rest = iter(operands)
+        fields: dict[str, object] = {}
+        for name, role in template.roles():
+            value = getattr(template, name)
+            if role is Role.OPERANDS:
+                fields[name] = tuple(next(rest) for _ in value)
+            elif role is Role.OPERAND or (role is Role.OPTIONAL and value is not None):
+                fields[name] = next(rest)
+            else:
+                fields[name] = value
+        return b.emit(type(template)(span=template.span, **fields)).result
+
+    def form(self, b: Builder, part: Part, constant: int) -> Affine:
+        form = Affine((), constant)
+        for axis, coefficient in part:
+            if axis not in self.names:
+                self.names[axis] = self.start.out.body.cast(self.digits[axis], "index").name
+            form = form + Affine.of(self.names[axis]) * coefficient
+        return form
+
+    def at_least_zero(self, b: Builder, part: Part, constant: int) -> Value:
+        """Of a single digit it is one comparison in 32 bits."""
+        if len(part) == 1 and abs(part[0][1]) == 1:
+            ((axis, coefficient),) = part
+            return b.op("ge" if coefficient > 0 else "le", self.digits[axis], _number(b, -constant * coefficient))
+        return b.op("ge", b.index(self.form(b, part, constant)), b.const(0, "index"))
+
+    def loaded(self, b: Builder, group: LoadGroup, lane: int) -> Value:
+        if group not in self.vectors:
+            memory = self.nest.memories[group.memory]
+            dims = [dim.constant for dim in mem_of(memory).dims]
+            index = []
+            for position, (part, constant) in enumerate(zip(group.parts, group.at, strict=True)):
+                unit = group.lanes if position == len(dims) - 1 else 1
+                index.append(self.nearest(b, part, constant, unit, dims[position], group.below[position], group.above[position]))
+            if group.lanes > 1:
+                index[-1] = index[-1] + self.lanes(group.lanes)
+            self.vectors[group] = b.load(self.start.values[memory], index)
+        vector = self.vectors[group]
+        return vector if group.lanes == 1 else b.emit(Take(value=vector, axis=self.lanes(group.lanes), at=Affine((), lane))).result
+
+    def nearest(self, b: Builder, part: Part, constant: int, unit: int, dim: int, below: bool, above: bool) -> Affine:
+        """The index, or of those outside the nearest inside, in steps of so many elements."""
+        if not (below or above):
+            return self.form(b, part, constant)
+        index = b.index(self.form(b, tuple((axis, c // unit) for axis, c in part), constant // unit))
+        if below:
+            index = b.op("max", index, b.const(0, "index"))
+        if above:
+            index = b.op("min", index, b.const((dim - unit) // unit, "index"))
+        return Affine.of(index.name) * unit
+
+    def lanes(self, count: int) -> str:
+        """The axis of a vector of so many elements."""
+        name = f"simd_of_{count}"
+        axes = self.start.out.function.axes
+        return name if name in axes else self.start.out.axis(name, count)

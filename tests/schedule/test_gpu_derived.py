@@ -1,0 +1,248 @@
+"""Kernels that follow from a field and a table: windows, stencils, several stores, each thread with elements that share what they load, on
+the emulator with everything watched. Expected values from NumPy in float64, or exact ints."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import INDEX, Mem
+from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu.derived.launches import derived_launches
+from compiler.schedule.gpu.derived.nest import derived_extents, thread_nest
+from compiler.schedule.gpu.derived.search import candidates
+from compiler.schedule.gpu.facts import Facts, specialised
+from compiler.schedule.launches import Launches
+from tests.schedule.test_gpu_maps import ptx
+
+POOL = """def f(x: tensor[N, C, H, W]): tensor {
+    compute(x) { for n in 0..N, c in 0..C, y in 0..((H - 3) / 2 + 1), v in 0..((W - 3) / 2 + 1) {
+        var s = -inf
+        for q in 0..3, r in 0..3: s = max(s, x[n, c, 2 * y + q, 2 * v + r])
+        out[n, c, y, v] = s
+    } }
+}"""
+
+STENCIL = """def f(x: tensor[D, H, W]): tensor {
+    compute(x) { for i in 0..D, j in 0..H, k in 0..W {
+        var s = -6.0 * x[i, j, k]
+        if i > 0: s += x[i - 1, j, k]
+        if i < D - 1: s += x[i + 1, j, k]
+        if j > 0: s += x[i, j - 1, k]
+        if j < H - 1: s += x[i, j + 1, k]
+        if k > 0: s += x[i, j, k - 1]
+        if k < W - 1: s += x[i, j, k + 1]
+        out[i, j, k] = s
+    } }
+}"""
+
+LIFE = """def f(x: tensor[H, W, u8]): tensor {
+    compute(x) { for i in 0..H, j in 0..W {
+        var n = 0
+        for a in 0..3, b in 0..3 {
+            let y = i + a - 1
+            let z = j + b - 1
+            if y >= 0 and y < H and z >= 0 and z < W: n += x[y, z] as i32
+        }
+        let alive = n == 3 or (n == 4 and x[i, j] == 1)
+        out[i, j] = alive as u8
+    } }
+}"""
+
+DEPTHWISE = """def f(x: tensor[N, H, W, C, bf16], w: tensor[Q, R, C, bf16]): tensor {
+    compute(x, w) { for n in 0..N, i in 0..H, j in 0..W, c in 0..C {
+        var s: f32 = 0.0
+        for q in 0..Q, r in 0..R {
+            let y = i + q - 1
+            let z = j + r - 1
+            if y >= 0 and y < H and z >= 0 and z < W: s += (x[n, y, z, c] as f32) * (w[q, r, c] as f32)
+        }
+        out[n, i, j, c] = s
+    } }
+}"""
+
+ROTARY = """def f(x: tensor[B, H, S, D], cs: tensor[S, E], sn: tensor[S, E]) -> tensor[B, H, S, D] {
+    compute(x, cs, sn) -> tensor[B, H, S, D] { for b in 0..B, h in 0..H, s in 0..S, e in 0..E {
+        let p = x[b, h, s, e]
+        let q = x[b, h, s, e + E]
+        out[b, h, s, e] = p * cs[s, e] - q * sn[s, e]
+        out[b, h, s, e + E] = q * cs[s, e] + p * sn[s, e]
+    } }
+}"""
+
+MEANS = """def f(x: tensor[N, D, H, W]): tensor {
+    compute(x) { for n in 0..N, d in 0..(D / 2), y in 0..(H / 2), v in 0..(W / 2) {
+        var s = 0.0
+        for p in 0..2, q in 0..2, r in 0..2: s += x[n, 2 * d + p, 2 * y + q, 2 * v + r]
+        out[n, d, y, v] = s / 8.0
+    } }
+}"""
+
+LINES = """def f(x: tensor[N, L, f64]): tensor {
+    compute(x) { for n in 0..N, i in 0..(L - 2) {
+        var s = 0.0
+        for q in 0..3: s += x[n, i + q]
+        out[n, i] = s
+    } }
+}"""
+
+
+def compiled(source: str) -> Any:
+    return zynml.compile(source, device="emulator:sm_90a", sanitize=True)
+
+
+def windows(x: np.ndarray, *extents: int) -> np.ndarray:
+    axes = tuple(range(x.ndim - len(extents), x.ndim))
+    return np.lib.stride_tricks.sliding_window_view(x, extents, axes)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3, 3), (2, 3, 7, 9), (1, 2, 31, 33), (1, 1, 16, 16), (2, 1, 3, 40), (0, 1, 5, 5), (1, 1, 9, 131)])
+def test_the_largest_of_windows_that_step(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    if x.size > 20:
+        x.flat[7] = np.nan
+        x.flat[-1] = np.inf
+    expected = windows(x, 3, 3)[:, :, ::2, ::2].max((-1, -2), initial=-np.inf)
+    np.testing.assert_array_equal(compiled(POOL).f(x), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (4, 5, 6), (7, 1, 2), (3, 31, 33), (8, 8, 32), (2, 3, 127)])
+def test_a_stencil_with_edges(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(2).integers(-9, 9, shape).astype(np.float32)
+    e = np.pad(x.astype(np.float64), 1)
+    inner = slice(1, -1)
+    sums = (
+        e[:-2, inner, inner] + e[2:, inner, inner] + e[inner, :-2, inner] + e[inner, 2:, inner] + e[inner, inner, :-2] + e[inner, inner, 2:]
+    )
+    np.testing.assert_array_equal(compiled(STENCIL).f(x), sums - 6 * x)
+
+
+def test_a_stencil_of_what_lies_elsewhere() -> None:
+    """Transposed, mirrored and with gaps."""
+    x = np.random.default_rng(3).integers(-9, 9, (9, 6, 8)).astype(np.float32)
+    p = compiled(STENCIL)
+    for view in (x.transpose(2, 0, 1), x[::-1, :, ::-1], x[::2, ::3, ::2], x[1:, 1:, 1:]):
+        np.testing.assert_array_equal(p.f(view), p.f(np.ascontiguousarray(view)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (33, 31), (16, 64), (3, 128)])
+def test_life(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(4).integers(0, 2, shape).astype(np.uint8)
+    e = np.pad(x.astype(int), 1)
+    count = sum(e[a : a + shape[0], b : b + shape[1]] for a in range(3) for b in range(3))
+    np.testing.assert_array_equal(compiled(LIFE).f(x), (count == 3) | ((count == 4) & (x == 1)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 6, 8), (1, 7, 3, 33), (1, 4, 9, 64)])
+def test_depthwise_windows_of_bf16(shape: tuple[int, ...]) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    rng = np.random.default_rng(5)
+    x, w = (rng.integers(-8, 8, s).astype(ml_dtypes.bfloat16) for s in (shape, (3, 3, shape[-1])))
+    e = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected = np.einsum("nijcqr,qrc->nijc", np.lib.stride_tricks.sliding_window_view(e, (3, 3), (1, 2)), w.astype(np.float64))
+    np.testing.assert_array_equal(np.asarray(compiled(DEPTHWISE).f(x, w)).astype(np.float64), expected)
+
+
+def test_an_infinite_weight_outside_of_the_picture_counts_for_nothing() -> None:
+    """`if inside: s += x * w` doesn't multiply what is outside."""
+    source = DEPTHWISE.replace(", bf16]", "]")
+    x, w = np.ones((1, 3, 4, 2), np.float32), np.ones((3, 3, 2), np.float32)
+    w[0, 0] = np.inf
+    e = np.pad(np.ones((3, 4)), 1)
+    expected = np.array([[(e[i : i + 3, j : j + 3].sum() if i == 0 or j == 0 else np.inf) for j in range(4)] for i in range(3)])
+    np.testing.assert_array_equal(compiled(source).f(x, w), np.repeat(expected[None, :, :, None], 2, 3))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 3, 5, 4), (1, 2, 33, 16), (2, 2, 3, 31)])
+def test_rotary_with_two_stores(shape: tuple[int, ...]) -> None:
+    b, h, s, e = shape
+    rng = np.random.default_rng(6)
+    x = rng.integers(-9, 9, (b, h, s, 2 * e)).astype(np.float32)
+    cs, sn = (rng.integers(-9, 9, (s, e)).astype(np.float32) for _ in range(2))
+    expected = np.concatenate((x[..., :e] * cs - x[..., e:] * sn, x[..., e:] * cs + x[..., :e] * sn), -1)
+    np.testing.assert_array_equal(compiled(ROTARY).f(x, cs, sn), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2, 2), (2, 4, 6, 9), (1, 3, 5, 66), (1, 1, 8, 8)])
+def test_means_of_boxes(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(7).integers(-9, 9, shape).astype(np.float32)
+    n, d, h, w = (shape[0], *(extent // 2 for extent in shape[1:]))
+    boxes = x[:, : 2 * d, : 2 * h, : 2 * w].reshape(n, d, 2, h, 2, w, 2)
+    np.testing.assert_array_equal(compiled(MEANS).f(x), boxes.astype(np.float64).mean((2, 4, 6)))
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 31), (2, 1000), (5, 67)])
+def test_sums_have_the_order_that_is_written(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(8).standard_normal(shape)
+    np.testing.assert_array_equal(compiled(LINES).f(x), (x[:, :-2] + x[:, 1:-1]) + x[:, 2:])
+
+
+def depthwise() -> HirFunction:
+    """`out[c, y, v] = sum of x[c, y + q, v + r] * w[c, q, r]`, all extents names."""
+    f = FunctionBuilder("depthwise", Form.FIELD, {"c": "C", "y": "Y", "v": "V", "q": "Q", "r": "R"})
+    height, width = Affine.of("Y") + Affine.of("Q") - 1, Affine.of("V") + Affine.of("R") - 1
+    x, w = (f.parameter(n, Mem("f32", dims, readonly=True)) for n, dims in (("x", ("C", height, width)), ("w", ("C", "Q", "R"))))
+    out = f.parameter("out", Mem("f32", ("C", "Y", "V")))
+    for size in "CYVQR":
+        f.parameter(size, INDEX)
+    e = f.body
+    term = e.mul(e.load(x, ["c", Affine.of("y") + "q", Affine.of("v") + "r"]), e.load(w, ["c", "q", "r"]))
+    (total,) = e.reduce("add", term, over=["q", "r"], flags=("reassoc",))
+    e.store(out, total, ["c", "y", "v"])
+    return f.finish()
+
+
+def numbered(**sizes: int) -> tuple[HirFunction, Facts]:
+    facts = Facts(aligned=frozenset(("x", "w", "out")), machine=MACHINES["sm_90a"], lengths=derived_extents(depthwise(), sizes))
+    known, _, about = specialised(depthwise(), facts)
+    return known, about
+
+
+def launches(**sizes: int) -> Launches:
+    made = derived_launches(*numbered(**sizes))
+    assert made is not None
+    return made
+
+
+def registers_of(made: Launches) -> int:
+    """Elements of a thread."""
+    each = re.findall(r"(\d+) x \d+", made.words[0])
+    return int(np.prod([int(number) for number in each]))
+
+
+def test_elements_that_neighbours_share_are_loaded_once() -> None:
+    made = launches(C=64, Y=508, V=512, Q=3, R=3)
+    text = ptx(made)
+    elements = registers_of(made)
+    assert elements >= 4
+    loaded = sum(int(width or 1) for width in re.findall(r"ld\.global\.nc(?:\.v(\d))?\.b32", text))
+    assert loaded < 9 * elements / 2 + 9
+
+
+def test_aligned_neighbours_are_vectors() -> None:
+    text = ptx(launches(C=64, Y=510, V=512, Q=3, R=1))
+    assert "ld.global.nc.v4.b32" in text and "st.global.v4.b32" in text
+
+
+def test_tables_are_priced_best_first() -> None:
+    known, about = numbered(C=64, Y=510, V=510, Q=3, R=3)
+    nest = thread_nest(known)
+    assert nest is not None
+    prices = [candidate.price.nanoseconds for candidate in candidates(nest, about)]
+    assert len(prices) > 3 and prices == sorted(prices)
+    bytes_moved = 4 * 64 * (512 * 512 + 510 * 510)
+    assert prices[0] > bytes_moved / 4.8e3
+
+
+def test_products_and_names_are_left_to_others() -> None:
+    assert thread_nest(depthwise()) is None
+    f = FunctionBuilder("product", Form.FIELD, {"i": 64, "j": 64, "k": 64})
+    a, b = (f.parameter(name, Mem("f32", (64, 64), readonly=True)) for name in "ab")
+    out = f.parameter("out", Mem("f32", (64, 64)))
+    f.body.store(out, f.body.contract(f.body.load(a, ["i", "k"]), f.body.load(b, ["k", "j"]), ["k"], "f32"), ["i", "j"])
+    assert thread_nest(f.finish()) is None
