@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import zynml
-from bench.cpu import HERE, Case, answer, cases, machine
+from bench.cpu.kernels import HERE, Case, answer, cases, machine
 
 
 def softmax(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The figures of bench/cpu.py or bench/gpu as a table of docs/performance.md: `python -m bench.table bench/results/cpu-znver5.json`."""
+"""The figures of bench/cpu or bench/gpu as a table of docs/performance.md: `python -m bench.table bench/results/cpu-znver5.json`."""
 
 import json
 import sys

@@ -1,7 +1,9 @@
 """The nests of the wide benches: their programs, their loops and their answers in float64 say the same, at small sizes."""
 
+import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +12,9 @@ import numpy as np
 import pytest
 
 import zynml
+from bench.cpu import wide as cpu_wide
 from bench.gpu import wide
-from bench.nests import printing, report
+from bench.nests import c, printing, report
 from bench.nests.arrays import largest_error, operands_of, wanted
 from bench.nests.families import FAMILIES, nest_of
 from bench.nests.form import BenchNest
@@ -37,6 +40,28 @@ def test_program_loops_and_reference_agree(family: str, seed: int) -> None:
     ours = np.asarray(zynml.compile(printing.zynml(nest)).f(*operands.values(), *sizes))
     assert ours.dtype == NUMPY[nest.result_dtype]
     assert largest_error(ours, reference, library) <= nest.tolerance, printing.zynml(nest)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loops_in_c_agree(family: str, tmp_path: Path) -> None:
+    for seed in (4, 5):
+        nest = nest_of(seed, LEAST, MOST, family)
+        library = NumpyArrays(seed)
+        operands = operands_of(nest, library)
+        source = tmp_path / f"nest{seed}.c"
+        source.write_text(c.program(nest))
+        flags = ("-O1", "-Wall", "-Werror", "-fopenmp", "-shared", "-fPIC")
+        subprocess.run(["gcc", *flags, str(source), "-o", str(source.with_suffix(".so")), "-lm"], check=True)
+        out = np.full(nest.shape(nest.result_dims), 77, NUMPY[nest.result_dtype])
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*operands.values(), out)]
+        ctypes.CDLL(str(source.with_suffix(".so"))).f(*pointers, *(ctypes.c_int64(nest.sizes[name]) for name in c.size_arguments(nest)))
+        assert largest_error(out, wanted(nest, operands, library), library) <= nest.tolerance, source.read_text()
+
+
+def test_only_loops_whose_turns_are_apart_are_shared_by_threads() -> None:
+    assert "#pragma" in c.program(nest_of(0, LEAST, MOST, "transposes"))
+    assert "#pragma" not in c.program(nest_of(0, LEAST, MOST, "scatter"))
 
 
 def wide_type(nest: BenchNest, name: str) -> type:
@@ -80,6 +105,21 @@ def test_a_limit_is_of_bytes_or_of_operations() -> None:
     assert wide.limit_seconds(nest, {**limits, "rates": dict.fromkeys(limits["rates"], 1e9)}) == pytest.approx(nest.operations / 1e9 + 3e-6)
 
 
+def test_a_nest_that_needs_too_many_operations_is_drawn_with_fewer_bytes() -> None:
+    for seed in range(20):
+        nest = nest_of(seed, 1e6, 256e6, "products", 8e9)
+        assert nest.operations <= 8e9
+        assert nest.bytes > 0.3e6
+
+
+def test_c_is_compared_over_the_right_rows() -> None:
+    rows = [{"seed": 1, "kind": "copy", "state": "right", "ours_ms": 1.0, "c_ms": 4.0}]
+    rows.append({"seed": 2, "kind": "life", "state": "right", "ours_ms": 2.0, "c_ms": 0.5})
+    rows.append({"seed": 3, "kind": "pool", "state": "refused"})
+    assert cpu_wide.against_c(rows) == "C over ours: geometric mean 1.00 of 2; below 0.9: 1: 2 life 0.25"
+    assert cpu_wide.against_c(rows[2:]) == "no row has a time of C"
+
+
 def test_every_row_counts_in_the_distribution(tmp_path: Path) -> None:
     rows = [{"family": "maps", "state": "right", "share": share} for share in (0.9, 0.8, 0.7)]
     rows += [{"family": "rows", "state": "refused"}, {"family": "rows", "state": "wrong", "share": 0.9}]
@@ -96,3 +136,13 @@ def test_percentiles_lie_between_neighbours() -> None:
     assert report.percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5
     assert report.percentile([1.0, 2.0], 5) == pytest.approx(1.05)
     assert report.percentile([3.0], 95) == 3.0
+
+
+def test_errors_are_of_any_element_and_equal_infinities_are_none() -> None:
+    library = NumpyArrays(0)
+    right = np.array([3.0, 4.0, -np.inf])
+    assert largest_error(right.copy(), right, library) == 0.0
+    assert largest_error(np.array([3.0, 4.5, -np.inf]), right, library) == pytest.approx(0.5 / (4 + 12.5**0.5))
+    assert largest_error(np.array([3.0, 4.0, 1.0]), right, library) == np.inf
+    assert largest_error(np.array([3.0, np.nan, -np.inf]), right, library) == np.inf
+    assert largest_error(right[:2], right, library) == np.inf

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.kernelbench_programs import Problem, problems, rows_of
-from bench.gpu.worker import Worker
 from bench.nests.report import kept, written
+from bench.worker import Worker
 
 MEASURES = "bench.gpu.kernelbench_worker"
 

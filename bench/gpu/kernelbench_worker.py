@@ -13,7 +13,7 @@ import torch
 import zynml
 from bench.gpu.harness import as_torch, release
 from bench.gpu.kernelbench_programs import program_of
-from bench.gpu.worker import say
+from bench.worker import say
 
 ROUNDS = 7
 SLOW = 0.3

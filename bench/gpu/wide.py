@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.worker import Worker
 from bench.nests.families import FAMILIES, nest_of
 from bench.nests.form import BenchNest
 from bench.nests.report import FINE, Row, described, keep, kept, line, shown
+from bench.worker import Worker
 
 LEAST, MOST = 64e6, 2e9
 """Bytes that a nest moves."""

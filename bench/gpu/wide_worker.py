@@ -15,12 +15,12 @@ import zynml
 from bench.gpu.harness import BURST_SECONDS, QUEUED_BELOW, as_torch, release, seconds_of
 from bench.gpu.torch_arrays import TORCH, TorchArrays
 from bench.gpu.wide import LEAST, MOST
-from bench.gpu.worker import say
 from bench.nests.arrays import largest_error, operands_of, wanted
 from bench.nests.families import nest_of
 from bench.nests.form import BenchNest
 from bench.nests.printing import scalars
 from bench.nests.printing import zynml as text_of
+from bench.worker import say
 
 ROUNDS = 5
 

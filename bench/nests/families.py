@@ -1,5 +1,7 @@
 """The nest of a seed."""
 
+import math
+
 from attrs import evolve
 
 from bench.nests.elementwise import gather, maps, transposes, windows
@@ -23,8 +25,13 @@ FAMILIES = {
 }
 
 
-def nest_of(seed: int, least: float, most: float, family: str | None = None) -> BenchNest:
-    """The nest of a seed, which moves between `least` and `most` bytes; seeds that follow each other take families in turn."""
+def nest_of(seed: int, least: float, most: float, family: str | None = None, work: float = math.inf) -> BenchNest:
+    """The nest of a seed, which moves between `least` and `most` bytes; seeds that follow each other take families in turn. One that
+    needs more operations than `work` is drawn again with fewer bytes."""
     family = family or list(FAMILIES)[seed % len(FAMILIES)]
-    chance = Chance(seed, least, most)
-    return evolve(FAMILIES[family](chance), seed=seed, named=chance.named)
+    while True:
+        chance = Chance(seed, least, most)
+        nest = FAMILIES[family](chance)
+        if nest.operations <= work or most <= least:
+            return evolve(nest, seed=seed, named=chance.named)
+        most = max(least, most / 2)

@@ -64,6 +64,7 @@ class BenchNest:
     unit: str = "f32"
     touched: float | None = None
     stated: bool = False
+    zeroed: bool = False
     named: bool = False
     seed: int = -1
     notes: Mapping[str, Any] = field(default=Factory(dict))

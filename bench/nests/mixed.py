@@ -190,11 +190,9 @@ def below_distances(chance: Chance) -> BenchNest:
         return library.xp.tril(squares[:, None] + squares[None] - 2 * (x @ x.swapaxes(0, 1)), -1)
 
     operands = {"x": Operand(("N", "K"), dtype)}
-    sizes, operations = {"N": n, "K": depth}, 2.0 * n * n * depth
-    loops = nested("i", ("N",), *inner)
-    return BenchNest(
-        "triangles", "distances below", dtype, sizes, operands, ("N", "N"), dtype, loops, reference, operations, unit_of(dtype), stated=True
-    )  # fmt: skip
+    sizes, operations, unit = {"N": n, "K": depth}, 2.0 * n * n * depth, unit_of(dtype)
+    loops, dims, kind = nested("i", ("N",), *inner), ("N", "N"), "distances below"
+    return BenchNest("triangles", kind, dtype, sizes, operands, dims, dtype, loops, reference, operations, unit, stated=True, zeroed=True)
 
 
 # ---- mixtures ---------------------------------------------------------------------------------------------------------------

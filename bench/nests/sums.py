@@ -19,7 +19,7 @@ EPILOGUES = {
     "": "s",
     "bias and relu": "max(s + bias[j], 0.0)",
     "scale": "s * 0.125",
-    "exp of minus": "exp(-s)",
+    "exp of minus": "exp(-s * 0.01)",
     "add": "s + z[i, j]",
 }
 
@@ -59,7 +59,7 @@ def products(chance: Chance) -> BenchNest:
             case "scale":
                 return s * 0.125
             case "exp of minus":
-                return library.xp.exp(-s)
+                return library.xp.exp(-s * 0.01)
             case "add":
                 return s + inputs["z"]
         return s
@@ -267,7 +267,7 @@ def counted(chance: Chance) -> BenchNest:
 
     operands = {"x": Operand(("N",), index, "table", below="B")}
     sizes = {"N": count, "B": bins}
-    return BenchNest("scatter", "counts", index, sizes, operands, ("B",), "i32", loops, reference, stated=True)
+    return BenchNest("scatter", "counts", index, sizes, operands, ("B",), "i32", loops, reference, stated=True, zeroed=True)
 
 
 def scattered_sums(chance: Chance) -> BenchNest:
@@ -283,7 +283,7 @@ def scattered_sums(chance: Chance) -> BenchNest:
 
     operands = {"x": Operand(("N",), "i32", "table", below="B"), "v": Operand(("N",), dtype, chance.content(dtype))}
     sizes = {"N": count, "B": bins}
-    return BenchNest("scatter", "sums", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True)
+    return BenchNest("scatter", "sums", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True, zeroed=True)
 
 
 def scattered_rows(chance: Chance) -> BenchNest:
@@ -300,7 +300,7 @@ def scattered_rows(chance: Chance) -> BenchNest:
 
     operands = {"x": Operand(("N",), "i32", "table", below="B"), "v": Operand(("N", "C"), dtype, chance.content(dtype))}
     sizes = {"N": rows, "C": width, "B": bins}
-    return BenchNest("scatter", "rows", dtype, sizes, operands, ("B", "C"), dtype, loops, reference, stated=True)
+    return BenchNest("scatter", "rows", dtype, sizes, operands, ("B", "C"), dtype, loops, reference, stated=True, zeroed=True)
 
 
 def scattered_maxima(chance: Chance) -> BenchNest:
@@ -318,4 +318,4 @@ def scattered_maxima(chance: Chance) -> BenchNest:
     content = "share" if dtype in FLOATS else "whole"
     operands = {"x": Operand(("N",), "i32", "table", below="B"), "v": Operand(("N",), dtype, content)}
     sizes = {"N": count, "B": bins}
-    return BenchNest("scatter", "maxima", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True)
+    return BenchNest("scatter", "maxima", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True, zeroed=True)

@@ -25,7 +25,7 @@ from attrs import frozen
 
 import zynml
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 
 SLOW = 0.3
 """Seconds of one call of the peer beyond which three rounds must do."""
@@ -258,7 +258,3 @@ def main() -> None:
         command = " ".join(["python -m bench.cpu", *sys.argv[1:]])
         figures = {"machine": about, "load_before": load, "load_after": os.getloadavg()[0], "command": command, "runs": runs}
         target.write_text(json.dumps(figures, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

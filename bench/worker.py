@@ -1,4 +1,4 @@
-"""A process beside ours that measures on the device: what hangs or crashes there costs one row."""
+"""A process beside ours that measures: what hangs or crashes there costs one row."""
 
 import json
 import queue

@@ -1,0 +1,1 @@
+"""Kernels on the CPU against what people use there."""
