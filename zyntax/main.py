@@ -26,6 +26,7 @@ COMMANDS = {
     "explain": "Say what an error code means, with a wrong and a right program.",
     "language": "List the languages that are installed, begin one of your own, and test it.",
     "devices": "List the devices that programs can run on, with their limits.",
+    "cache": "List the code that is kept between runs, remove it, or look whether it is whole.",
     "bench": "Measure what the runtime costs on this machine.",
 }
 """Verbs and their one-line help. `zyntax/VERB.py` holds the command, imported only when it is called."""

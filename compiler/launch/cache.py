@@ -113,7 +113,7 @@ class StoredLevel:
     def keep(self, name: Callable[[], str], head: Any, image: bytes = b"") -> None:
         cache = store()
         if cache is not None:
-            cache.put(name(), head, image)
+            cache.put(name(), head, image, self.holds)
 
 
 PROGRAMS = StoredLevel("program", "the text, the options, and the files that it takes declarations of")

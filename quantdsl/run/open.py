@@ -50,7 +50,7 @@ def open_strategy(
 def open_source(source: Source, wishes: CompileRequest, sources: Sources, warn: Warn, doing: Doing) -> LinkedStrategy:
     """The same of a text."""
     seconds: dict[str, float] = {}
-    cache, started = store(), perf_counter()
+    cache, started = store(tell=lambda words: None), perf_counter()
     settings = [f"{name}={value}" for name, value in sorted(wishes.settings.items())]
     key = kept.key("program", source.path, source.text, wishes.strategy or "", wishes.level, *settings)
     program = kept.found(cache, key)

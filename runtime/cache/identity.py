@@ -69,5 +69,5 @@ def remembered_hash(files: Sequence[SourceFile], now: int | None = None) -> str:
     digest = hash_of(files)
     settled = max((file.changed for file in files), default=0) + _SETTLED < (time.time_ns() if now is None else now)
     if cache is not None and settled:  # else a change right now could leave the times as they are
-        cache.put(name, digest, b"")
+        cache.put(name, digest, b"", "hash of files")
     return digest

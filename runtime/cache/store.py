@@ -10,12 +10,12 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory
+from attrs import Factory, field
 
 from runtime.cache.unfinished import remove_abandoned, written
 from runtime.records import define
@@ -23,7 +23,8 @@ from runtime.records import define
 LARGEST = 256 << 20
 """Bytes of all entries together, and of those being written; the ones unused for longest go first."""
 
-_MAGIC = b"zyntax code 1\n"
+_MAGIC = b"zyntax code 2\n"
+_ANY_VERSION = b"zyntax code "
 _ENDING = ".zyn"
 _LATELY = 60.0
 """Seconds for which an entry counts as used just now."""
@@ -31,14 +32,18 @@ _LATELY = 60.0
 
 @define
 class CacheStore:
-    """A folder of entries. `notes`: what went wrong, in words, each once."""
+    """A folder of entries, which nobody else may look into. `notes`: what went wrong, in words, each once; `tell` hears them, too."""
 
     folder: Path
     largest: int = LARGEST
     notes: list[str] = Factory(list)
+    tell: Callable[[str], None] = field(default=lambda words: None, eq=False)
+    _is_ours: bool | None = None
 
     def get(self, key: str) -> tuple[Any, bytes] | None:
         """Head and bytes of an entry; None where there is none that is whole."""
+        if not self.is_ours():
+            return None
         path = f"{self.folder}{os.sep}{key}{_ENDING}"
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a warm start waits for it, and paths take longer than to read
@@ -53,7 +58,9 @@ class CacheStore:
         if stranger:
             self._note(f"{path} belongs to another user, whose code isn't run")
             return None
-        entry = _unpacked(held, key)
+        if is_of_another_version(held):
+            return None
+        entry = unpacked(held, key)
         if entry is None:
             self._note(f"{path} is damaged: its code is made again")
             with contextlib.suppress(OSError):  # of a folder that is only read from
@@ -62,17 +69,48 @@ class CacheStore:
         if time.time() - about.st_mtime > _LATELY:
             with contextlib.suppress(OSError):  # of a folder that is only read from
                 os.utime(path)
-        return entry
+        return entry[1:]
 
-    def put(self, key: str, head: Any, code: bytes) -> None:
-        """Keep an entry, and drop old ones where there are too many."""
+    def put(self, key: str, head: Any, code: bytes, holds: str = "code") -> None:
+        """Keep an entry, and drop old ones where there are too many. `holds`: what it is, for those who list entries."""
+        if not self.is_ours():
+            return
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.folder.is_dir():
+                self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.folder.mkdir(mode=0o700, exist_ok=True)
             with written(self._path(key)) as file:
-                file.write(_packed(head, code, key))
+                file.write(_packed(holds, head, code, key))
             self._make_room()
         except OSError as error:
             self._note(f"nothing can be kept in the cache {self.folder}: {_reason(error)}")
+
+    def is_ours(self) -> bool:
+        """Whether the folder is this user's, or isn't there yet. One that others may look into is closed to them."""
+        if self._is_ours is None:
+            self._is_ours = os.name != "posix" or self._is_closed()
+        return self._is_ours
+
+    def _is_closed(self) -> bool:
+        try:
+            about = os.stat(self.folder)  # noqa: PTH116 - a warm start waits for it
+        except OSError:
+            return True
+        if about.st_uid != os.getuid():
+            hint = "ZYNTAX_CACHE_DIR names another folder"
+            self._note(f"the cache {self.folder} belongs to another user: nothing is read from it or kept in it; {hint}")
+            return False
+        if about.st_mode & 0o077:
+            with contextlib.suppress(OSError):  # of a folder that is only read from
+                self.folder.chmod(0o700)
+        return True
+
+    def paths(self) -> list[Path]:
+        """Of all entries."""
+        try:
+            return sorted(self.folder.glob(f"*{_ENDING}"))
+        except OSError:
+            return []
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{_ENDING}"
@@ -94,6 +132,7 @@ class CacheStore:
     def _note(self, words: str) -> None:
         if words not in self.notes:
             self.notes.append(words)
+            self.tell(words)
 
 
 def users_folder() -> str:
@@ -108,11 +147,23 @@ def users_folder() -> str:
     return platformdirs.user_cache_dir("zyntax")
 
 
-def store() -> CacheStore | None:
-    """The user's store, in the folder that ZYNTAX_CACHE_DIR names or the system's own for caches; None where ZYNTAX_CACHE is `off`."""
+def store(tell: Callable[[str], None] | None = None) -> CacheStore | None:
+    """The user's store, in the folder that ZYNTAX_CACHE_DIR names or the system's own for caches; None where ZYNTAX_CACHE is `off`. `tell`
+    hears what goes wrong; else the log of `zyntax.cache` does, each once a process."""
     if os.environ.get("ZYNTAX_CACHE") in ("off", "0"):
         return None
-    return CacheStore(_folder(users_folder()))
+    return CacheStore(_folder(users_folder()), tell=_log if tell is None else tell)
+
+
+def _log(words: str) -> None:
+    if words not in _LOGGED:
+        import logging
+
+        _LOGGED.add(words)
+        logging.getLogger("zyntax.cache").warning(words)
+
+
+_LOGGED: set[str] = set()
 
 
 @cache
@@ -132,20 +183,27 @@ def key_of(parts: Iterable[str | bytes]) -> str:
     return digest.hexdigest()
 
 
-def _packed(head: Any, code: bytes, key: str) -> bytes:
-    text = json.dumps(head, separators=(",", ":")).encode()
+def _packed(holds: str, head: Any, code: bytes, key: str) -> bytes:
+    text = json.dumps([holds, head], separators=(",", ":")).encode()
     body = struct.pack("<QQ", len(text), len(code)) + text + code
     return _MAGIC + hashlib.sha256(key.encode() + body).digest() + body
 
 
-def _unpacked(held: bytes, key: str) -> tuple[Any, bytes] | None:
+def is_of_another_version(held: bytes) -> bool:
+    """Whether an entry may be whole, but has another form than this version's."""
+    return held.startswith(_ANY_VERSION) and not held.startswith(_MAGIC)
+
+
+def unpacked(held: bytes, key: str) -> tuple[str, Any, bytes] | None:
+    """What an entry of that name says that it holds, its head and its bytes; None for a damaged one."""
     start = len(_MAGIC) + 32
     body = held[start:]
     if not held.startswith(_MAGIC) or len(body) < 16 or hashlib.sha256(key.encode() + body).digest() != held[len(_MAGIC) : start]:
         return None
     length, _ = struct.unpack_from("<QQ", body)
     try:
-        return json.loads(body[16 : 16 + length]), body[16 + length :]
+        holds, head = json.loads(body[16 : 16 + length])
+        return holds, head, body[16 + length :]
     except (ValueError, RecursionError):
         return None
 

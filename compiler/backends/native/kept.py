@@ -47,7 +47,7 @@ def keep(store: CacheStore | None, key: str, module: ObjectModule, more: Any = N
     digests: Mapping[str, str | None] = {str(path): _digest(Path(path)) for path in inputs}
     stored = StoredModule(module.facts, module.object, more)
     if store is not None:
-        store.put(key, {"facts": to_json(stored.facts), "more": more, "inputs": digests}, stored.object)
+        store.put(key, {"facts": to_json(stored.facts), "more": more, "inputs": digests}, stored.object, "native module")
     return stored
 
 

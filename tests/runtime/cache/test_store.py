@@ -121,3 +121,54 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_keys_tell_parts_apart() -> None:
     assert len({key_of(parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], [b"abc", "d"])}) == 5
     assert key_of(["ab", "c"]) == key_of([b"ab", "c"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs users as POSIX has them")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    CacheStore(tmp_path / "code").put("a", 0, b"code")
+    me = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: me + 1)
+    told: list[str] = []
+    kept = CacheStore(tmp_path / "code", tell=told.append)
+    kept.put("b", 0, b"code")
+    assert kept.get("a") is None
+    assert kept.get("b") is None
+    assert told == [
+        f"the cache {tmp_path / 'code'} belongs to another user: nothing is read from it or kept in it; ZYNTAX_CACHE_DIR names another folder"
+    ]
+    assert [path.name for path in (tmp_path / "code").iterdir()] == ["a.zyn"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs rights as POSIX has them")
+def test_the_folder_is_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "user" / "code"
+    CacheStore(folder).put("a", 0, b"code")
+    assert (folder.stat().st_mode & 0o777, folder.parent.stat().st_mode & 0o777) == (0o700, 0o700)
+    assert folder.joinpath("a.zyn").stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)
+    assert CacheStore(folder).get("a") == (0, b"code")
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_entry_of_another_version_is_a_miss_without_a_note(tmp_path: Path) -> None:
+    kept = CacheStore(tmp_path)
+    kept.put("a", 0, b"code")
+    path = tmp_path / "a.zyn"
+    path.write_bytes(path.read_bytes().replace(b"zyntax code 2", b"zyntax code 1"))
+    assert kept.get("a") is None
+    assert kept.notes == []
+    kept.put("a", 0, b"code")
+    assert kept.get("a") == (0, b"code")
+
+
+def test_what_goes_wrong_is_logged_once_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("ZYNTAX_CACHE", "on")
+    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
+    (tmp_path / "code").write_text("")
+    for _ in range(3):
+        held = store()
+        assert held is not None
+        held.put("a", 0, b"")
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [
+        ("zyntax.cache", f"nothing can be kept in the cache {tmp_path / 'code'}: file exists")
+    ]
