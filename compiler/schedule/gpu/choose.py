@@ -35,6 +35,7 @@ from compiler.schedule.gpu.several_products import several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.triangles import triangle_product
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
@@ -278,7 +279,7 @@ def _scan(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _window(field: HirFunction, facts: Facts) -> Launches | None:
-    window = window_product(field)
+    window = window_product(field) or triangle_product(field)
     table = None if window is None else block_table(window.field, facts)
     return None if window is None or table is None else launches_of_blocks(WindowDistributing(window, table).run())
 

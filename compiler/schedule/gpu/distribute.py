@@ -17,7 +17,7 @@ from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
-from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
@@ -32,6 +32,7 @@ from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_tota
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
+from compiler.schedule.gpu.taking_part import bounds_of
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
@@ -39,6 +40,9 @@ from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
 Summed = Reduce | Contract
+
+WRITTEN_OUT = 64
+"""Elements of an axis whose loop runs over all of them, as a window's does: its turns are written out."""
 
 CHUNKS = 528
 """Blocks that share a whole reduction, at most: four for each multiprocessor of a large GPU."""
@@ -254,6 +258,48 @@ class Distributing(BlockTiles):
             passed = self.passed[value, home] = pass_on(self, value, existing, axes, home)
         region.made[value] = region.builder.load(passed, [region.forms[axis] - region.starts[axis] for axis in axes])
         return region.made[value]
+
+    def one_loop(
+        self,
+        plan: AxisPlan,
+        low: Affine,
+        high: Affine,
+        ragged: bool,
+        group: Sequence[Target],
+        carrying: Sequence[Target],
+        region: TileRegion,
+        result: dict[Target, list[Value]],
+        scans: Sequence[Scan] = (),
+        before: Sequence[Value] = (),
+        step: int = 1,
+    ) -> list[Value]:
+        """As in all tiles; those are left out in which nothing takes part in the one reduction that the loop is for."""
+        number = self.field.axes[plan.axis].value
+        short = number is not None and number <= WRITTEN_OUT
+        if step == 1 and len(group) == 1 and isinstance(group[0], Reduce | Contract) and not scans and not short:
+            low, high = self.tiles_between(plan, group[0], low, high, region)
+        return super().one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before, step)
+
+    def tiles_between(self, plan: AxisPlan, target: Summed, low: Affine, high: Affine, region: TileRegion) -> tuple[Affine, Affine]:
+        """The tiles of a reduced axis from the first to behind the last one in which something takes part."""
+        b, sizes = region.builder, {parameter.name for parameter in self.field.parameters}
+        for form in bounds_of(target):
+            factor, rest = form.coefficient(plan.axis), form.without(plan.axis)
+            if not factor or not all(isinstance(symbol, str) and (symbol in region.starts or symbol in sizes) for symbol, _ in rest.terms):
+                continue
+            most = Affine((), rest.constant)
+            for name in rest.names:
+                times = rest.coefficient(name)
+                last = self.table[name].tile - 1 if name in region.starts and times > 0 else 0
+                most += (region.starts[name] + last if name in region.starts else Affine.of(self.symbol(name, region))) * times
+            width = abs(factor) * plan.tile
+            if factor > 0:
+                first = b.op("max", b.index(-most), b.const(0, "index"))
+                low = Affine.of(b.op("max", b.index(low), b.index(Affine.of(first.name).floordiv(width))).name)
+            else:
+                behind = b.op("max", b.index(most + width), b.const(0, "index"))
+                high = Affine.of(b.op("min", b.index(high), b.index(Affine.of(behind.name).floordiv(width))).name)
+        return low, high
 
     # ---- reductions that blocks share ----
 

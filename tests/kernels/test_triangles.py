@@ -1,0 +1,136 @@
+"""Sums over part of an axis, whose bounds other axes give, against NumPy in float64."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+
+Array = np.ndarray[Any, Any]
+DEVICES = ("cpu", "emulator:sm_90a")
+_RANDOM = np.random.default_rng(3)
+
+PRODUCT = """
+def f(a: tensor[N, K], b: tensor[K, M]): tensor {
+    compute(a, b) {
+        for i in 0..N, j in 0..M:
+            var s = 0.0
+            for k in LOW..HIGH: s += a[i, k] * b[k, j]
+            out[i, j] = s
+    }
+}
+"""
+BOUNDS = {
+    "i..j + 1": lambda i, j, k: (k >= i) & (k <= j),
+    "0..i + 1": lambda i, j, k: k <= i,
+    "j..K": lambda i, j, k: k >= j,
+    "i + 1..K": lambda i, j, k: k > i,
+    "0..min(i, j) + 1": lambda i, j, k: (k <= i) & (k <= j),
+}
+
+
+def floats(*shape: int) -> Array:
+    return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def taking_part(bounds: str, n: int, m: int, size: int) -> Array:
+    i, j, k = np.ogrid[:n, :m, :size]
+    return np.broadcast_to(BOUNDS[bounds](i, j, k), (n, m, size))
+
+
+def summed(a: Array, b: Array, where: Array) -> Array:
+    terms = a[:, None, :].astype(np.float64) * b.T[None].astype(np.float64)
+    return np.where(where, terms, 0.0).sum(-1)
+
+
+def program(bounds: str, device: str, **options: Any) -> Any:
+    low, high = bounds.split("..")
+    return zynml.compile(PRODUCT.replace("LOW", low).replace("HIGH", high), device=device, **options)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("bounds", list(BOUNDS)[:4])
+@pytest.mark.parametrize("size", [1, 7, 33, 150])
+def test_products_of_triangles(size: int, bounds: str, device: str) -> None:
+    a, b = floats(size, size), floats(size, size)
+    expected = summed(a, b, taking_part(bounds, size, size, size))
+    np.testing.assert_allclose(program(bounds, device).f(a, b), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("bounds", ["i..j + 1", "0..i + 1"])
+def test_products_of_triangles_with_large_tiles(bounds: str, device: str) -> None:
+    """Rows and columns enough for tiles of 128, some of which are empty and some whole."""
+    a, b = floats(300, 300), floats(300, 300)
+    expected = summed(a, b, taking_part(bounds, 300, 300, 300))
+    np.testing.assert_allclose(program(bounds, device).f(a, b), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("bounds", ["i..j + 1", "0..i + 1"])
+def test_what_takes_no_part_may_be_infinite_or_nan(bounds: str, device: str) -> None:
+    a, b = floats(70, 70), floats(70, 70)
+    i, k = np.indices((70, 70))
+    a[k < i if bounds.startswith("i") else k > i] = np.inf
+    if bounds.startswith("i"):
+        b[i > k] = np.nan
+    b[40, 60], b[0, 0], a[3, 3] = np.inf, -np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        expected = summed(a, b, taking_part(bounds, 70, 70, 70))
+    np.testing.assert_allclose(program(bounds, device).f(a, b), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_strict_products_of_triangles(device: str) -> None:
+    a, b = floats(37, 37), floats(37, 37)
+    expected = np.zeros((37, 37), np.float32)
+    for i in range(37):
+        for j in range(37):
+            for k in range(i, j + 1):
+                expected[i, j] += a[i, k] * b[k, j]
+    assert np.array_equal(program("i..j + 1", device, floats="strict").f(a, b), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [1, 5, 64, 333])
+def test_triangles_times_vectors(size: int, device: str) -> None:
+    text = """
+    def f(a: tensor[N, N], x: tensor[N]): tensor {
+        compute(a, x) {
+            for i in 0..N:
+                var s = 0.0
+                for k in LOOP: s += TERM * x[k]
+                out[i] = s
+        }
+    }
+    """
+    a, x = floats(size, size), floats(size)
+    i, k = np.indices((size, size))
+    for loop, where in [("0..i + 1", k <= i), ("i..N", k >= i), ("i + 1..N", k > i), ("i / 2..i + 1", (k >= i // 2) & (k <= i))]:
+        for term, matrix in [("a[i, k]", a), ("a[k, i]", a.T)]:
+            got = zynml.compile(text.replace("LOOP", loop).replace("TERM", term), device=device).f(a, x)
+            expected = np.where(where, matrix.astype(np.float64) * x, 0).sum(1)
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4, err_msg=f"{loop} {term}")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["i32", "f64"])
+def test_other_types_bands_and_batches(dtype: str, device: str) -> None:
+    text = """
+    def f(a: tensor[B, N, N, T], b: tensor[B, N, N, T]): tensor {
+        compute(a, b) -> tensor[B, N, N, T] {
+            for n in 0..B, i in 0..N, j in 0..N:
+                var s = ZERO
+                for k in 0..N:
+                    if k + 3 > i and k < j + 20: s += a[n, i, k] * b[n, k, j]
+                out[n, i, j] = s
+        }
+    }
+    """.replace("T]", f"{dtype}]").replace("ZERO", f"0 as {dtype}")
+    numpy = {"i32": np.int32, "f64": np.float64}[dtype]
+    a, b = (_RANDOM.integers(-50, 50, (2, 75, 75)).astype(numpy) for _ in range(2))
+    i, j, k = np.ogrid[:75, :75, :75]
+    where = (k + 3 > i) & (k < j + 20)
+    expected = np.stack([summed(a[n], b[n], where) for n in range(2)])
+    assert np.array_equal(zynml.compile(text, device=device).f(a, b), expected)
