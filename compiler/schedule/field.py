@@ -32,6 +32,9 @@ MOST_SHARED = 3
 SCAN_VECTORS = 8
 """Vectors of a running value between two steps of what is carried."""
 
+FEW_APART = 4
+"""Elements between neighbours of a vector up to which it is loaded as what lies around it, and put together in registers."""
+
 SQUARE = 16
 """The largest square of elements that is turned in registers."""
 
@@ -115,7 +118,7 @@ def _computed_dtype(field: HirFunction) -> str:
 
 def contiguity(field: HirFunction, among: list[Instruction] | None = None) -> dict[str, int]:
     """Votes by axis, weighted by the number of axes of the access (its traffic): for, when a step along the axis is a step to the
-    next element; against, when it is a longer one."""
+    next element; against, when it is a longer one; none, when it is a few elements that a load passes over."""
     votes: dict[str, int] = dict.fromkeys(field.axes, 0)
     for op in field.body.body if among is None else among:
         if not isinstance(op, Load | Store):
@@ -128,8 +131,11 @@ def contiguity(field: HirFunction, among: list[Instruction] | None = None) -> di
             if not any(steps):
                 continue
             unit = mem.strides is None or mem.strides[-1].value == 1
-            contiguous = unit and steps[-1] == 1 and not any(steps[:-1])
-            votes[axis] += weight if contiguous else -weight
+            last = unit and not any(steps[:-1])
+            if last and steps[-1] == 1:
+                votes[axis] += weight
+            elif not (last and isinstance(op, Load) and 1 < steps[-1] <= FEW_APART):
+                votes[axis] -= weight
     return votes
 
 
@@ -180,11 +186,17 @@ def _choose_vector(
     contracted = {a for op in field.body.body if (p := product_sum(op)) is not None and p.m and p.n for a in p.k}
     votes = contiguity(field)
     allowed = [a for a in field.axes if a not in facts.ordered and a not in contracted and a not in tiles and _is_free(field, a, tiles)]
-    best = max(allowed, key=lambda axis: (votes[axis], axis in facts.common), default=None)
+    full = machine.lanes(facts.widest)
+
+    def rank(axis: str) -> tuple[bool, int, bool]:
+        # a window's few elements fill no vector
+        return votes[axis] > 0 and _lanes(field, axis, full) == full, votes[axis], axis in facts.common
+
+    best = max(allowed, key=rank, default=None)
     if best is None or votes[best] <= 0:
         _turn_squares(field, facts, machine, tiles, reasons)
         return
-    lanes = _lanes(field, best, machine.lanes(facts.widest))
+    lanes = _lanes(field, best, full)
     accumulators = ACCUMULATORS if facts.common else 2 * ACCUMULATORS
     vectors = accumulators if best in facts.reduced and not tiles else MAP_VECTORS
     if best in facts.scanned:

@@ -10,8 +10,8 @@ from compiler.backends.llvm.bundle import Bundle, build, points, static_axes, un
 from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.indexing import Address, Indexing
 from compiler.backends.llvm.masked import guards_of, is_guarded, load_where
-from compiler.backends.llvm.types import I8, I64, PTR, memory_type, register_type
-from compiler.backends.llvm.writer import LlvmValue, constant
+from compiler.backends.llvm.types import I8, I64, PTR, LlvmType, memory_type, register_type
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
@@ -68,6 +68,8 @@ def load(frame: CpuFrame, op: Load) -> None:
                 return from_memory(w, w.load(held, address.pointer, align, notes), dtype)
             kind = f"llvm.masked.load.{held.suffix}.p0"
             text = f"call {held} @{kind}(ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}, {other}){notes}"
+        elif mask is None and address.step is not None and 1 < (address.step.number or 0) <= MOST_APART:
+            return from_memory(w, load_apart(w, held, address.pointer, indexing.element, int(address.step.number or 0), align, notes), dtype)
         else:
             if scalar:
                 address = Address(w.splat(address.pointer, lanes), None)
@@ -83,6 +85,28 @@ def load(frame: CpuFrame, op: Load) -> None:
         return
     turned = load_turned(w, indexing, axes, axis, notes, lambda value: from_memory(w, value, dtype))
     frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(turned[tuple(p.values())] for p in points(axes))))
+
+
+MOST_APART = 4
+"""Elements between neighbours of a vector up to which all that lies around it is loaded."""
+
+
+def load_apart(w: FunctionWriter, type: LlvmType, pointer: LlvmValue, element: LlvmType, step: int, align: int, notes: str) -> LlvmValue:
+    """A vector of elements `step` apart: vectors of all elements between its first and its last, of which it is put together."""
+    lanes = type.lanes
+    reach = (lanes - 1) * step + 1
+    starts = [*range(0, reach - lanes, lanes), reach - lanes]
+    result: LlvmValue | None = None
+    for number, start in enumerate(starts):
+        part = w.load(type, w.offset(pointer, constant(I64, start), element), align, notes)
+        following = starts[number + 1] if number + 1 < len(starts) else reach
+        own = {lane: lane * step - start for lane in range(lanes) if start <= lane * step < following}
+        if result is None:
+            result = w.shuffle(part, part, [own.get(lane, 0) for lane in range(lanes)])
+        else:
+            result = w.shuffle(result, part, [lanes + own[lane] if lane in own else lane for lane in range(lanes)])
+    assert result is not None
+    return result
 
 
 def _number(value: float | int | bool, dtype: str) -> float | int:
