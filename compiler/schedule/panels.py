@@ -13,6 +13,7 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
+from compiler.schedule.interior import bounds_of
 from compiler.schedule.packed import MOST_THIN, THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
@@ -207,30 +208,40 @@ class PlacingPacked(Placing):
         places = region.builder.digits(start, extents[1:])
         with region.builder.loop("panel", low, high, place="thread") as (body, loop):
             for inner, masked in self.at_panels({group: loop.variable}, region.inside(body, ()), side.axes):
-                whole, every = terms.floordiv(plan.tile), terms.ceildiv(plan.tile)
-                for low, high in [(Affine(), every)] if masked or plan.tile == 1 else [(Affine(), whole), (whole, every)]:
-                    carried = places if len(places) > 1 else []
-                    with inner.builder.loop(self.summed, low, high, carried=carried) as (copying, term):
-                        place = inner.inside(copying, self.product.k)
-                        along = plan.form(term.variable.name)
-                        if carried:
-                            forms = [Affine.of(digit.name) for digit in term.carried]
-                        else:
-                            forms = [along + start.name]
-                        place.forms.update(zip(self.product.k, forms, strict=True))
-                        place.narrow.update({axis: plan if axis == self.summed else AxisPlan(axis) for axis in self.product.k})
-                        if high is every and plan.tile > 1:
-                            place.masks[self.summed] = self.field.axes[self.summed]
-                        value = copying.cast(self.operand(side, place), self.product.dtype)
-                        parts = (Affine.of(term.variable.name), plan.within()) if side.along else (Affine(), along)
-                        copying.store(self.work, value, self.element(side, side.copies, loop.variable, *parts))
-                        if carried:
-                            copying.yield_(*self.next_digits(term.carried, extents, copying))
+                for place in self.by_guard(side, inner):
+                    whole, every = terms.floordiv(plan.tile), terms.ceildiv(plan.tile)
+                    for low, high in [(Affine(), every)] if masked or plan.tile == 1 else [(Affine(), whole), (whole, every)]:
+                        carried = places if len(places) > 1 else []
+                        with place.builder.loop(self.summed, low, high, carried=carried) as (copying, term):
+                            at_term = place.inside(copying, self.product.k)
+                            along = plan.form(term.variable.name)
+                            forms = [Affine.of(digit.name) for digit in term.carried] if carried else [along + start.name]
+                            at_term.forms.update(zip(self.product.k, forms, strict=True))
+                            at_term.narrow.update({axis: plan if axis == self.summed else AxisPlan(axis) for axis in self.product.k})
+                            if high is every and plan.tile > 1:
+                                at_term.masks[self.summed] = self.field.axes[self.summed]
+                            value = copying.cast(self.operand(side, at_term), self.product.dtype)
+                            parts = (Affine.of(term.variable.name), plan.within()) if side.along else (Affine(), along)
+                            copying.store(self.work, value, self.element(side, side.copies, loop.variable, *parts))
+                            if carried:
+                                copying.yield_(*self.next_digits(term.carried, extents, copying))
+
+    def by_guard(self, side: Side, region: TileRegion) -> Iterator[TileRegion]:
+        """The bodies of a branch: where all products of a panel are terms, and where some aren't; the region itself if all always are."""
+        guard = self.product.guard
+        if guard is None or side.operand is self.packing.filters.operand or bounds_of(guard) is None:
+            yield region
+            return
+        with region.builder.branch(self.holds([guard], region)) as (then, otherwise, _):
+            whole = region.inside(then, ())
+            whole.certain |= {guard}
+            yield whole
+            yield region.inside(otherwise, ())
 
     def operand(self, side: Side, region: TileRegion) -> Value:
         """What a side brings: zeros where no term is."""
         value = self.value(side.operand, region)
-        if self.product.guard is None or side is self.packing.filters:
+        if self.product.guard is None or self.product.guard in region.certain or side.operand is self.packing.filters.operand:
             return value
         condition = self.value(self.product.guard, region)
         return region.builder.select(condition, value, region.builder.const(0.0 if is_float(dtype_of(value)) else 0, dtype_of(value)))

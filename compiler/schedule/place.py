@@ -10,7 +10,7 @@ the values. What is known about the order of computation is only what the values
 
 This is section "place" of the HIR's design; the recursion over axes replaces its fixed pair of grid and serial axes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compiler.hir.affine import Affine
@@ -22,6 +22,7 @@ from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule import running
+from compiler.schedule.interior import all_hold, bounds_of, least_of
 from compiler.schedule.pieces import Piece, combinations_of
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -142,6 +143,9 @@ class Placing(TileValues):
         begun = [t for t in group if isinstance(t, Reduce | Contract) and t not in state]
         for reduction in begun:
             result[reduction] = self.identity(reduction, region)
+        if len(begun) == len(group) and (guards := self.guards(begun) - region.certain):
+            self.inside_or_not(axis, begun, guards, region, result)
+            return
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
         scans = [scan for scan in self.scans if scan.over == (axis,) and any(running.reads_scan(self, t, [scan]) for t in group)]
         before = running.start(self, scans, region)
@@ -167,6 +171,61 @@ class Placing(TileValues):
         for reduction in begun:
             for value, final in zip(reduction.results, self.combine_digits(reduction, result.pop(reduction), region), strict=True):
                 region.made[value] = final
+
+    def guards(self, reductions: Sequence[Reduce | Contract]) -> frozenset[Value]:
+        """Conditions under which elements take part in sums over several axes, as those of a window."""
+        guards: set[Value] = set()
+        for target in reductions:
+            if isinstance(target, Reduce) and len(target.over) > 1 and self.outer == "thread":
+                guarded = self.guarded(target, identity_of(target.monoid, [dtype_of(v) for v in target.values]))
+                bounds = None if guarded is None else bounds_of(guarded[0])
+                if guarded is not None and bounds is not None:
+                    guards.add(guarded[0])
+        return frozenset(guards)
+
+    def inside_or_not(
+        self,
+        axis: str,
+        reductions: Sequence[Reduce | Contract],
+        guards: frozenset[Value],
+        region: TileRegion,
+        result: dict[Target, list[Value]],
+    ) -> None:
+        """Begun reductions by themselves, in two ways: where their conditions hold all over this tile, and elsewhere."""
+        whole = self.holds(guards, region)
+        types = [value.type for target in reductions for value in result[target]]
+        with region.builder.branch(whole, types) as (then, otherwise, chosen):
+            for body, certain in (then, guards), (otherwise, frozenset[Value]()):
+                inner = region.inside(body, ())
+                inner.certain |= certain
+                own: dict[Target, list[Value]] = {target: result[target] for target in reductions}
+                self.loop_over(axis, reductions, inner, own, dict(own))
+                body.yield_(*[value for target in reductions for value in own[target]])
+        results = list(chosen.results)
+        for target in reductions:
+            count = len(result[target])
+            after, results = results[:count], results[count:]
+            for value, final in zip(target.results, self.combine_digits(target, after, region), strict=True):
+                region.made[value] = final
+            del result[target]
+
+    def holds(self, conditions: Iterable[Value], region: TileRegion) -> Value:
+        """Whether conditions that are bounds of indices hold all over the tiles of axes that have loops, and all along the others."""
+        extents = {name: extent for plan in self.table.plans for name, extent in self.variables_of(plan, region)}
+        forms: list[Affine] = []
+        for condition in conditions:
+            for form in bounds_of(condition) or ():
+                least = least_of(self.form(form, region), extents)
+                if least is None:
+                    return region.builder.const(False, "i1")
+                forms.append(least)
+        return all_hold(forms, region.builder)
+
+    def variables_of(self, plan: AxisPlan, region: TileRegion) -> list[tuple[str, Affine]]:
+        """The variables that an axis is written with here, and their extents."""
+        if plan.axis not in region.forms:
+            return [(plan.axis, self.form(self.field.axes[plan.axis], region))]
+        return [(name, Affine.of(extent)) for name, extent, _ in self.plan(plan.axis, region).digits()]
 
     def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop for each combination of pieces."""

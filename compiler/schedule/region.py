@@ -34,6 +34,8 @@ class TileRegion:
     narrow: dict[str, AxisPlan] = Factory(dict)
     """Plans that hold here instead of the table's: the ends of axes go in smaller tiles."""
     made: dict[Value, Value] = Factory(dict)
+    certain: frozenset[Value] = frozenset()
+    """Conditions that hold all over this body."""
 
     @property
     def looped(self) -> set[str]:
@@ -41,7 +43,8 @@ class TileRegion:
 
     def inside(self, builder: Builder, axes: Iterable[str]) -> "TileRegion":
         """The body of a loop in this region, over these axes."""
-        return TileRegion(builder, self, frozenset(axes), dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow))
+        copies = dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow)
+        return TileRegion(builder, self, frozenset(axes), *copies, certain=self.certain)
 
     def find(self, value: Value) -> Value | None:
         region: TileRegion | None = self

@@ -96,7 +96,7 @@ class TileValues:
             return [b.emit(product).result]
         numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
         guarded = self.guarded(target, numbers)
-        if guarded is not None:
+        if guarded is not None and guarded[0] not in region.certain:
             # `acc + (p ? x : 0)` is `p ? acc + x : acc`, which is one instruction where vectors have masks.
             condition, value = (self.value(v, region) for v in guarded)
             where = self.mask(region, [a for a in target.over if a in region.masks], None)
@@ -175,6 +175,8 @@ class TileValues:
             if mem is None:
                 raise NotPlaceable(f"{op.mem} is read before it is written")
             return b.load(mem, self.index(op.index, op.mem, region), where, op.pad)
+        if isinstance(op, Select) and op.condition in region.certain:
+            return self.value(op.then, region)
         copy = rebuilt(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
         results = b.emit(copy).results
         for old, new in zip(op.results, results, strict=True):
@@ -201,7 +203,7 @@ class TileValues:
     def mask(self, region: TileRegion, axes: Iterable[str], where: Value | None) -> Value | None:
         """The condition under which an access along these axes is inside: ragged ends and the access's own condition."""
         b = region.builder
-        conditions = [] if where is None else [self.value(where, region)]
+        conditions = [] if where is None or where in region.certain else [self.value(where, region)]
         for axis in dict.fromkeys(axes):
             if axis in region.masks:
                 conditions.append(self.inside(axis, region))

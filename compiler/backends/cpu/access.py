@@ -68,8 +68,8 @@ def load(frame: CpuFrame, op: Load) -> None:
                 return from_memory(w, w.load(held, address.pointer, align, notes), dtype)
             kind = f"llvm.masked.load.{held.suffix}.p0"
             text = f"call {held} @{kind}(ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}, {other}){notes}"
-        elif mask is None and address.step is not None and 1 < (address.step.number or 0) <= MOST_APART:
-            return from_memory(w, load_apart(w, held, address.pointer, indexing.element, int(address.step.number or 0), align, notes), dtype)
+        elif mask is None and address.step is not None and 1 < (step := int(address.step.number or 0)) <= MOST_APART:
+            return from_memory(w, load_apart(w, held, address.pointer, indexing.element, step, align, notes), dtype)
         else:
             if scalar:
                 address = Address(w.splat(address.pointer, lanes), None)
