@@ -44,6 +44,14 @@ PROGRAMS = {
     "scan": sources.SCAN,
     "sort": sources.sort("i32"),
     "pairs": sources.SORT_PAIRS,
+    "max pool": sources.MAX_POOL,
+    "mean pool in 3 dimensions": sources.MEAN_POOL_3D,
+    "mean pool in a dimension": sources.MEAN_POOL_1D,
+    "stencil": sources.STENCIL,
+    "life": sources.LIFE,
+    "depthwise 7x7": sources.DEPTHWISE_7,
+    "depthwise, channels first": sources.DEPTHWISE_FIRST,
+    "rotary": sources.ROTARY,
     "transformer": sources.transformer(),
 }
 

@@ -1,6 +1,7 @@
 """Textbook nests on a GPU against what people use there.
 
-    python -m bench.gpu [--only matmul,softmax] [--kinds products,memory] [--quick] [--rounds 7] [--json FILE]
+    python -m bench.gpu [--only matmul,softmax] [--kinds products,memory] [--quick] [--rounds 7]
+        [--seconds 120] [--json FILE]
 
 `bench.gpu.harness` says how it is measured. The ratio is the best peer's time over ours, the median of the rounds (above 1: we are
 faster)."""
@@ -19,7 +20,7 @@ from typing import Any
 TUNING = "1"
 """Seconds of a row at most, where nothing else is said."""
 
-KINDS = ("products", "convolutions", "attention", "memory", "scans_sorts", "ragged", "programs")
+KINDS = ("products", "convolutions", "attention", "memory", "windows", "scans_sorts", "ragged", "programs")
 
 
 def main() -> None:
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-tune", action="store_true", help="estimates alone decide on schedules; else rows that were tuned tell both")
     parser.add_argument("--scale", type=int, default=1, help="divides the largest extents")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no row is begun")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:  # first calls compile, but for kernels that rows before had
@@ -60,6 +62,9 @@ def run(options: argparse.Namespace) -> None:
         for kind in options.kinds.split(","):
             for row in importlib.import_module(f"bench.gpu.{kind}").rows(options.scale):
                 if (words and not any(word in row.name for word in words)) or (options.quick and not row.quick):
+                    continue
+                if time.perf_counter() - began > options.seconds:
+                    print(f"{row.name}: left out, the time is up")
                     continue
                 try:
                     found = measured(row, options.rounds, limits)
@@ -96,10 +101,12 @@ def run(options: argparse.Namespace) -> None:
 def line(found: Mapping[str, Any]) -> str:
     """A row's figures, for a terminal."""
     name = f"{found['workload']:60}"
+    others = ", ".join(f"{peer} {passed:.4f}" for peer, passed in found.get("peers_ms", {}).items() if peer != found.get("best_peer"))
     absent = "".join(f"  [{peer}: {reason[:60]}]" for peer, reason in found.get("absent", {}).items())
     if "failed" in found:
         return f"{name} {found['failed']}{absent}"
     against = f"{found['best_peer']} {found['peer_ms']:.4f}  ratio {found['ratio']:.3f}" if "ratio" in found else "no peer"
+    against += f"  ({others})" if others else ""
     goal = f" of {found['goal']}" if found.get("goal") else ""
     share = f"  {100 * found['share_of_limit']:.0f} % of {found['bound']}" if "share_of_limit" in found else ""
     error = f"  error {found['error']:.1e}{'' if found['right'] else ' WRONG'}" if "error" in found else ""

@@ -385,3 +385,91 @@ def f(a: tensor[N, N], b: tensor[N, N]): tensor {
             out[i, j] = s
     }
 }"""
+
+
+MAX_POOL = """
+def f(x: tensor[N, C, H, W]): tensor {
+    compute(x) { for n in 0..N, c in 0..C, y in 0..((H - 3) / 2 + 1), v in 0..((W - 3) / 2 + 1) {
+        var s = -inf
+        for q in 0..3, r in 0..3: s = max(s, x[n, c, 2 * y + q, 2 * v + r])
+        out[n, c, y, v] = s
+    } }
+}"""
+
+MEAN_POOL_3D = """
+def f(x: tensor[N, D, H, W]): tensor {
+    compute(x) { for n in 0..N, d in 0..(D / 2), y in 0..(H / 2), v in 0..(W / 2) {
+        var s = 0.0
+        for p in 0..2, q in 0..2, r in 0..2: s += x[n, 2 * d + p, 2 * y + q, 2 * v + r]
+        out[n, d, y, v] = s / 8.0
+    } }
+}"""
+
+MEAN_POOL_1D = """
+def f(x: tensor[N, C, L]): tensor {
+    compute(x) { for n in 0..N, c in 0..C, i in 0..(L - 2) {
+        var s = 0.0
+        for q in 0..3: s += x[n, c, i + q]
+        out[n, c, i] = s / 3.0
+    } }
+}"""
+
+STENCIL = """
+def f(x: tensor[D, H, W]): tensor {
+    compute(x) { for i in 0..D, j in 0..H, k in 0..W {
+        var s = -6.0 * x[i, j, k]
+        if i > 0: s += x[i - 1, j, k]
+        if i < D - 1: s += x[i + 1, j, k]
+        if j > 0: s += x[i, j - 1, k]
+        if j < H - 1: s += x[i, j + 1, k]
+        if k > 0: s += x[i, j, k - 1]
+        if k < W - 1: s += x[i, j, k + 1]
+        out[i, j, k] = s
+    } }
+}"""
+
+LIFE = """
+def f(x: tensor[H, W, u8]): tensor {
+    compute(x) { for i in 0..H, j in 0..W {
+        var n = 0
+        for a in 0..3, b in 0..3 {
+            let y = i + a - 1
+            let z = j + b - 1
+            if y >= 0 and y < H and z >= 0 and z < W: n += x[y, z] as i32
+        }
+        let alive = n == 3 or (n == 4 and x[i, j] == 1)
+        out[i, j] = alive as u8
+    } }
+}"""
+
+DEPTHWISE_7 = """
+def f(x: tensor[N, H, W, C, bf16], w: tensor[Q, R, C, bf16]) -> tensor[N, H, W, C, bf16] {
+    compute(x, w) -> tensor[N, H, W, C, bf16] { for n in 0..N, i in 0..H, j in 0..W, c in 0..C {
+        var s: f32 = 0.0
+        for q in 0..Q, r in 0..R {
+            let y = i + q - 3
+            let z = j + r - 3
+            if y >= 0 and y < H and z >= 0 and z < W: s += (x[n, y, z, c] as f32) * (w[q, r, c] as f32)
+        }
+        out[n, i, j, c] = s as bf16
+    } }
+}"""
+
+DEPTHWISE_FIRST = """
+def f(x: tensor[N, C, H, W], w: tensor[C, Q, R]): tensor {
+    compute(x, w) { for n in 0..N, c in 0..C, y in 0..(H - Q + 1), v in 0..(W - R + 1) {
+        var s = 0.0
+        for q in 0..Q, r in 0..R: s += x[n, c, y + q, v + r] * w[c, q, r]
+        out[n, c, y, v] = s
+    } }
+}"""
+
+ROTARY = """
+def f(x: tensor[B, H, S, D, bf16], cs: tensor[S, E, f32], sn: tensor[S, E, f32]) -> tensor[B, H, S, D, bf16] {
+    compute(x, cs, sn) -> tensor[B, H, S, D, bf16] { for b in 0..B, h in 0..H, s in 0..S, e in 0..E {
+        let p = x[b, h, s, e] as f32
+        let q = x[b, h, s, e + E] as f32
+        out[b, h, s, e] = (p * cs[s, e] - q * sn[s, e]) as bf16
+        out[b, h, s, e + E] = (q * cs[s, e] + p * sn[s, e]) as bf16
+    } }
+}"""
