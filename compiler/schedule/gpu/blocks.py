@@ -34,6 +34,7 @@ from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
+from compiler.schedule.gpu.turns import in_turns, turns_of
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of
@@ -213,6 +214,12 @@ class _Scheduling:
         work = self.cooperation(start, Region(), {})
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
+        turns = turns_of(nest, self.facts, self.known) if tiles is None and not self.own(nest) else 1
+        if turns > 1:
+            start.take(group, b)
+            in_turns(work, nest, start, counts, turns, b)
+            self.words.append(f"a thread takes {turns} of them at once")
+            return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads * turns)
         number = b.index(start.place, "place")
         inside = b.op("lt", number, b.product(counts)) if tiles is None else tiles.inside(work, counts, b)
         with b.when(inside) as inner:

@@ -1,0 +1,70 @@
+"""Several iterations a thread, where each loads what another load says: one at a time, a thread would wait for memory twice and have one
+load on its way. Iterations go side by side, instruction by instruction, so that all loads of a kind are on their way before the first is
+used. A block has as many neighbouring iterations as its threads do, and a turn is one for each thread."""
+
+from collections.abc import Sequence
+from math import prod
+
+from compiler.analysis.dependence import NestFacts
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.control import Yield
+from compiler.hir.instruction import Effect, Instruction, Value
+from compiler.hir.memory import Check, Load, Store
+from compiler.schedule.gpu.cooperate import Cooperation
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.spread import Spread
+from compiler.schedule.stages import Start
+
+TURNS = 4
+
+RESIDENT = 2048
+"""Threads of a multiprocessor: with fewer iterations for each of its threads than turns, some would have nothing to do."""
+
+
+def turns_of(nest: Spread, facts: NestFacts, known: Facts) -> int:
+    """How many iterations of a leading nest a thread takes: 1 where they are few, or do more than load, compute and store."""
+    iterations = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
+    body = _body(nest)
+    straight = all(not op.regions and (isinstance(op, Load | Store | Check) or op.effects is Effect.PURE) for op in body)
+    return TURNS if straight and _follows_loads(body) and iterations >= known.processors * RESIDENT * TURNS else 1
+
+
+def _body(nest: Spread) -> list[Instruction]:
+    return [op for op in (*nest.between, *nest.inner.body.body) if not (isinstance(op, Yield) and not op.operand_values)]
+
+
+def _follows_loads(body: Sequence[Instruction]) -> bool:
+    """Whether a load's place comes of another load."""
+    loaded: set[str] = set()
+    for op in body:
+        follows = bool(loaded & {*op.symbols, *(value.name for value in op.operand_values)})
+        if follows and isinstance(op, Load):
+            return True
+        if follows or isinstance(op, Load):
+            loaded.update(result.name for result in op.results)
+    return False
+
+
+def in_turns(work: Cooperation, nest: Spread, start: Start, counts: Sequence[Value], turns: int, b: Builder) -> None:
+    """The iterations of a thread. Turns behind the last iteration do the last one again, and store nothing."""
+    count, values = b.product(counts), start.values
+    last = b.sub(count, b.const(1, "index"))
+    threads, first = start.threads, Affine.of(start.number.name) * (start.threads * turns) + start.thread
+    with b.when(b.op("lt", b.index(first, "place"), count)) as inner:
+        inside: list[Value] = []
+        own: list[dict[Value, Value]] = []
+        for turn in range(turns):
+            number = inner.index(first + turn * threads)
+            inside.append(inner.op("le", number, last))
+            work.digits(nest, inner.op("min", number, last), counts, inner)
+            own.append({loop.variable: values[loop.variable] for loop in nest.loops})
+        for op in _body(nest):
+            for turn, known in enumerate(own):
+                values.update(known)
+                if turn and isinstance(op, Store):
+                    with inner.when(inside[turn]) as there:
+                        start.copy.one(op, there)
+                else:
+                    start.copy.one(op, inner)
+                known.update((result, values[result]) for result in op.results)

@@ -1,0 +1,51 @@
+"""Several iterations a thread where loads follow loads: values against NumPy on the emulator, at sizes around whole turns; indices outside."""
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.schedule.gpu import turns
+
+ELEMENTS = "def f(t: tensor[V, f64], x: tensor[N, i32]) { compute(t, x) { for i in 0..N: out[i] = t[x[i]] } }"
+ROWS = """
+def f(t: tensor[M, N], x: tensor[M, N, i32], y: tensor[M, N]) {
+    compute(t, x, y) { for i in 0..M, j in 0..N: out[i, j] = y[i, j] + t[i, x[i, j]] }
+}"""
+
+
+@pytest.fixture(autouse=True)
+def few_threads_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "RESIDENT", 0)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 255, 256, 257, 1000, 1023, 1024, 1025, 3 * 1024 + 31])
+def test_elements_of_a_table(count: int) -> None:
+    random = np.random.default_rng(count)
+    t, x = random.standard_normal(37), random.integers(0, 37, count).astype(np.int32)
+    program = zynml.compile(ELEMENTS, device="emulator", sanitize=True)
+    np.testing.assert_array_equal(program.f(t, x), t[x])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 341), (7, 1031), (1031, 3), (31, 33), (0, 5)])
+def test_elements_within_rows(shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(3)
+    t, y = (random.standard_normal(shape).astype(np.float32) for _ in range(2))
+    x = random.integers(0, shape[1], shape).astype(np.int32)
+    want = y.astype(np.float64) + np.take_along_axis(t, x, axis=1)
+    np.testing.assert_allclose(zynml.compile(ROWS, device="emulator").f(t, x, y), want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("position", [0, 255, 256, 700, 1999])
+@pytest.mark.parametrize("index", [-1, 37, 2**31 - 1])
+def test_an_index_outside_is_told(position: int, index: int) -> None:
+    x = np.zeros(2000, np.int32)
+    x[position] = index
+    with pytest.raises(zynml.ZynMLError) as error:
+        zynml.compile(ELEMENTS, device="emulator").f(np.ones(37), x)
+    assert error.value.codes == ("ZYN0801",)
+    assert str(error.value).startswith(f"error[ZYN0801]: index {index} is out of range: axis 0 of `t` has 37 elements\n")
+
+
+def test_the_schedule_says_so() -> None:
+    shown = str(zynml.compile(ELEMENTS).emit("schedule", "sm_90a"))
+    assert "  i: a thread an iteration\n  a thread takes 4 of them at once\n" in shown
