@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.schedule.gpu import scatter_targets
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("emulator:sm_80", "emulator:sm_90a")
@@ -261,6 +262,22 @@ def test_a_nan_that_was_there_stays(statement: str, device: str) -> None:
     text = f"def f(low: tensor[M], v: tensor[N], k: tensor[N, i64]) {{ compute(mut low, v, k) {{ for i in 0..N: low[k[i]] {statement} }} }}"
     zynml.compile(text, device=device).f(low, v, k)
     assert np.array_equal(low, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64", "f32"])
+def test_a_block_has_a_copy_of_a_larger_memory(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is much to add up."""
+    monkeypatch.setattr(scatter_targets, "WORTH", 0)
+    k, v = _RANDOM.integers(0, 9000, 4000), _RANDOM.integers(-(2**31), 2**31 - 1, 4000)
+    v[:2000] = v[0]
+    k[:2000] %= 3
+    terms = v.astype({"i32": np.int32, "i64": np.int64, "f32": np.float32}[dtype])
+    program = zynml.compile(one_by_group("+= v[i]", dtype), device="emulator:sm_90a", sanitize=True)
+    expected = np.zeros(9000, np.float64 if dtype == "f32" else terms.dtype)
+    np.add.at(expected, k, terms)
+    assert np.array_equal(program.f(terms, k, 9000), expected.astype(terms.dtype))
+    (launch,) = [one for one in launches_of(one_by_group("+= v[i]", dtype), "v=4000, k=4000, M=9000") if one.function.name.endswith("_0")]
+    assert launch.shared
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -31,13 +31,19 @@ class PlannedCall(DirectCall):
     compute: nodes.Compute = field(kw_only=True)
     tensors: tuple[str, ...] = field(kw_only=True)
     updated: frozenset[str] = field(init=False)
+    as_they_lie: bool = field(init=False)
+    """Whether tensors are taken as they lie, and results are new memory."""
+    zeroed: tuple[int, ...] = field(init=False)
+    """Results that begin at 0."""
 
     def __attrs_post_init__(self) -> None:
         slots, plans = self.bound.slots, self.plans
         self.updated = frozenset(plan.input for plan in plans if plan.input is not None)
         new_results = [number for number, plan in enumerate(plans) if plan.input is None]
-        prepared = any(plan.copy_of is not None or plan.zeroed for plan in plans)
-        self.unprepared = not (slots.packed or prepared) and [index for _, index in slots.results] == new_results
+        copied = any(plan.copy_of is not None for plan in plans)
+        self.as_they_lie = not (slots.packed or copied) and [index for _, index in slots.results] == new_results
+        self.zeroed = tuple(number for number in new_results if plans[number].zeroed)
+        self.unprepared = self.as_they_lie and not self.zeroed
         self.unwatched = self.unprepared and not self.loaded.recording
         self.direct = self.unwatched and not self.updated
 
@@ -54,10 +60,12 @@ class PlannedCall(DirectCall):
 
     @property
     def comes_back(self) -> bool:
-        return self.unprepared and not (self.loaded.checked and self.updated)
+        return self.as_they_lie and not (self.loaded.checked and self.updated)
 
     def again(self, arguments: list[Any], stream: Stream) -> list[DeviceArray | None] | None:
         results, scratch = self.taken(arguments, stream)
+        for number in self.zeroed:
+            begin_at_zero(results[number], stream)
         words = self.launch_reporting(arguments, stream)
         del scratch
         return results if words is None else None
@@ -194,8 +202,8 @@ class GpuRun:
         elements = memory.take(self.gpu, self.stream)
         if plan.copy_of is not None:
             copy(elements, self.dense(self.memory[plan.copy_of]), self.stream)
-        elif plan.zeroed and memory.bytes:
-            fill(elements, 0, self.stream)
+        elif plan.zeroed:
+            begin_at_zero(elements, self.stream)
         return elements
 
     def value(self) -> Any:
@@ -220,3 +228,8 @@ class GpuRun:
         there.stream.follow(self.stream)
         tensor.changed_there()
         return tensor
+
+
+def begin_at_zero(elements: DeviceArray | None, stream: Stream) -> None:
+    if elements is not None and elements.size:
+        fill(elements, 0, stream)

@@ -29,6 +29,7 @@ from compiler.schedule.gpu.marching import march_of, marched
 from compiler.schedule.gpu.ragged import TURNS, LaneCooperation, Overlapping, RowShape, row_shape
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
+from compiler.schedule.gpu.scatter_targets import most_elements
 from compiler.schedule.gpu.scattered import ScatteredSums, is_relaxed, scattered_sums
 from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sort_launches import SortMethod, sort_stage, way_of
@@ -136,7 +137,8 @@ class _Scheduling:
         relaxed = is_relaxed(self.nest)
         for op, sums in self.scattered.items():
             made = [sum_of(mem, monoid, relaxed) for mem, monoid in sums.memories.items()]
-            self.methods[op] = with_copies(made, self.known)
+            total = most_elements([iterations(loop) for loop in sums.nest.loops], self.known)
+            self.methods[op] = with_copies(made, total, self.known)
         return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:

@@ -48,9 +48,13 @@ class ScatterSum(Protocol):
         """What the launch changes that adds up."""
         ...
 
-    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None: ...
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
+        """What the launch (`before`: the first) reads of an element before it changes it."""
+        ...
 
-    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None: ...
+
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
         """Adds a value; `terms`: how many there are in the block at most."""
         ...
 
@@ -77,10 +81,13 @@ class ExactSum:
     def targets(self) -> tuple[ScatterTarget, ...]:
         return (self.target,)
 
-    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None:
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
+        return None
+
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
         pass
 
-    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
         launch.change(b, self.target, index, b.cast(added, self.target.dtype))
 
     def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
@@ -107,10 +114,13 @@ class ExtremeFloat:
     def targets(self) -> tuple[ScatterTarget, ...]:
         return (self.target,)
 
-    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None:
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
+        return None
+
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
         pass
 
-    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
         number = b.cast(added, self.float_dtype)
         last = (highest if self.target.monoid == "max" else lowest)(self.target.dtype)
         bits = b.emit(Bitcast(value=number, to=self.target.dtype)).result
@@ -155,14 +165,16 @@ class FixedPointSum:
     def double(self) -> bool:
         return len(self.totals) > 1
 
-    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value) -> None:
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
+        return launch.seen(b, self.largest, index) if before else b.load(memory_of(self.largest, launch.start), index)
+
+    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
         number = b.cast(added, "f64" if self.double else "f32")
         exponent, highest = self.exponent(b, number), b.const(2047 if self.double else 255, "u32")
         finite = b.op("lt", exponent, highest)
         with b.branch(finite) as (yes, no, _):
             least = yes.op("max", exponent, yes.const(1, "u32"))
-            seen = launch.seen(yes, self.largest, index)
-            with yes.when(yes.op("gt", least, seen)) if seen is not None else nullcontext(yes) as larger:
+            with yes.when(yes.op("gt", least, ahead)) if ahead is not None else nullcontext(yes) as larger:
                 launch.change(larger, self.largest, index, least)
             nothing = no.const(0, dtype_of(number))
             infinite = no.select(no.op("gt", number, nothing), no.const(POSITIVE, "u32"), no.const(NEGATIVE, "u32"))
@@ -175,10 +187,9 @@ class FixedPointSum:
         shifted = b.op("shr", bits, b.const(place, word))
         return b.cast(b.op("and", shifted, b.const(2047 if self.double else 255, word)), "u32")
 
-    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, terms: Value) -> None:
-        number = b.cast(added, "f64")
-        largest = b.load(memory_of(self.largest, launch.start), index)
-        scaled = self.scaled(b, number, self.units(b, largest, terms))
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
+        assert ahead is not None
+        scaled = self.scaled(b, b.cast(added, "f64"), self.units(b, ahead, terms))
         finite = b.op("lt", b.op("abs", scaled), b.const(2.0**63, "f64"))  # false of NaN, and of what is infinite
         with b.when(finite) as inner:
             whole = inner.op("round", scaled)
@@ -240,10 +251,10 @@ def sum_of(mem: Value, monoid: str, relaxed: bool) -> ScatterSum:
     return ExactSum(ScatterTarget(mem, monoid, dtype, dtype, None))
 
 
-def with_copies(sums: Sequence[ScatterSum], facts: Facts) -> tuple[ScatterSum, ...]:
+def with_copies(sums: Sequence[ScatterSum], iterations: int | None, facts: Facts) -> tuple[ScatterSum, ...]:
     """The sums of one nest, with copies of small memories in shared memory."""
-    before = iter(staged([target for sum_ in sums for target in sum_.before], facts))
-    after = iter(staged([target for sum_ in sums for target in sum_.targets], facts))
+    before = iter(staged([target for sum_ in sums for target in sum_.before], iterations, facts))
+    after = iter(staged([target for sum_ in sums for target in sum_.targets], iterations, facts))
     made: list[ScatterSum] = []
     for sum_ in sums:
         if isinstance(sum_, FixedPointSum):

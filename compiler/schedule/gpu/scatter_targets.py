@@ -8,17 +8,20 @@ from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import Atomic, SharedAlloc, SyncThreads
+from compiler.hir.gpu import Atomic, DynamicShared, SharedAlloc, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.facts import MAGNITUDES, Facts
+from compiler.schedule.launches import SHARED_ALIGN, LaunchSizedShared
 from compiler.schedule.stages import Start
 from runtime.records import frozen
 
 STAGED_BYTES = 32 << 10
 """Of shared memory for copies of small memories."""
+WORTH = 16
+"""Iterations that a block should have for each element of its copy of a larger memory."""
 COPIES = 32
 """Of a small memory in a block, at most: each lane of a warp has its own, so that no two meet."""
 
@@ -51,15 +54,20 @@ def apart_from(mem: Value, name: str, monoid: str, dtype: str, narrow: str = "")
     return ScatterTarget(mem, monoid, dtype, narrow or dtype, Value(f"{mem.name}_{name}", Mem(dtype, mem_of(mem).dims, align=64)))
 
 
-def staged(targets: Sequence[ScatterTarget], facts: Facts) -> tuple[ScatterTarget, ...]:
-    """The targets of one launch, with copies in shared memory where all of them fit."""
+def staged(targets: Sequence[ScatterTarget], iterations: int | None, facts: Facts) -> tuple[ScatterTarget, ...]:
+    """The targets of one launch, with copies in shared memory where all of them fit; one copy of a larger memory where there is so much to
+    add up that it is worth being cleared and added up itself."""
     elements = [most_elements(target.cells, facts) for target in targets]
     total = sum((most or 0) * bytes_of(target.dtype) for most, target in zip(elements, targets, strict=True))
-    if None in elements or total > STAGED_BYTES:
+    if None in elements or not targets:
         return tuple(targets)
     copies = COPIES
-    while copies * total > STAGED_BYTES:
+    while copies > 1 and copies * total > STAGED_BYTES:
         copies //= 2
+    if total > STAGED_BYTES:
+        room = facts.machine.block_shared - 2 * SHARED_ALIGN * len(targets)
+        if total > room or iterations is None or iterations < WORTH * sum(most or 0 for most in elements) * facts.processors:
+            return tuple(targets)
     return tuple(evolve(target, copies=copies) for target in targets)
 
 
@@ -72,13 +80,14 @@ def most_elements(dims: Sequence[Affine], facts: Facts) -> int | None:
 
 
 class ScatterLaunch:
-    """The targets in one launch: where they are, and what a thread does to them."""
+    """The targets in one launch: where they are, and what a thread does to them. `dynamic`: memories whose size the launch decides."""
 
     def __init__(self, start: Start, targets: Sequence[ScatterTarget], facts: Facts) -> None:
         b = start.out.body
-        self.start, self.targets = start, targets
+        self.start, self.targets, self.facts = start, targets, facts
         self.thread = b.index(start.thread, "thread")
-        self.boxes = {target: self._box(target, facts, b) for target in targets if target.copies}
+        self.dynamic: list[LaunchSizedShared] = []
+        self.boxes = {target: self._boxes(target, b) for target in targets if target.copies}
         if self.boxes:
             b.emit(SyncThreads())
 
@@ -87,15 +96,23 @@ class ScatterLaunch:
 
     def change(self, b: Builder, target: ScatterTarget, index: Sequence[Affine], value: Value) -> None:
         """Changes an element by a value of the target's type, where the block puts changes together."""
-        box = self.boxes.get(target)
-        if box is None:
+        boxes = self.boxes.get(target)
+        if boxes is None:
             b.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=tuple(index), value=value))
             return
         cell, *further = (b.index(form) for form in index)
         for form, dim in zip(further, target.cells[1:], strict=True):
             cell = b.add(b.mul(cell, b.index(self.start.copy.form(dim))), form)
-        place = (Affine.of(cell.name), Affine.of(self._copy(b, target).name))
-        b.emit(Atomic(operation=target.monoid, mem=box, index=place, value=value, scope="block"))
+        copy = b.op("and", self.thread, b.const(target.copies - 1, "index"))
+        place = (Affine.of(cell.name), Affine.of(copy.name))
+        if len(boxes) == 1:
+            b.emit(Atomic(operation=target.monoid, mem=boxes[0], index=place, value=value, scope="block"))
+            return
+        low, high = _halves(b, value)
+        old = b.emit(Atomic(operation="add", mem=boxes[0], index=place, value=low, scope="block")).result
+        carried = b.cast(b.op("lt", b.add(old, low), low), "u32")
+        with b.when(b.op("ne", b.add(high, carried), b.const(0, "u32"))) as some:
+            some.emit(Atomic(operation="add", mem=boxes[1], index=place, value=some.add(high, carried), scope="block"))
 
     def seen(self, b: Builder, target: ScatterTarget, index: Sequence[Affine]) -> Value | None:
         """What an element held a moment ago: a read is cheaper than a change that changes nothing. None where it isn't."""
@@ -109,35 +126,54 @@ class ScatterLaunch:
         b = self.start.out.body
         if self.boxes:
             b.emit(SyncThreads())
-        for target in self.targets:
-            if target.copies:
-                self._flush(target, b)
+        for target in self.boxes:
+            self._flush(target, b)
 
-    def _copy(self, b: Builder, target: ScatterTarget) -> Value:
-        return b.op("and", self.thread, b.const(target.copies - 1, "index"))
-
-    def _box(self, target: ScatterTarget, facts: Facts, b: Builder) -> Value:
-        """A block's copies of a small memory, with nothing in them yet."""
-        most = most_elements(target.cells, facts) or 1
-        box = b.emit(SharedAlloc(type=Mem(target.dtype, (most, target.copies), space=Space.SHARED, align=16)), "copies").result
+    def _boxes(self, target: ScatterTarget, b: Builder) -> list[Value]:
+        """A block's copies of a small memory, with nothing in them yet: of 64-bit sums, for which shared memory has no atomics, the halves
+        apart."""
+        most = most_elements(target.cells, self.facts) or 1
+        halves = target.monoid == "add" and target.dtype in ("i64", "u64")
+        types = [Mem("u32" if halves else target.dtype, (most, target.copies), space=Space.SHARED, align=16)] * (2 if halves else 1)
+        boxes = [self._memory(type_, b) for type_ in types]
         cells = b.product([b.index(self.start.copy.form(dim)) for dim in target.cells])
         words = b.mul(cells, b.const(target.copies, "index"))
         with b.loop("word", self.thread.name, words.name, self.start.threads) as (inner, loop):
             cell, copy = inner.digits(loop.variable, [inner.const(target.copies, "index")])
-            inner.store(box, inner.const(target.nothing, target.dtype), [cell.name, copy.name])
-        return box
+            for box in boxes:
+                inner.store(box, inner.const(target.nothing, mem_of(box).dtype), [cell.name, copy.name])
+        return boxes
+
+    def _memory(self, type_: Mem, b: Builder) -> Value:
+        size = prod(dim.value or 1 for dim in type_.dims) * bytes_of(type_.dtype)
+        if size <= STAGED_BYTES and not self.dynamic:
+            return b.emit(SharedAlloc(type=type_), "copies").result
+        behind = sum(-(-prod(dim.value or 1 for dim in use.dims) * use.width // SHARED_ALIGN) * SHARED_ALIGN for use in self.dynamic)
+        self.dynamic.append(LaunchSizedShared("copies", type_.dims, bytes_of(type_.dtype)))
+        return b.emit(DynamicShared(offset=Affine((), behind), type=type_), "copies").result
 
     def _flush(self, target: ScatterTarget, b: Builder) -> None:
-        box, nothing = self.boxes[target], b.const(target.nothing, target.dtype)
+        boxes, nothing = self.boxes[target], b.const(target.nothing, target.dtype)
         dims = [b.index(self.start.copy.form(dim)) for dim in target.cells]
         with b.loop("cell", self.thread.name, b.product(dims).name, self.start.threads) as (inner, loop):
             with inner.loop("copy", 0, target.copies, carried=[nothing]) as (deep, copies):
                 copy = deep.op("and", deep.add(copies.variable, self.thread), deep.const(target.copies - 1, "index"))
-                read = deep.load(box, [loop.variable.name, copy.name])
-                deep.yield_(deep.op(target.monoid, copies.carried[0], read))
+                read = [deep.load(box, [loop.variable.name, copy.name]) for box in boxes]
+                value = read[0] if len(read) == 1 else _joined(deep, read[0], read[1], target.dtype)
+                deep.yield_(deep.op(target.monoid, copies.carried[0], value))
             with inner.when(inner.op("ne", copies.results[0], nothing)) as some:
                 index = tuple(Affine.of(digit.name) for digit in some.digits(loop.variable, dims[1:]))
                 some.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=index, value=copies.results[0]))
+
+
+def _halves(b: Builder, value: Value) -> tuple[Value, Value]:
+    """A 64-bit int as two of 32, the low one first."""
+    bits = b.cast(value, "u64")
+    return b.cast(bits, "u32"), b.cast(b.op("shr", bits, b.const(32, "u64")), "u32")
+
+
+def _joined(b: Builder, low: Value, high: Value, dtype: str) -> Value:
+    return b.cast(b.op("or", b.op("shl", b.cast(high, "u64"), b.const(32, "u64")), b.cast(low, "u64")), dtype)
 
 
 def memory_of(target: ScatterTarget, start: Start) -> Value:

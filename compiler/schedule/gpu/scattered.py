@@ -1,10 +1,11 @@
 """Sums that data scatter: loops whose iterations meet only in elements that indices from data name, `out[k[i]] += v[i]`. What a loop does
 is recognised here; `scattered_launches.py` has the launches."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compiler.analysis.accesses import depends, update_path, updates
 from compiler.analysis.dependence import LoopKind, NestFacts
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.control import For, If, Yield
 from compiler.hir.core import Binary, Select, dtype_of
@@ -40,8 +41,10 @@ class ScatteredSums:
 
     nest: Spread
     updates: Mapping[Store, ScatteredUpdate]
-    other_stores: tuple[Store, ...] = ()
+    other_stores: tuple[Store, ...]
     """To what others see, each element by one iteration."""
+    early: tuple[Load, ...]
+    """Loads that every iteration makes, of what is only read, at places that follow from the loops' variables."""
 
     @property
     def memories(self) -> dict[Value, str]:
@@ -81,7 +84,14 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
         if again or not set(found) <= set(_straight(loops[-1].body)):
             return None
     memories = tuple(sorted((mem for mem in private if not isinstance(mem.type, Slot)), key=lambda mem: mem.name))
-    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others))
+    variables = {loop.variable.name for loop in loops} | {parameter.name for parameter in facts.nest.function.parameters}
+    early = [
+        inner
+        for inner in (*between, *loops[-1].body.body)
+        if isinstance(inner, Load) and inner.where is None and mem_of(inner.mem).readonly and inner.mem in facts.nest.function.parameters
+        if variables.issuperset(name for form in inner.index for name in form.names)
+    ]
+    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others), tuple(early))
 
 
 def is_relaxed(nest: HirFunction) -> bool:
@@ -163,8 +173,18 @@ def _take_apart(
     return True
 
 
-Put = Callable[[Builder, ScatteredUpdate, Value], None]
-"""Writes what an update adds."""
+@frozen(eq=False)
+class ScatteredChange:
+    """One update as it is to be made: of which element, by what, and whether at all."""
+
+    update: ScatteredUpdate
+    index: tuple[Affine, ...]
+    added: Value
+    where: Value | None
+
+
+Put = Callable[[Builder, Sequence[ScatteredChange]], None]
+"""Makes changes that come one after the other."""
 
 
 class ScatterCopy(InstructionCopy):
@@ -175,6 +195,14 @@ class ScatterCopy(InstructionCopy):
         self.sums, self.put = sums, put
         self.skipped = frozenset(op for update in sums.updates.values() for op in update.skipped)
         self.there: dict[Instruction, Value] = {}
+        self.waiting: list[ScatteredChange] = []
+        self.together: Builder | None = None
+        """Where changes wait until `make` is called, so that what else iterations do comes before all of them."""
+
+    def make(self) -> None:
+        if self.together is not None:
+            self.put(self.together, self.waiting)
+        self.together, self.waiting = None, []
 
     def one(self, op: Instruction, b: Builder) -> None:
         if op in self.skipped:
@@ -193,11 +221,11 @@ class ScatterCopy(InstructionCopy):
             for condition, holds in update.conditions:
                 held = self.values[condition]
                 where = b.both(where, held if holds else b.op("xor", held, b.const(True, "i1")))
-            if where is None:
-                self.put(b, update, added)
-                return
-            with b.when(where) as inner:
-                self.put(inner, update, added)
+            change = ScatteredChange(update, tuple(map(self.form, update.store.index)), added, where)
+            if b is self.together:
+                self.waiting.append(change)
+            else:
+                self.put(b, [change])
 
     def joined(self, update: ScatteredUpdate, b: Builder) -> Value:
         """The terms of an update as one."""

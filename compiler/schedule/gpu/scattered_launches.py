@@ -2,19 +2,20 @@
 beside a sum's own are cleared before, and joined with it after."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.types import Mem, Slot, bytes_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
 from compiler.schedule.gpu.scatter_sums import ScatterSum
 from compiler.schedule.gpu.scatter_targets import ScatterLaunch, memory_of, most_elements
-from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredSums, ScatteredUpdate
+from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredChange, ScatteredSums
 from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start, iterations
@@ -103,12 +104,15 @@ class Scattering:
         terms = self.terms(start)
         methods = {method.mem: method for method in self.methods}
 
-        def put(at: Builder, update: ScatteredUpdate, added: Value) -> None:
-            index = tuple(map(start.copy.form, update.store.index))
-            if before:
-                methods[update.store.mem].put_before(at, launch, index, added)
-            else:
-                methods[update.store.mem].put(at, launch, index, added, terms)
+        def put(at: Builder, changes: Sequence[ScatteredChange]) -> None:
+            made = [(change, methods[change.update.store.mem]) for change in changes]
+            aheads = [method.ahead(at, launch, change.index, before) for change, method in made]
+            for (change, method), ahead in zip(made, aheads, strict=True):
+                with at.when(change.where) if change.where is not None else nullcontext(at) as inner:
+                    if before:
+                        method.put_before(inner, launch, change.index, change.added, ahead)
+                    else:
+                        method.put(inner, launch, change.index, change.added, ahead, terms)
 
         copy = ScatterCopy(start.out, start.values, self.sums, put)
         if before:
@@ -121,12 +125,9 @@ class Scattering:
         if staged:
             self.iterate(start, copy, counts, b.mul(blocks, b.const(start.threads, "index")), b, wide)
         else:
-            first = Affine.of(start.number.name) * each
-            last = b.op("min", b.index(first + each), total)
-            with b.loop("place", first + Affine.of(launch.thread.name), last.name, start.threads) as (inner, loop):
-                self.iteration(start, copy, loop.variable, counts, inner)
+            self.share(start, copy, launch.thread, counts, b)
         launch.finish()
-        return start.finish((Affine.of(blocks.name),), 1)
+        return start.finish((Affine.of(blocks.name),), 1, launch.dynamic)
 
     def counts(self, start: Start) -> list[Value]:
         return [start.out.body.count(start.copy.form(iterations(loop))) for loop in self.sums.nest.loops]
@@ -141,7 +142,8 @@ class Scattering:
         number, total, outer = b.index(start.place, "place"), b.product(counts), self.sums.nest.outer
         if not wide:
             with b.loop("turn", 0, turns_of(b, total, number, stride).name) as (inner, loop):
-                self.iteration(start, copy, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
+                self.variables(start, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
+                copy.all([*self.sums.nest.between, *self.sums.nest.inner.body.body], inner)
             return
         lanes = lanes_of(wide)
         axis = start.out.axis("item", lanes)
@@ -163,6 +165,35 @@ class Scattering:
             start.values[outer.variable] = inner.index(Affine.of(rest.name), outer.variable.name)
             copy.all(outer.body.body, inner)
 
+    def share(self, start: Start, copy: ScatterCopy, thread: Value, counts: Sequence[Value], b: Builder) -> None:
+        """A block's share of the iterations, `EACH` of a thread. Where all are there, what they read comes before what they change, so that
+        a thread waits once for all of them."""
+        nest, each = self.sums.nest, start.threads * EACH
+        first, total = Affine.of(start.number.name) * each, b.product(counts)
+        last = b.op("min", b.index(first + each), total)
+
+        def one_by_one(into: Builder) -> None:
+            with into.loop("place", first + Affine.of(thread.name), last.name, start.threads) as (inner, loop):
+                self.variables(start, loop.variable, counts, inner)
+                copy.all([*nest.between, *nest.inner.body.body], inner)
+
+        if sum(1 for _ in nest.outer.walk()) > FEW or not self.sums.early:
+            one_by_one(b)
+            return
+        with b.branch(b.op("le", b.index(first + each), total)) as (whole, part, _):
+            turns: list[tuple[dict[Value, Value], dict[Instruction, Value]]] = []
+            for turn in range(EACH):
+                self.variables(start, whole.index(first + Affine.of(thread.name) + turn * start.threads), counts, whole)
+                variables = {loop.variable: start.values[loop.variable] for loop in nest.loops}
+                turns.append((variables, {op: whole.load(start.values[op.mem], tuple(map(copy.form, op.index))) for op in self.sums.early}))
+            copy.together = whole
+            for variables, copy.there in turns:
+                start.values.update(variables)
+                copy.all([*nest.between, *nest.inner.body.body], whole)
+            copy.make()
+            copy.there = {}
+            one_by_one(part)
+
     def neighbours(
         self, start: Start, copy: ScatterCopy, first: Affine, wide: Sequence[Load], tiles: Sequence[Value], axis: str, b: Builder
     ) -> None:
@@ -173,15 +204,13 @@ class Scattering:
             copy.there = {op: taken(b, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
             copy.all(outer.body.body, b)
 
-    def iteration(self, start: Start, copy: ScatterCopy, flat: Value, counts: Sequence[Value], b: Builder) -> None:
-        """One iteration of the loops, by its number."""
+    def variables(self, start: Start, flat: Value, counts: Sequence[Value], b: Builder) -> None:
+        """The variables of the loops, from the number of an iteration."""
         loops = self.sums.nest.loops
         few = most_elements([iterations(loop) for loop in loops], self.facts)
         split = small_digits if few is not None and few < 1 << 32 else Builder.digits
         for loop, digit in zip(loops, split(b, flat, counts[1:]), strict=True):
             start.values[loop.variable] = b.index(start.copy.form(loop.low) + Affine.of(digit.name) * loop.step, loop.variable.name)
-        copy.all(self.sums.nest.between, b)
-        copy.all(self.sums.nest.inner.body.body, b)
 
     # ---- memories apart ----
 
