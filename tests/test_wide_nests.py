@@ -132,6 +132,19 @@ def test_every_row_counts_in_the_distribution(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "figures.json").read_text())["distribution"]["rows"] == 5
 
 
+def test_two_files_are_compared_by_the_nests_that_both_have() -> None:
+    def row(seed: int, state: str, time: float) -> report.Row:
+        return {**report.described(nest_of(seed, LEAST, MOST)), "state": state, "ours_ms": time, "limit_ms": 1.0, "share": 1 / time}
+
+    before = [row(0, "right", 4.0), row(1, "right", 2.0), row(2, "right", 1.0), row(3, "right", 1.0)]
+    after = [row(0, "right", 8.0), row(1, "right", 1.0), row(2, "wrong", 1.0), row(4, "right", 1.0)]
+    lines = report.compared(before, after).splitlines()
+    assert lines[0].startswith("right before: ") and "WRONG" in lines[0]
+    assert [line.split()[0] for line in lines[1:3]] == ["0.50", "2.00"]
+    assert lines[3:] == ["before over after: geometric mean 1.000 of 2, least 0.50, most 2.00"]
+    assert report.compared(before, []) == "no nest has a time in both"
+
+
 def test_percentiles_lie_between_neighbours() -> None:
     assert report.percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5
     assert report.percentile([1.0, 2.0], 5) == pytest.approx(1.05)

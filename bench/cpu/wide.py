@@ -81,8 +81,7 @@ def run(options: argparse.Namespace) -> None:
                 if "limit_ms" in row:
                     row["share"] = row["limit_ms"] / row["ours_ms"]
                 rows.append(row)
-                peer = f"  C / ours {row['c_ms'] / row['ours_ms']:.2f}" if "c_ms" in row else ""
-                print(f"{threads} {line(row)}{peer}", flush=True)
+                print(f"{threads} {line(row)}", flush=True)
             keep(options.json, figures)
     except KeyboardInterrupt:
         print("interrupted: these are the rows before")

@@ -5,6 +5,7 @@ import runpy
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -113,6 +114,7 @@ def medians(calls: Mapping[str, Callable[[], Any]], inputs: Sequence[Any], round
 def main() -> None:
     products, peers = sys.argv[1:]
     torch.backends.cuda.matmul.allow_tf32 = products == "tf32"
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
     torch.set_grad_enabled(False)
     torch.set_default_device("cuda")
     say(device=torch.cuda.get_device_name(0), torch=torch.__version__, products=products, done=True)

@@ -1,8 +1,13 @@
-"""The rows of a wide bench in a file that grows by seed, and their distribution."""
+"""The rows of a wide bench in a file that grows by seed, and their distribution.
+
+python -m bench.nests.report FILE             # the rows, worst first, and the distribution
+python -m bench.nests.report BEFORE AFTER     # the nests that both have: what became slower or faster
+"""
 
 import json
 import math
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,7 +82,8 @@ def line(row: Row) -> str:
     time = f"{row['ours_ms']:9.4f} of {row['limit_ms']:8.4f} ms" if "ours_ms" in row else f"{'':>23}"
     state = "" if row["state"] == FINE else f"  {row['state'].upper()} {row.get('message', '')}"
     error = f"  error {row['error']:.1e}" if row["state"] == "wrong" and "error" in row else ""
-    return f"{head} {100 * share(row):5.1f} % {time}  {sizes}{layouts}{state}{error}"
+    peer = f"  C / ours {row['c_ms'] / row['ours_ms']:.2f}" if "c_ms" in row else ""
+    return f"{head} {100 * share(row):5.1f} % {time}{peer}  {sizes}{layouts}{state}{error}"
 
 
 def shown(rows: Sequence[Row]) -> str:
@@ -95,6 +101,31 @@ def shown(rows: Sequence[Row]) -> str:
             f"{figures['25th percentile']:.3f}, 5th {figures['5th percentile']:.3f}, least {figures['least']:.3f}"
         )
     return "\n".join(lines)
+
+
+CHANGED = 1.05
+"""Times that differ by less are the same."""
+
+
+def compared(before: Sequence[Row], after: Sequence[Row]) -> str:
+    """Of the nests that both have, the times before over those after, slower ones first; and whose state changed."""
+    earlier = {identity(row): row for row in before}
+    pairs = [(earlier[identity(row)], row) for row in after if identity(row) in earlier]
+    lines = [f"{old['state']} before: {line(new)}" for old, new in pairs if old["state"] != new["state"]]
+    timed = [(old["ours_ms"] / new["ours_ms"], new) for old, new in pairs if old["state"] == new["state"] == FINE]
+    timed.sort(key=lambda pair: pair[0])
+    lines += [f"{ratio:6.2f} {line(row)}" for ratio, row in timed if not 1 / CHANGED < ratio < CHANGED]
+    if timed:
+        mean = math.exp(sum(math.log(ratio) for ratio, _ in timed) / len(timed))
+        lines.append(f"before over after: geometric mean {mean:.3f} of {len(timed)}, least {timed[0][0]:.2f}, most {timed[-1][0]:.2f}")
+    else:
+        lines.append("no nest has a time in both")
+    return "\n".join(lines)
+
+
+def identity(row: Row) -> tuple[Any, ...]:
+    """The same nest, with as many threads."""
+    return row["seed"], row.get("threads"), row["text"], row["bytes"]
 
 
 def kept(path: Path | None) -> dict[str, Any]:
@@ -115,3 +146,8 @@ def written(path: Path | None, figures: Mapping[str, Any]) -> None:
         partial = path.with_suffix(path.suffix + ".part")
         partial.write_text(json.dumps(figures, indent=1) + "\n")
         partial.replace(path)
+
+
+if __name__ == "__main__":
+    files = [kept(Path(name))["rows"] for name in sys.argv[1:]]
+    print(compared(*files) if len(files) == 2 else shown(files[0]))
