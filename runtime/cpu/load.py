@@ -1,6 +1,7 @@
 """LLVM at work: text of a module optimised, turned into object code, and linked into this process."""
 
 import ctypes
+import hashlib
 import itertools
 import struct
 import time
@@ -16,6 +17,10 @@ _LOCK = forks.quiet_lock()
 _NUMBERS = itertools.count()
 _EXTERNAL = {pool.RUN: pool.run_address}
 """Symbols of ours that native code may call."""
+_GENERATED: dict[tuple[bytes, "CodeTarget", str, bool], bytes] = {}
+"""Objects by what they are generated from: a program that a process compiles again, as a notebook does, is generated once."""
+_OBJECTS = 256
+"""How many of them are kept: the latest."""
 
 
 @frozen
@@ -100,11 +105,18 @@ class CompiledModule:
     def object(self) -> bytes:
         with _LOCK:
             if self._object is None:
-                module = self._optimise()
-                started = time.perf_counter()
-                self._object = bytes(machine(self.target).emit_object(module))
-                self.timings["generate"] = time.perf_counter() - started
+                key = hashlib.sha256(self.text.encode()).digest(), self.target, self.level, self.explicit
+                self._object = _GENERATED[key] = _GENERATED.pop(key, b"") or self._generate()
+                if len(_GENERATED) > _OBJECTS:
+                    del _GENERATED[next(iter(_GENERATED))]
             return self._object
+
+    def _generate(self) -> bytes:
+        module = self._optimise()
+        started = time.perf_counter()
+        code = bytes(machine(self.target).emit_object(module))
+        self.timings["generate"] = time.perf_counter() - started
+        return code
 
     def _parse(self) -> Any:
         from llvmlite import binding

@@ -1,6 +1,7 @@
 """Modules from text to machine code: levels, other targets, linking of several."""
 
 import ctypes
+import hashlib
 
 import pytest
 
@@ -26,7 +27,7 @@ done:
 @pytest.mark.parametrize("level", ("0", "1", "2", "3", "s", "latency"))
 def test_each_level_runs(level: str) -> None:
     timings: dict[str, float] = {}
-    module = load.CompiledModule(TEXT, load.target(None, None, None, 3), level, timings)
+    module = load.CompiledModule(f"; level {level}\n{TEXT}", load.target(None, None, None, 3), level, timings)
     n = ctypes.c_int64(10)
     assert module.function("sum_below")(ctypes.addressof(n)) == 45
     assert set(timings) == {"parse", "optimise", "generate", "link"}
@@ -38,6 +39,25 @@ def test_two_kernels_of_one_name_live_side_by_side() -> None:
     second = load.CompiledModule(TEXT.replace("i64 %t, %i", "i64 %t, 2"), target, "3", {}).function("sum_below")
     n = ctypes.c_int64(10)
     assert (first(ctypes.addressof(n)), second(ctypes.addressof(n))) == (45, 20)
+
+
+def test_one_text_is_generated_once_for_a_target_and_a_level() -> None:
+    target = load.target(None, None, None, 3)
+    n, phases = ctypes.c_int64(10), []
+    for level in ("3", "3", "1"):
+        timings: dict[str, float] = {}
+        module = load.CompiledModule(f"; generated once\n{TEXT}", target, level, timings)
+        assert module.function("sum_below")(ctypes.addressof(n)) == 45
+        phases.append({*timings})
+    assert phases == [{"parse", "optimise", "generate", "link"}, {"link"}, {"parse", "optimise", "generate", "link"}]
+
+
+def test_the_latest_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "_GENERATED", generated := {})
+    monkeypatch.setattr(load, "_OBJECTS", 2)
+    for number in (1, 2, 1, 3):
+        load.CompiledModule(f"; number {number}\n{TEXT}", load.target(None, None, None, 3), "0", {}).object  # noqa: B018
+    assert [hashlib.sha256(f"; number {number}\n{TEXT}".encode()).digest() for number in (1, 3)] == [digest for digest, *_ in generated]
 
 
 def test_code_for_another_target() -> None:
