@@ -9,11 +9,11 @@ _TIGHT_AROUND = kinds("DOUBLECOLON")
 _SIGNS = kinds("MINUS BANG PLUS")
 _CALLS = kinds(
     "arguments signature lambda_ variant_tuple variant_pattern compute model import_value impl_abstract abstract"
-    " extern_with_effects"
+    " extern_with_effects shape_annotation"
 )
 _INDEXES = frozenset(["index", "bracket_type", "shared_variable"])
 _PREFIXED = frozenset(["struct_base", "rest_pattern"])
-_ANNOTATIONS = frozenset(["annotation", "kernel_annotation"])
+_ANNOTATIONS = frozenset(["annotation", "kernel_annotation", "shape_annotation"])
 _SINGLE = frozenset(["unary", "negative_number"])
 _SPACED_COLONS = frozenset(["instrument"])
 _SPACED = frozenset(["record_type", "model"])

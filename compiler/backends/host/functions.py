@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import zip_longest
 
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load
@@ -310,15 +311,16 @@ class Functions(Statements):
         return written
 
     def _equations(self, parameters: list[nodes.Parameter]) -> tuple[list[ast.expr], tuple[str, ...]]:
-        """The dims of parameters that name sizes, for `bind_sizes`, and the sizes that are new here."""
+        """The dims of parameters that name sizes or have a bound, for `bind_sizes`, and the sizes that are new here."""
         equations: list[ast.expr] = []
         names: dict[str, None] = {}
         for parameter in parameters:
             type_ = self.resolve(parameter.annotation)
             dims = dims_of(type_.shape) if isinstance(type_, TensorType) else None
-            if not dims or all(d is None or d.value is not None for d in dims):
+            bounds = _bounds(parameter.annotation)
+            if not dims or (not any(bounds) and all(d is None or d.value is not None for d in dims)):
                 continue
-            forms = tuple(None if d is None else (tuple(d.terms), d.constant) for d in dims)
+            forms = tuple(bound if d is None else (tuple(d.terms), d.constant) for d, bound in zip_longest(dims, bounds))
             names |= {n: None for d in dims if d is not None for n, _ in d.terms}
             equations.append(ast.Tuple([ast.Constant(parameter.name), self._value(parameter), self.constant(forms)], ast.Load()))
         return equations, tuple(n for n in names if n not in self.scope.names)
@@ -336,6 +338,11 @@ class Functions(Statements):
         outer = self.frame.parent
         if outer is not None and outer.loop > 0:
             self.frame.captured[default] = PythonVariable(default, default, outer, loop=outer.loop)
+
+
+def _bounds(annotation: nodes.TypeSyntax | None) -> tuple[int | None, ...]:
+    """How many elements there may be along each axis, where the type says so: `?<=4096`."""
+    return tuple(dim.bound for dim in annotation.dims) if isinstance(annotation, nodes.TensorTypeSyntax) else ()
 
 
 def function_definition(name: str, parameters: list[str], body: list[ast.stmt], optional: int = 0) -> ast.FunctionDef:

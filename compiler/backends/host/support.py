@@ -407,14 +407,17 @@ SizeForm = tuple[tuple[tuple[str, int], ...], int]
 """An affine form of sizes: terms and constant."""
 
 
-def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | None, ...]], ...], names: tuple[str, ...]) -> tuple[int, ...]:
-    """The sizes that a signature names, from the shapes of the arguments; each equation must hold."""
-    equations = [
+def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | int | None, ...]], ...], names: tuple[str, ...]) -> tuple[int, ...]:
+    """The sizes that a signature names, from the shapes of the arguments; each equation must hold, and each bound, an int."""
+    axes = [
         (f"axis {axis} of `{parameter}`", form, extent)
         for parameter, tensor, dims in tensors
         for axis, (form, extent) in enumerate(zip(dims, tensor.shape, strict=True))
-        if form is not None
     ]
+    equations = [(axis, form, extent) for axis, form, extent in axes if isinstance(form, tuple)]
+    for axis, form, extent in axes:
+        if isinstance(form, int) and extent > form:
+            raise LibraryFault("0802", f"{axis} has the extent {extent}, and `?<={form}` is at most {form}")
     known: dict[str, tuple[int, str]] = {}
     # Plain names first: they say where a size comes from most clearly.
     waiting = sorted(equations, key=lambda equation: not _is_plain(equation[1]))
