@@ -177,6 +177,76 @@ int main(void) {
     assert ran(tmp_path, main, str(tmp_path / "code.o")) == (0, "")
 
 
+TENSORS = """def inner(x: tensor[N, f64], y: tensor[N, f64]): f64 {
+    mut sum = 0.0
+    for i in 0..N { sum += x[i] * y[i] }
+    sum
+}
+def trace(m: tensor[2, 2, f32]): f32 { m[0, 0] + m[1, 1] }
+def scale(mut m: tensor[R, C, i32], by: i32) {
+    for i in 0..R, j in 0..C { m[i, j] *= by }
+}
+def at(m: tensor[R, C, f64], i: int, j: int): f64 { m[i, j] }
+def some(flags: tensor[?, bool]): bool {
+    mut found = false
+    for flag in flags { found = found or flag }
+    found
+}
+def made(n: int): tensor { zeros(n) }
+def clash(x: tensor[N], x_extent0: int): int { x_extent0 }
+"""
+
+
+@needs_compiler
+def test_tensors_are_addresses_and_extents(zyntax: Zyntax, tmp_path: Path) -> None:
+    exported(zyntax, tmp_path, TENSORS, *(word for name in ("inner", "trace", "scale", "at", "some") for word in ("-f", name)))
+    main = r"""
+#include <stdio.h>
+#include <string.h>
+#include "libprogram.h"
+int main(void) {
+    const double x[] = {1.0, 2.0, 3.0}, m[] = {0.0, 1.0, 2.0, 10.0, 11.0, 12.0};
+    double d = -1.0;
+    if (inner(x, 3, x, 3, &d) || d != 14.0) return 1;
+    if (inner(x, 3, x, 2, &d) != 802 || d != 14.0) return 2;
+    if (strcmp(inner_error(), "ZYN0802: size `N` is 3 by axis 0 of `x` and 2 by axis 0 of `y` (program.zynml:1:5)")) return 3;
+    if (inner(x, -1, x, -1, &d) != 802 || strncmp(inner_error(), "ZYN0802: axis 0 of `x` has the extent -1", 40)) return 4;
+    if (inner(x, 0, x, 0, &d) || d != 0.0) return 5;
+    const float f[] = {1.0f, 2.0f, 3.0f, 4.0f};
+    float t;
+    if (trace(f, 2, 2, &t) || t != 5.0f) return 6;
+    if (trace(f, 2, 3, &t) != 802 || strncmp(trace_error(), "ZYN0802: `2` is 2, but axis 1 of `m` has the extent 3", 53)) return 7;
+    int32_t n[] = {1, 2, 3, 4, 5, 6};
+    if (scale(n, 3, 2, -2) || n[0] != -2 || n[5] != -12) return 8;
+    if (scale(n, 3, 2, INT32_MAX) != 806) return 9;
+    if (at(m, 2, 3, 1, 0, &d) || d != 10.0) return 10;
+    if (at(m, 2, 3, -1, -1, &d) || d != 12.0) return 11;
+    if (at(m, 2, 3, 2, 0, &d) != 801) return 12;
+    bool yes;
+    const bool flags[] = {false, true};
+    if (some(flags, 2, &yes) || !yes) return 13;
+    return some(flags, 1, &yes) || yes ? 14 : 0;
+}
+"""
+    assert ran(tmp_path, main, str(tmp_path / "libprogram.so")) == (0, "")
+    text = (tmp_path / "libprogram.h").read_text()
+    assert "int32_t inner(const double *x, int64_t x_extent0, const double *y, int64_t y_extent0, double *result);\n" in text
+    assert "int32_t scale(int32_t *m, int64_t m_extent0, int64_t m_extent1, int32_t by);\n" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("made", "error[ZYN0109]: `made` can't be exported: C has no form for `tensor[?, f32]`\n  --> program.zynml:16:1\n"),
+        ("clash", "error[ZYN0109]: `clash` can't be exported: `x_extent0` is the name of an extent of `x` in C\n  --> program.zynml:17:11\n"),
+    ],
+)
+def test_tensors_that_c_cannot_have(zyntax: Zyntax, tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "program.zynml").write_text(TENSORS)
+    done = zyntax("export", "program.zynml", "-f", name)
+    assert done.returncode == 2 and done.stderr.startswith(message)
+
+
 def test_without_a_c_compiler_the_object_is_written_alone(zyntax: Zyntax, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     exported(zyntax, tmp_path, PROGRAM, "-f", "add", "-o", "add.o", "--header", "sum.h")

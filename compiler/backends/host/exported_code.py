@@ -3,7 +3,7 @@
 The message lies in a buffer that each thread has for itself. It is written with C's `snprintf`, the only function of the C library that
 is called besides those of <math.h> and of memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
 
 from compiler.backends.host.exported_header import ExportedFunction
@@ -21,7 +21,8 @@ from compiler.hir.native_expressions import OUTSIDE
 from compiler.hir.types import HirType, Struct, Tile, is_float, is_wide
 from compiler.lowering.native.layouts import Layouts
 from compiler.source import Source, Sources, Span
-from compiler.typed_ast.types import UNIT, Type
+from compiler.typed_ast.native_tensors import extents
+from compiler.typed_ast.types import UNIT, TensorType, Type
 from runtime.cpu import load
 
 BUFFER = 512
@@ -41,7 +42,7 @@ def exported_object(module: HirModule, functions: Sequence[ExportedFunction], la
     writer.declare("snprintf", "i32 (ptr, i64, ptr, ...)")
     _telling(writer, module, points, sources)
     for function in functions:
-        _Wrapper(writer, module, function, layouts).write()
+        _Wrapper(writer, module, function, layouts, sources).write()
         told = writer.function(f"{function.name}_error", PTR, [], "", "")
         told.ret(_buffer(told))
     return load.CompiledModule(writer.text(), target, level.value, {}).object
@@ -66,16 +67,19 @@ def _buffer(w: FunctionWriter) -> LlvmValue:
 class _Wrapper:
     """One function with C's calling convention."""
 
-    def __init__(self, writer: ModuleWriter, module: HirModule, one: ExportedFunction, layouts: Layouts) -> None:
-        self.one, self.layouts, self.module = one, layouts, module
+    def __init__(self, writer: ModuleWriter, module: HirModule, one: ExportedFunction, layouts: Layouts, sources: Sources) -> None:
+        self.one, self.layouts, self.module, self.sources = one, layouts, module, sources
         self.function = module.functions[one.symbol]
-        parameters = [(self._type(found), f"p{number}") for number, found in enumerate(one.own.parameters)]
+        parameters: list[tuple[LlvmType, str]] = []
+        for number, found in enumerate(one.own.parameters):
+            parameters.append((self._type(found), f"p{number}"))
+            parameters += [(I64, f"p{number}.extent{axis}") for axis in range(_rank(found))]
         if one.own.result != UNIT:
             parameters.append((PTR, "result"))
         self.w = writer.function(one.name, I32, parameters, "", "")
 
     def _type(self, type_: Type) -> LlvmType:
-        number = self.layouts.number(type_)
+        number = None if isinstance(type_, TensorType) else self.layouts.number(type_)
         if number is None:
             return PTR
         return memory_type(number.dtype)  # C's bool is a byte
@@ -89,9 +93,16 @@ class _Wrapper:
         newest = w.offset(record, constant(I64, HEAP), I8)
         w.store(constant(I64, 0), newest, 8)
         w.store(constant(I64, (1 << 63) - 1), w.offset(record, constant(I64, HEAP + 8), I8), 8)
-        passed = [record]
-        for found, value in zip(own.parameters, w.parameters, strict=False):
-            passed += self._taken(found, value)
+        passed, given = [record], iter(w.parameters)
+        extents: dict[str, list[LlvmValue]] = {}
+        for parameter, found in zip(own.function.parameters, own.parameters, strict=True):
+            value = next(given)
+            if isinstance(found, TensorType):
+                extents[parameter.name] = [next(given) for _ in range(_rank(found))]
+                passed += [value, *extents[parameter.name], *self._distances(extents[parameter.name])]
+            else:
+                passed += self._taken(found, value)
+        self._compare(extents)
         place = w.parameters[-1] if own.result != UNIT else None
         if place is not None and self.layouts.in_memory(own.result):
             passed.append(place)
@@ -123,6 +134,41 @@ class _Wrapper:
             loaded.append(_as_entry(self.w, tile.dtype, self.w.load(type, at, type.bytes)))
         return loaded
 
+    def _distances(self, extents: list[LlvmValue]) -> list[LlvmValue]:
+        """In elements, between neighbours along each axis of what lies without gaps."""
+        distances = [constant(I64, 1)]
+        for extent in reversed(extents[1:]):
+            distances.insert(0, self.w.binary("mul", distances[0], extent))
+        return distances
+
+    def _compare(self, given: Mapping[str, list[LlvmValue]]) -> None:
+        """Leaves with 0802 where an extent is below 0 or isn't what the types of the parameters say."""
+        sizes: dict[str, tuple[LlvmValue, str]] = {}
+        for parameter, type_ in zip(self.one.own.function.parameters, self.one.own.parameters, strict=True):
+            declared = extents(type_) if isinstance(type_, TensorType) else ()
+            for axis, (want, extent) in enumerate(zip(declared or (), given.get(parameter.name, ()), strict=True)):
+                where = f"axis {axis} of `{parameter.name}`"
+                self._leave_if("slt", extent, constant(I64, 0), f"{where} has the extent %lld", extent)
+                if isinstance(want, int):
+                    self._leave_if("ne", extent, constant(I64, want), f"`{want}` is {want}, but {where} has the extent %lld", extent)
+                elif want is not None and want in sizes:
+                    known, first = sizes[want]
+                    text = f"size `{want}` is %lld by {first} and %lld by {where}"
+                    self._leave_if("ne", extent, known, text, known, extent)
+                elif want is not None:
+                    sizes[want] = (extent, where)
+
+    def _leave_if(self, comparison: str, left: LlvmValue, right: LlvmValue, text: str, *values: LlvmValue) -> None:
+        w = self.w
+        bad, good = w.label("misfit"), w.label("fits")
+        w.branch_if(w.compare(comparison, left, right), bad, good)
+        w.start(bad)
+        message = _text(w.module, f"ZYN0802: {text}{_place(self.one.own.function.name_span, self.sources)}")
+        inside = ", ".join(map(str, [_buffer(w), constant(I64, BUFFER), message, *values]))
+        w.line(f"call i32 (ptr, i64, ptr, ...) @snprintf({inside})")
+        w.ret(constant(I32, 802))
+        w.start(good)
+
     def _given(self, actual: Type, results: LlvmValue, place: LlvmValue) -> None:
         """The numbers of a result go where C wants them, which nested structs put elsewhere."""
         struct = results_struct(self.function)
@@ -130,6 +176,11 @@ class _Wrapper:
             type = memory_type(tile.dtype)
             number = self.w.load(type, self.w.offset(results, constant(I64, offset_of(struct, name)), I8), 1)
             self.w.store(number, self.w.offset(place, constant(I64, offset), I8), type.bytes)
+
+
+def _rank(type_: Type) -> int:
+    """How many extents come behind the address."""
+    return (type_.shape.rank or 0) if isinstance(type_, TensorType) else 0
 
 
 def _as_entry(w: FunctionWriter, dtype: str, value: LlvmValue) -> LlvmValue:

@@ -1,7 +1,7 @@
 """How C sees exported functions: the types of their parameters and results, and the header that declares them.
 
-Numbers go by value, structs and arrays by their address. The result is written where the last parameter points, and what the function
-returns is 0, or the number of the error's code."""
+Numbers go by value, structs and arrays by their address, tensors by that of their first element, with their extents behind it. The result
+is written where the last parameter points, and what the function returns is 0, or the number of the error's code."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.lowering.native.layouts import Layouts
 from compiler.source import Span
 from compiler.typed_ast.function_effects import FunctionEffects
-from compiler.typed_ast.types import UNIT, ArrayType, Scalar, StructType, Type
+from compiler.typed_ast.types import UNIT, ArrayType, Scalar, StructType, TensorType, Type
 from runtime.records import frozen
 
 C_NAMES: Mapping[str, str] = {"f32": "float", "f64": "double", "bool": "bool"} | {
@@ -28,7 +28,7 @@ TAKEN = frozenset((
 # fmt: on
 """Words of C and of C++ that can't be names."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-WORKS = "numbers of up to 64 bits, bool, structs, and arrays of known size can be parameters and results"
+WORKS = "numbers of up to 64 bits, bool, structs, and arrays of known size can be parameters and results, tensors of numbers parameters"
 
 
 @frozen
@@ -47,10 +47,26 @@ def refused(message: str, span: Span | None, hint: str) -> ZyntaxError:
 def require_types(own: FunctionEffects, layouts: Layouts) -> None:
     """Refuses a function whose parameters or result C has no form for. Raises ZyntaxError."""
     for parameter, found in zip(own.function.parameters, own.parameters, strict=True):
-        _require(own, found, layouts, parameter.span)
+        if not _is_tensor_of_numbers(found):
+            _require(own, found, layouts, parameter.span)
         _require_name(own, parameter.name, parameter.span)
     if own.result != UNIT:
         _require(own, own.result, layouts, own.function.span)
+    names = {parameter.name for parameter in own.function.parameters}
+    for parameter, found in zip(own.function.parameters, own.parameters, strict=True):
+        both = names & set(extent_names(parameter.name, found)) if isinstance(found, TensorType) else ()
+        if both:
+            message = f"`{own.name}` can't be exported: `{min(both)}` is the name of an extent of `{parameter.name}` in C"
+            raise refused(message, parameter.span, "rename the parameter")
+
+
+def _is_tensor_of_numbers(type_: Type) -> bool:
+    return isinstance(type_, TensorType) and isinstance(type_.element, Scalar) and type_.element.dtype.value in C_NAMES
+
+
+def extent_names(name: str, type_: TensorType) -> list[str]:
+    """What the extents of a tensor are called in C."""
+    return [f"{name}_extent{axis}" for axis in range(type_.shape.rank or 0)]
 
 
 def _require(own: FunctionEffects, type_: Type, layouts: Layouts, span: Span) -> None:
@@ -107,6 +123,7 @@ def header(title: str, functions: Sequence[ExportedFunction], layouts: Layouts) 
             f"/* {title}, made by `zyntax export`. Functions return 0, or the number of an error's code (`zyntax explain 806`); then",
             "   `*result` isn't to be read, and NAME_error() is the message, until the next failure in the same thread. `result` must not",
             "   overlap an argument. */",
+            *(_TENSORS if any(isinstance(type_, TensorType) for function in functions for type_ in function.own.parameters) else ()),
             f"#ifndef {guard}",
             f"#define {guard}",
             "",
@@ -130,10 +147,23 @@ def header(title: str, functions: Sequence[ExportedFunction], layouts: Layouts) 
     )
 
 
+_TENSORS = (
+    "/* A tensor is the address of its first element, then its extents. Its elements follow each other without gaps, those of the last",
+    "   axis first. Extents that don't fit the function's types are error 802. */",
+)
+
+
 def _declared(one: ExportedFunction, structs: dict[str, str], layouts: Layouts) -> list[str]:
     own = one.own
     names = c_names([parameter.name for parameter in own.function.parameters])
-    written = [_parameter(found, name, structs, layouts) for name, found in zip(names, own.parameters, strict=True)]
+    written: list[str] = []
+    for name, type_, parameter in zip(names, own.parameters, own.function.parameters, strict=True):
+        if isinstance(type_, TensorType):
+            assert isinstance(type_.element, Scalar)
+            written.append(f"{'' if parameter.mutable else 'const '}{C_NAMES[type_.element.dtype.value]} *{name}")
+            written += [f"int64_t {extent}" for extent in extent_names(name, type_)]
+        else:
+            written.append(_parameter(type_, name, structs, layouts))
     if isinstance(own.result, ArrayType):
         written.append(_variable(own.result, "result", structs, layouts))
     elif own.result != UNIT:
