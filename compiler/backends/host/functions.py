@@ -342,7 +342,7 @@ class Functions(Statements):
 
 def _bounds(annotation: nodes.TypeSyntax | None) -> tuple[int | None, ...]:
     """How many elements there may be along each axis, where the type says so: `?<=4096`."""
-    return tuple(dim.bound for dim in annotation.dims) if isinstance(annotation, nodes.TensorTypeSyntax) else ()
+    return tuple(dim.bound for dim in annotation.dims or ()) if isinstance(annotation, nodes.TensorTypeSyntax) else ()
 
 
 def function_definition(name: str, parameters: list[str], body: list[ast.stmt], optional: int = 0) -> ast.FunctionDef:

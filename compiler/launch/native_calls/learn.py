@@ -61,7 +61,7 @@ def blocks_function(function: nodes.Function, type: FunctionType, globals: Conta
     if function.is_async or named != sizes.keys() or any(name in globals for name in named) or not _is_passed_on(type.result):
         return None
     written = [parameter.annotation for parameter in function.parameters]
-    if any(dim.bound is not None for syntax in written if isinstance(syntax, nodes.TensorTypeSyntax) for dim in syntax.dims):
+    if any(dim.bound is not None for syntax in written if isinstance(syntax, nodes.TensorTypeSyntax) for dim in syntax.dims or ()):
         return None  # the slow way compares
     known: dict[str, int | str | OfBlock] = {name: name for name in sizes}
     known.update({parameter.name: position for position, parameter in enumerate(function.parameters)})
