@@ -222,3 +222,25 @@ def test_an_empty_loop_inside_checks_nothing(device: str) -> None:
     with pytest.raises(zynml.ZynMLError, match="index 3 is out of range: axis 0 of `v` has 3 elements"):
         program.f(start, v, np.ones(2, np.float32), 2)
     assert program.f(start[:2], v, np.array([1.0, 2.0], np.float32), 1).tolist() == [[4.0, 8.0]]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i8"])
+def test_maxima_of_rows_that_a_block_does(dtype: str, device: str) -> None:
+    """Rows of hundreds of elements, some of them empty."""
+    lowest = "-128 as i8" if dtype == "i8" else "-inf"
+    text = f"""
+    def f(start: tensor[P, i32], v: tensor[K, {dtype}]): tensor {{
+        compute(start, v) {{
+            for r in 0..P - 1:
+                var s = {lowest}
+                for k in start[r]..start[r + 1]: s = max(s, v[k])
+                out[r] = s
+        }}
+    }}
+    """
+    start = starts(_RANDOM.integers(0, 3, 41) * 600).astype(np.int32)
+    numpy = {"f32": np.float32, "f64": np.float64, "i8": np.int8}[dtype]
+    v = (_RANDOM.standard_normal(start[-1]) * 9 - 40).astype(numpy)
+    expected = [v[a:b].max(initial=-128 if dtype == "i8" else -np.inf) for a, b in pairwise(start)]
+    assert zynml.compile(text, device=device).f(start, v).tolist() == [float(value) if dtype != "i8" else int(value) for value in expected]

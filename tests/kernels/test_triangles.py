@@ -134,3 +134,15 @@ def test_other_types_bands_and_batches(dtype: str, device: str) -> None:
     where = (k + 3 > i) & (k < j + 20)
     expected = np.stack([summed(a[n], b[n], where) for n in range(2)])
     assert np.array_equal(zynml.compile(text, device=device).f(a, b), expected)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("size", [33, 144])
+def test_products_of_triangles_on_tensor_cores(size: int, target: str) -> None:
+    text = PRODUCT.replace("]", ", f16]").replace("i, k, f16]", "i, k]").replace("k, j, f16]", "k, j]").replace("i, j, f16]", "i, j]")
+    a, b = floats(size, size).astype(np.float16), floats(size, size).astype(np.float16)
+    expected = summed(a, b, taking_part("i..j + 1", size, size, size))
+    program = zynml.compile(text.replace("LOW", "i").replace("HIGH", "j + 1"), device=f"emulator:{target}")
+    np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
+    a[np.tril_indices(size, -1)] = np.nan
+    np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)

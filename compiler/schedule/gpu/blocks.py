@@ -171,7 +171,7 @@ class _Scheduling:
         extents = extents_of(spreads, self.facts, nest.loops)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         inner = _loops(spreads)
-        shape = row_shape(nest, spreads, contiguous, self.facts, self.known) if threadable and extents is None else None
+        shape = row_shape(nest, spreads, self.facts, self.known) if threadable and extents is None else None
         if shape is not None and prod(self.block(BLOCK)) % self.known.machine.lanes == 0:
             self.words.append(shape.words(names, inner))
             return self.rows(around, group, f"{number}", nest, spreads, shape)

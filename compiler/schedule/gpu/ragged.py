@@ -32,6 +32,9 @@ LONG_ROW = 512
 LONG_TURNS = 16
 """Turns of the lanes of a row that are as slow as the block's work on it."""
 
+ACROSS = 8
+"""Neighbours along a leading loop that read enough side by side: 32 bytes of f32."""
+
 UNKNOWN_ROW = 32
 """Elements of a mean row where a launch says nothing."""
 
@@ -55,16 +58,16 @@ class RowShape:
         return f"{names}: {who}, {self.turns} elements a turn{long}"
 
 
-def row_shape(nest: Spread, spreads: Mapping[For, Spread], contiguous: bool, facts: NestFacts, known: Facts) -> RowShape | None:
+def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> RowShape | None:
     """How lanes share the loops of each iteration of a leading nest, whose bounds data decide; None where a block should do an iteration,
-    or has to. `contiguous`: memory is so along these loops; else a lane has an iteration of its own."""
+    or has to."""
     body = Region([], [*nest.between, *nest.inner.body.body])
     barriers = Barriers(facts, spreads)
     barriers.place(body)
     if barriers.before or not all(_takes(op, spreads) for op in body.body):
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
-    if not contiguous:
+    if _is_across(nest, spreads, facts, known):
         return RowShape(1, min(TURNS, power_of_two(mean)))
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     few = rows * known.machine.lanes < known.processors * LONG_ROW
@@ -82,6 +85,17 @@ def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
     return all(isinstance(inside, _TAKEN) or inside.effects is Effect.PURE for inside in op.walk()) and not any(
         is_single(inside, spreads) or (isinstance(inside, For) and inside in spreads) for inside in op.walk()
     )
+
+
+def _is_across(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> bool:
+    """Whether lanes had better stand along the last leading loop, each with loops of its own: what each of its iterations reads lies side
+    by side, and the rest of what the loops read is the same for them all."""
+    across = facts.nest.of_loop(nest.inner)
+    shared = {facts.nest.of_loop(spread.inner) for spread in spreads.values()}
+    along = [access for access in facts.nest.accesses if shared.intersection(access.loops)]
+    if known.about(across.extent) < ACROSS or nest.inner in {op for spread in spreads.values() for op in _leading(nest, spread, facts)}:
+        return False
+    return any(bool(access.index) and abs(access.index[-1].coefficient(across.axis)) == 1 for access in along)
 
 
 def _may_wait(body: Region, spreads: Mapping[For, Spread]) -> bool:

@@ -2,7 +2,7 @@
 
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
-from compiler.hir.core import Const, Contract, Reduce, Select
+from compiler.hir.core import Cast, Const, Contract, Reduce, Select
 from compiler.hir.instruction import Value
 
 
@@ -17,5 +17,7 @@ def _guarded(value: Value) -> list[Affine]:
     match value.source:
         case Select(condition=condition, otherwise=Value(source=Const(value=number))) if number == 0:
             return constraints_of(condition) or []
+        case Cast(value=inner):
+            return _guarded(inner)
         case _:
             return []
