@@ -48,8 +48,8 @@ class ScatterSum(Protocol):
         """What the launch changes that adds up."""
         ...
 
-    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
-        """What the launch (`before`: the first) reads of an element before it changes it."""
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
+        """What the launch (`before`: the first) reads of an element before it changes it, if it does."""
         ...
 
     def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None: ...
@@ -81,14 +81,14 @@ class ExactSum:
     def targets(self) -> tuple[ScatterTarget, ...]:
         return (self.target,)
 
-    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
-        return None
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
+        return _seen(b, launch, self.target, index, where)
 
     def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
         pass
 
     def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
-        launch.change(b, self.target, index, b.cast(added, self.target.dtype))
+        _change(b, launch, self.target, index, b.cast(added, self.target.dtype), ahead)
 
     def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
         total, dtype = read(self.target), dtype_of(old)
@@ -114,8 +114,8 @@ class ExtremeFloat:
     def targets(self) -> tuple[ScatterTarget, ...]:
         return (self.target,)
 
-    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
-        return None
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
+        return _seen(b, launch, self.target, index, where)
 
     def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
         pass
@@ -124,7 +124,8 @@ class ExtremeFloat:
         number = b.cast(added, self.float_dtype)
         last = (highest if self.target.monoid == "max" else lowest)(self.target.dtype)
         bits = b.emit(Bitcast(value=number, to=self.target.dtype)).result
-        launch.change(b, self.target, index, b.select(b.isnan(number), b.const(last, self.target.dtype), self.turned(b, bits)))
+        ordered = b.select(b.isnan(number), b.const(last, self.target.dtype), self.turned(b, bits))
+        _change(b, launch, self.target, index, ordered, ahead)
 
     def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
         most = read(self.target)
@@ -165,8 +166,8 @@ class FixedPointSum:
     def double(self) -> bool:
         return len(self.totals) > 1
 
-    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], before: bool) -> Value | None:
-        return launch.seen(b, self.largest, index) if before else b.load(memory_of(self.largest, launch.start), index)
+    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
+        return _seen(b, launch, self.largest, index, where) if before else b.load(memory_of(self.largest, launch.start), index, where)
 
     def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
         number = b.cast(added, "f64" if self.double else "f32")
@@ -174,8 +175,7 @@ class FixedPointSum:
         finite = b.op("lt", exponent, highest)
         with b.branch(finite) as (yes, no, _):
             least = yes.op("max", exponent, yes.const(1, "u32"))
-            with yes.when(yes.op("gt", least, ahead)) if ahead is not None else nullcontext(yes) as larger:
-                launch.change(larger, self.largest, index, least)
+            _change(yes, launch, self.largest, index, least, ahead)
             nothing = no.const(0, dtype_of(number))
             infinite = no.select(no.op("gt", number, nothing), no.const(POSITIVE, "u32"), no.const(NEGATIVE, "u32"))
             launch.change(no, self.odd, index, no.select(no.isnan(number), no.const(NAN, "u32"), infinite))
@@ -234,6 +234,18 @@ class FixedPointSum:
     def power(self, b: Builder, shift: Value) -> Value:
         biased = b.cast(b.add(shift, b.const(1023, "i64")), "u64")
         return from_bits(b, b.op("shl", biased, b.const(52, "u64")), "f64")
+
+
+def _seen(b: Builder, launch: ScatterLaunch, target: ScatterTarget, index: Sequence[Affine], where: Value | None) -> Value | None:
+    """What a least or greatest element was a moment ago, where it may be looked at."""
+    return launch.seen(b, target, index) if target.monoid in ("min", "max") and where is None else None
+
+
+def _change(b: Builder, launch: ScatterLaunch, target: ScatterTarget, index: Sequence[Affine], value: Value, ahead: Value | None) -> None:
+    """A change; of a least or greatest element only where it changes: few do, and a read is cheaper."""
+    seen = ahead if ahead is not None else _seen(b, launch, target, index, None)
+    with b.when(b.op("gt" if target.monoid == "max" else "lt", value, seen)) if seen is not None else nullcontext(b) as inner:
+        launch.change(inner, target, index, value)
 
 
 def sum_of(mem: Value, monoid: str, relaxed: bool) -> ScatterSum:

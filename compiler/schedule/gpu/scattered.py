@@ -7,6 +7,7 @@ from compiler.analysis.accesses import depends, update_path, updates
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, If, Yield
 from compiler.hir.core import Binary, Select, dtype_of
 from compiler.hir.gpu import ATOMICS
@@ -37,12 +38,14 @@ class ScatteredUpdate:
 
 @frozen(eq=False)
 class ScatteredSums:
-    """A nest at the top whose iterations may run in any order, up to these updates."""
+    """A nest at the top whose iterations may run in any order, up to these updates. `checks`: how many indices an iteration checks, None
+    where one is checked in a loop or under a condition."""
 
     nest: Spread
     updates: Mapping[Store, ScatteredUpdate]
     other_stores: tuple[Store, ...]
     """To what others see, each element by one iteration."""
+    checks: int | None
     early: tuple[Load, ...]
     """Loads that every iteration makes, of what is only read, at places that follow from the loops' variables."""
 
@@ -84,6 +87,8 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
         if again or not set(found) <= set(_straight(loops[-1].body)):
             return None
     memories = tuple(sorted((mem for mem in private if not isinstance(mem.type, Slot)), key=lambda mem: mem.name))
+    straight = [inner for inner in (*between, *loops[-1].body.body) if isinstance(inner, Check)]
+    checks = len(straight) if len(straight) == sum(isinstance(inner, Check) for inner in op.walk()) else None
     variables = {loop.variable.name for loop in loops} | {parameter.name for parameter in facts.nest.function.parameters}
     early = [
         inner
@@ -91,7 +96,7 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
         if isinstance(inner, Load) and inner.where is None and mem_of(inner.mem).readonly and inner.mem in facts.nest.function.parameters
         if variables.issuperset(name for form in inner.index for name in form.names)
     ]
-    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others), tuple(early))
+    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others), checks, tuple(early))
 
 
 def is_relaxed(nest: HirFunction) -> bool:
@@ -198,6 +203,14 @@ class ScatterCopy(InstructionCopy):
         self.waiting: list[ScatteredChange] = []
         self.together: Builder | None = None
         """Where changes wait until `make` is called, so that what else iterations do comes before all of them."""
+        self.guarding = False
+        """Whether checks have been made before: then nothing is read or changed where one fails."""
+        self.guard: Value | None = None
+
+    def iteration(self, b: Builder) -> None:
+        """All that the innermost loop does once; the variables' values are known."""
+        self.guard = None
+        self.all([*self.sums.nest.between, *self.sums.nest.inner.body.body], b)
 
     def make(self) -> None:
         if self.together is not None:
@@ -211,6 +224,12 @@ class ScatterCopy(InstructionCopy):
             self.values[op.results[0]] = self.there[op]
         elif isinstance(op, Store) and op in self.sums.updates:
             self.update(self.sums.updates[op], b)
+        elif self.guarding and isinstance(op, Check):
+            self.guard = b.both(self.guard, self.values[op.condition])
+        elif self.guard is not None and isinstance(op, Load | Store):
+            where = self.guard if op.where is None else b.both(self.guard, self.values[op.where])
+            copy = b.emit(rebuilt(op, self.value, self.form, where=where), op.results[0].name if op.results else "")
+            self.values.update(zip(op.results, copy.results, strict=True))
         else:
             super().one(op, b)
 
@@ -221,6 +240,8 @@ class ScatterCopy(InstructionCopy):
             for condition, holds in update.conditions:
                 held = self.values[condition]
                 where = b.both(where, held if holds else b.op("xor", held, b.const(True, "i1")))
+            if self.guard is not None:
+                where = b.both(where, self.guard)
             change = ScatteredChange(update, tuple(map(self.form, update.store.index)), added, where)
             if b is self.together:
                 self.waiting.append(change)

@@ -28,6 +28,8 @@ EACH = 4
 """Iterations of each thread of a block."""
 PIECES = 2
 """Of 16 bytes that a thread reads before it uses the first."""
+CHECKED_FIRST = 1 << 25
+"""Iterations whose indices are read in less time than a caller waits."""
 FEW = 24
 """Instructions of an iteration that is written out for neighbours."""
 
@@ -69,8 +71,18 @@ class Scattering:
         apart = [method for method in self.methods if any(target.apart is not None for target in (*method.before, *method.targets))]
         cleared = [self.each_cell(method, "cleared", self.clear) for method in apart]
         joined = [self.each_cell(method, "joined", self.join) for method in apart]
-        before = [self.scatter("largest", True)] if any(method.before for method in self.methods) else []
+        before = [self.scatter("before", True)] if self.looks_first else []
         return [*cleared, *before, self.scatter("", False), *joined]
+
+    @property
+    def looks_first(self) -> bool:
+        """Whether a launch over all iterations comes before. It looks for the largest terms, and checks indices: while the caller waits for
+        what it reports, the next launch goes on. That is worth reading indices twice where there are few."""
+        if any(method.before for method in self.methods):
+            return True
+        total = most_elements([iterations(loop) for loop in self.sums.nest.loops], self.facts)
+        small = any(target.copies for method in self.methods for target in method.targets)
+        return bool(self.sums.checks) and not small and total is not None and total <= CHECKED_FIRST
 
     def words(self) -> str:
         names = ", ".join(loop.variable.name for loop in self.sums.nest.loops)
@@ -106,7 +118,7 @@ class Scattering:
 
         def put(at: Builder, changes: Sequence[ScatteredChange]) -> None:
             made = [(change, methods[change.update.store.mem]) for change in changes]
-            aheads = [method.ahead(at, launch, change.index, before) for change, method in made]
+            aheads = [method.ahead(at, launch, change.index, change.where, before) for change, method in made]
             for (change, method), ahead in zip(made, aheads, strict=True):
                 with at.when(change.where) if change.where is not None else nullcontext(at) as inner:
                     if before:
@@ -117,6 +129,7 @@ class Scattering:
         copy = ScatterCopy(start.out, start.values, self.sums, put)
         if before:
             copy.skipped |= frozenset(self.sums.other_stores)
+        copy.guarding = not before and self.looks_first and self.sums.checks is not None
         for value in self.own:
             if isinstance(value.type, Slot):
                 start.values[value] = b.slot(b.const(0, value.type.dtype), value.name)
@@ -143,7 +156,7 @@ class Scattering:
         if not wide:
             with b.loop("turn", 0, turns_of(b, total, number, stride).name) as (inner, loop):
                 self.variables(start, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
-                copy.all([*self.sums.nest.between, *self.sums.nest.inner.body.body], inner)
+                copy.iteration(inner)
             return
         lanes = lanes_of(wide)
         axis = start.out.axis("item", lanes)
@@ -163,7 +176,7 @@ class Scattering:
         rest = b.index(Affine.of(pieces.name) * lanes + Affine.of(number.name))
         with b.when(b.op("lt", rest, total)) as inner:
             start.values[outer.variable] = inner.index(Affine.of(rest.name), outer.variable.name)
-            copy.all(outer.body.body, inner)
+            copy.iteration(inner)
 
     def share(self, start: Start, copy: ScatterCopy, thread: Value, counts: Sequence[Value], b: Builder) -> None:
         """A block's share of the iterations, `EACH` of a thread. Where all are there, what they read comes before what they change, so that
@@ -175,7 +188,7 @@ class Scattering:
         def one_by_one(into: Builder) -> None:
             with into.loop("place", first + Affine.of(thread.name), last.name, start.threads) as (inner, loop):
                 self.variables(start, loop.variable, counts, inner)
-                copy.all([*nest.between, *nest.inner.body.body], inner)
+                copy.iteration(inner)
 
         if sum(1 for _ in nest.outer.walk()) > FEW or not self.sums.early:
             one_by_one(b)
@@ -189,7 +202,7 @@ class Scattering:
             copy.together = whole
             for variables, copy.there in turns:
                 start.values.update(variables)
-                copy.all([*nest.between, *nest.inner.body.body], whole)
+                copy.iteration(whole)
             copy.make()
             copy.there = {}
             one_by_one(part)
@@ -202,7 +215,7 @@ class Scattering:
         for item in range(lanes_of(wide)):
             start.values[outer.variable] = b.index(first + item, outer.variable.name)
             copy.there = {op: taken(b, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
-            copy.all(outer.body.body, b)
+            copy.iteration(b)
 
     def variables(self, start: Start, flat: Value, counts: Sequence[Value], b: Builder) -> None:
         """The variables of the loops, from the number of an iteration."""
