@@ -1,11 +1,13 @@
-"""The pictures of README.md, from measured figures and from a replay.
+"""The pictures of README.md, from measured figures and from a replay; and one of KernelBench.
 
     python -m bench.pictures limits bench/results/gpu-h200.json docs/limits-h200.svg
     python -m bench.pictures replay docs/replay-report.svg
+    python -m bench.pictures kernelbench FILE SVG       # of `bench.gpu.kernelbench --json FILE`
 
-Both lie on a ground of their own, so they read alike on a light and on a dark page."""
+They lie on a ground of their own, so they read alike on a light and on a dark page."""
 
 import json
+import math
 import re
 import sys
 import tempfile
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import quantdsl
+from bench.gpu.kernelbench import ratios
 
 ROOT = Path(__file__).parents[1]
 WORKLOADS = {
@@ -73,6 +76,40 @@ def limits(figures: dict[str, Any]) -> str:
     return picture(900, bottom + 34, f"Share of the hardware's limit, {figures['device']}, {figures['date']}", content)
 
 
+def kernelbench(figures: dict[str, Any]) -> str:
+    """A line a problem, the worst first: the times of PyTorch, eager and compiled, over ours on a scale of powers; those that aren't
+    right have their state."""
+
+    def shares(row: dict[str, Any]) -> dict[str, float]:
+        return ratios(row) if row["state"] == "right" else {}
+
+    rows = sorted(figures["rows"], key=lambda row: min(shares(row).values(), default=0.0))
+    left, full, top, step = 400, 440, 78, 17
+    bottom = top + step * len(rows)
+
+    def x(share: float) -> float:
+        return left + full * (math.log10(min(max(share, 0.01), 100.0)) + 2) / 4
+
+    content = ['<text class="soft" x="20" y="50">bar: from the slower of our two ratios to 1; dot: PyTorch; stroke: torch.compile</text>']
+    for share in (0.01, 0.1, 1, 10, 100):
+        content.append(f'<line class="grid" x1="{x(share)}" x2="{x(share)}" y1="{top - 8}" y2="{bottom}"/>')
+        content.append(f'<text class="soft middle" x="{x(share)}" y="{bottom + 18}">{share:g}</text>')
+    for number, row in enumerate(rows):
+        y, known = top + step * number, shares(row)
+        content.append(f'<text class="soft end" x="{left - 10}" y="{y + 12}">{escape(row["title"][:50])} ({row["number"]})</text>')
+        if not known:
+            content.append(f'<text class="soft" x="{left + 8}" y="{y + 12}">{escape(row["state"])}</text>')
+            continue
+        low, high = sorted((x(min(known.values())), x(1)))
+        content.append(f'<rect class="ours" x="{low:.1f}" y="{y + 5}" width="{high - low:.1f}" height="6" rx="2"/>')
+        if "eager" in known:
+            content.append(f'<circle cx="{x(known["eager"]):.1f}" cy="{y + 8}" r="4"/>')
+        if "compile" in known:
+            at = f"{x(known['compile']):.1f}"
+            content.append(f'<line class="peer" x1="{at}" x2="{at}" y1="{y + 1}" y2="{y + 15}"/>')
+    return picture(900, bottom + 34, "KernelBench, level 1: their time over ours", content)
+
+
 def replay() -> str:
     """Two charts of the report of `programs/quantdsl/ema_cross.qdsl` on the sample of trades."""
     with tempfile.TemporaryDirectory() as folder:
@@ -94,6 +131,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["limits", source, target]:
             Path(target).write_text(limits(json.loads(Path(source).read_text())), encoding="utf-8")
+        case ["kernelbench", source, target]:
+            Path(target).write_text(kernelbench(json.loads(Path(source).read_text())), encoding="utf-8")
         case ["replay", target]:
             Path(target).write_text(replay(), encoding="utf-8")
         case _:

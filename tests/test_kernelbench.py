@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import zynml
+from bench import pictures
 from bench.gpu import kernelbench, textbook
 from bench.gpu.kernelbench_programs import OurProgram, problems, program_of, rows_of
 
@@ -240,3 +241,10 @@ def test_missing_programs_are_in_the_table_and_in_the_counts() -> None:
         "| 19 | relu | right | 2 | 2.00 | 0.50 | 0.50 |",
         "| 101 | mystery | no program |  |  |  |  |",
     ]
+
+
+def test_the_picture_has_a_line_a_problem() -> None:
+    drawn = pictures.kernelbench({"rows": ROWS})
+    assert drawn.startswith("<svg ") and drawn.endswith("</svg>\n")
+    assert [drawn.count(words) for words in ('<rect class="ours"', "<circle", 'class="peer"', ">no program<")] == [2, 2, 1, 1]
+    assert drawn.index("mystery (101)") < drawn.index("relu (19)") < drawn.index("product (9)")
