@@ -28,6 +28,8 @@ _ANY_VERSION = b"zyntax code "
 _ENDING = ".zyn"
 _LATELY = 60.0
 """Seconds for which an entry counts as used just now."""
+_ROOM: dict[tuple[Path, int], int] = {}
+"""By folder and its largest size, the bytes that this process may add before it looks at all entries again."""
 
 
 @define
@@ -79,9 +81,11 @@ class CacheStore:
             if not self.folder.is_dir():
                 self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.folder.mkdir(mode=0o700, exist_ok=True)
+            packed = _packed(holds, head, code, key)
             with written(self._path(key)) as file:
-                file.write(_packed(holds, head, code, key))
-            self._make_room()
+                file.write(packed)
+            room = _ROOM.get((self.folder, self.largest), 0) - len(packed)
+            _ROOM[self.folder, self.largest] = room if room > 0 else self._make_room()
         except OSError as error:
             self._note(f"nothing can be kept in the cache {self.folder}: {_reason(error)}")
 
@@ -115,7 +119,9 @@ class CacheStore:
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{_ENDING}"
 
-    def _make_room(self) -> None:
+    def _make_room(self) -> int:
+        """Drops entries where there are too many. Gives the bytes that the process may add before it looks at all entries again: no more
+        than a part of the whole, for other processes add theirs."""
         entries = []
         for entry in os.scandir(self.folder):
             if entry.name.endswith(_ENDING):
@@ -128,6 +134,7 @@ class CacheStore:
                 break
             Path(path).unlink(missing_ok=True)
             total -= size
+        return min(self.largest - total, self.largest // 16)
 
     def _note(self, words: str) -> None:
         if words not in self.notes:

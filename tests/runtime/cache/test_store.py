@@ -80,6 +80,20 @@ def test_the_longest_unused_go_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs users as POSIX has them")
+def test_all_entries_are_looked_at_when_a_part_of_the_room_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Path] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scandir(folder))
+    store = CacheStore(tmp_path, largest=160_000)
+    for number in range(12):
+        store.put(f"small {number}", None, b"x")
+    assert looks == [tmp_path], "12 entries use less than 10,000 bytes"
+    for number in range(400):
+        store.put(f"large {number}", None, bytes(1000))
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 160_000
+    assert len(looks) < 100
+
+
 def test_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = CacheStore(tmp_path)
     kept.put("a", 0, b"code")
