@@ -14,6 +14,7 @@ from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.rules.assignment import require_mutable
 from compiler.typed_ast.rules.strays import stray_yield
 from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.taken_apart import in_numbers
 from compiler.typed_ast.types import ERROR, UNIT, FutureType, Type
 from compiler.typed_ast.walk import walk
 
@@ -24,8 +25,10 @@ checks(Yield)(stray_yield)
 def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None, used: bool) -> Type:
     good = True
     seen: dict[str, Span] = {}
+    types: dict[str, Type] = {}
+    checker.findings.rewrites.pop(id(node), None)
     for given in node.inputs:
-        actual = checker.infer(given.value, scope)
+        actual = types[given.name] = checker.infer(given.value, scope)
         good &= actual != ERROR
         if isinstance(actual, FutureType):
             checker.add(_no_value_yet(given.name, actual, given.value.span))
@@ -46,6 +49,10 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
             )
             good = False
         seen.setdefault(given.name, given.span)
+    apart = in_numbers(checker, node, types, scope) if good else None
+    if apart is not None:
+        checker.findings.rewrites[id(node)] = apart
+        return checker.infer(apart, scope, expected)
     metadata, faults = kernel_metadata(node, lambda value: constant(value, scope), scope.functions())
     for fault in faults:
         checker.add(fault)
