@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from attrs import evolve, field
-
 from compiler.source import Source, Sources, Span
-from runtime.records import frozen
+from runtime.records import evolve, field, frozen
 from runtime.tuples import as_tuple
 
 _OF_MODULES = re.compile(r"\b[^\W\d]\w*·(?=[^\W\d])")

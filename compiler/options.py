@@ -4,12 +4,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import Factory, field
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source
 from compiler.typed_ast.levels import OptimizationLevel
-from runtime.records import frozen
+from runtime.records import Factory, field, frozen
 
 
 @frozen

@@ -5,9 +5,7 @@ from bisect import bisect_right
 from functools import cached_property
 from pathlib import Path
 
-from attrs import field
-
-from runtime.records import frozen, frozen_in_types
+from runtime.records import field, frozen, frozen_in_types
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 

@@ -1,12 +1,20 @@
-"""Classes of fields, declared as with `attrs` (`from attrs import Factory, evolve, field` go with them). What attrs writes for a class, its
-`__init__`, its comparison, its text, is written when the class is first used: that takes longer than all else of an import, and a program
-meets a third of the classes that it imports."""
+"""Classes of fields, declared as with `attrs` (`Factory`, `evolve` and `field` go with them, from here or there). What attrs writes for a
+class, its `__init__`, its comparison, its text, is written when the class is used: that takes longer than all else of an import, and a
+program meets a third of the classes that it imports. The first objects of a plain class are made without it, and attrs is imported when
+a class has to be written: a call that comes from the cache needs neither."""
 
 from typing import TYPE_CHECKING, Any
 
 from runtime.forks import quiet_lock
 
-__all__ = ["define", "frozen", "frozen_in_types"]
+__all__ = ["Factory", "define", "evolve", "field", "frozen", "frozen_in_types"]
+
+_AT_FIRST = 100
+"""Objects of a class that are made without attrs, whose `__init__` is much faster, and takes as long to write as these take to make."""
+
+_PLAIN_OPTIONS = {"frozen", "on_setattr", "eq", "init", "order", "by_types", "unsafe_hash"}
+_PLAIN_FIELDS = {"default", "factory", "converter", "eq", "repr"}
+
 
 _LOCK = quiet_lock()
 
@@ -22,12 +30,104 @@ class _Unwritten:
             options.setdefault("init", True)
 
             def first(record: Any, /, *arguments: Any, **named: Any) -> None:
-                self.write()
-                type(record).__init__(record, *arguments, **named)
+                values = self._values(type(record), arguments, named)
+                if values is None:
+                    self.write()
+                    type(record).__init__(record, *arguments, **named)
+                else:
+                    vars(record).update(values)
 
             cls.__init__ = first  # type: ignore[misc]
         if "__getstate__" not in own and "__reduce__" not in own:
             cls.__getstate__, cls.__setstate__ = _state, _restore  # type: ignore[assignment, attr-defined, method-assign]
+        self._made = 0
+        self._fields: dict[str, tuple[str, dict[str, Any]]] | None = None
+
+    # ---- objects that are made before the class is written ----
+
+    def _values(self, cls: type, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:
+        """The fields of a new object by name; None where attrs has to see to it."""
+        self._made += 1
+        if cls is not self.cls or self._made > _AT_FIRST:
+            return None
+        if self._made == 1:
+            self._fields = self._plain_fields()
+            if self._fields is not None:
+                self._stand_in()
+        fields = self._fields
+        if fields is None or len(arguments) > len(fields):
+            return None
+        given = dict(zip(fields, arguments, strict=False))
+        if given.keys() & named.keys() or not named.keys() <= fields.keys():
+            return None
+        given.update(named)
+        values: dict[str, Any] = {}
+        for parameter, (name, options) in fields.items():
+            if parameter in given:
+                value = given[parameter]
+            elif "factory" in options:
+                value = options["factory"]()
+            elif "default" in options:
+                value = options["default"]
+            else:
+                return None
+            converter = options.get("converter")
+            values[name] = value if converter is None else converter(value)
+        return values
+
+    def _plain_fields(self) -> dict[str, tuple[str, dict[str, Any]]] | None:
+        """By the name of its parameter, the name of each field and what is said of it; None for a class that isn't plain."""
+        cls = self.cls
+        own = vars(cls)
+        if any("__attrs_attrs__" in vars(base) for base in cls.__mro__[1:]) or not self.options.keys() <= _PLAIN_OPTIONS:
+            return None
+        if any(hasattr(cls, name) for name in ("__attrs_post_init__", "__attrs_pre_init__", "__attrs_init__")):
+            return None
+        fields: dict[str, tuple[str, dict[str, Any]]] = {}
+        for name, annotation in own.get("__annotations__", {}).items():
+            if "ClassVar" in str(annotation):
+                continue
+            options = _said_of(own[name]) if name in own else {}
+            if options is None or not options.keys() <= _PLAIN_FIELDS:
+                return None
+            if "converter" in options and not (self.options.get("frozen") or self.options.get("by_types")):
+                return None
+            fields[name.lstrip("_")] = (name, options)
+        return fields
+
+    def _stand_in(self) -> None:
+        """Gives the class what attrs would, to be written when it is asked for."""
+        cls, own = self.cls, vars(self.cls)
+
+        def written(method: str) -> Any:
+            def ask(record: Any, /, *arguments: Any) -> Any:
+                self.write()
+                return getattr(type(record), method)(record, *arguments)
+
+            return ask
+
+        assert self._fields is not None
+        cls.__match_args__ = tuple(name for name, _ in self._fields.values())  # type: ignore[misc, attr-defined]
+        if "__repr__" not in own:
+            self.options["repr"] = True
+            cls.__repr__ = written("__repr__")  # type: ignore[method-assign]
+        if self.options.get("eq", True) and "__eq__" not in own:
+            self.options["eq"] = True
+            cls.__eq__ = written("__eq__")  # type: ignore[method-assign]
+            if own.get("__hash__") is None:
+                if self.options.get("frozen") or self.options.get("unsafe_hash"):
+                    self.options["unsafe_hash"] = True
+                    cls.__hash__ = written("__hash__")  # type: ignore[method-assign]
+                else:
+                    cls.__hash__ = None  # type: ignore[assignment]
+        if self.options.get("order"):
+            for method in ("__lt__", "__le__", "__gt__", "__ge__"):
+                setattr(cls, method, written(method))
+        if self.options.get("frozen") and "__setattr__" not in own:
+            cls.__setattr__ = written("__setattr__")  # type: ignore[method-assign]
+            cls.__delattr__ = written("__delattr__")  # type: ignore[method-assign]
+
+    # ---- the class that attrs writes ----
 
     def __get__(self, instance: object, owner: type) -> Any:
         self.write()
@@ -41,7 +141,14 @@ class _Unwritten:
             for cls in reversed(self.cls.__mro__):
                 unwritten = vars(cls).get("__attrs_attrs__")
                 if isinstance(unwritten, _Unwritten):
-                    plain: dict[str, Any] = {"on_setattr": attrs.setters.NO_OP} if "unsafe_hash" in unwritten.options else {}
+                    by_types = unwritten.options.pop("by_types", False)
+                    plain: dict[str, Any] = {"on_setattr": attrs.setters.NO_OP} if by_types else {}
+                    for name in ("__setattr__", "__delattr__"):
+                        if unwritten._fields is not None and name in vars(cls):
+                            delattr(cls, name)  # attrs freezes no class that has one
+                    for name, said in [*vars(cls).items()]:
+                        if isinstance(said, _LateField | _LateFactory):
+                            setattr(cls, name, said.for_attrs())
                     attrs.define(cls, slots=False, **plain, **unwritten.options)
 
 
@@ -63,11 +170,61 @@ def _declared(cls: type | None, options: dict[str, Any]) -> Any:
     return cls
 
 
+class _LateFactory:
+    """`attrs.Factory`, until attrs is there."""
+
+    def __init__(self, factory: Any) -> None:
+        self.factory = factory
+
+    def for_attrs(self) -> Any:
+        import attrs
+
+        return attrs.Factory(self.factory)
+
+
+class _LateField:
+    """`attrs.field`, until attrs is there."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+    def for_attrs(self) -> Any:
+        import attrs
+
+        return attrs.field(**{name: said.for_attrs() if isinstance(said, _LateFactory) else said for name, said in self.options.items()})
+
+
+def _said_of(said: Any) -> dict[str, Any] | None:
+    """What a class says of a field; None for what only attrs knows."""
+    if isinstance(said, _LateField):
+        options = dict(said.options)
+        if isinstance(options.get("default"), _LateFactory):
+            options["factory"] = options.pop("default").factory
+        return options
+    if isinstance(said, _LateFactory):
+        return {"factory": said.factory}
+    return None if type(said).__module__.partition(".")[0] in ("attr", "attrs") else {"default": said}
+
+
 if TYPE_CHECKING:
+    from attrs import Factory as Factory
     from attrs import define as define
+    from attrs import evolve as evolve
+    from attrs import field as field
     from attrs import frozen as frozen
     from attrs import frozen as frozen_in_types
 else:
+    Factory = _LateFactory
+
+    def field(**options: Any) -> Any:
+        """As `attrs.field`."""
+        return _LateField(options)
+
+    def evolve(record: Any, /, **changes: Any) -> Any:
+        """As `attrs.evolve`."""
+        import attrs
+
+        return attrs.evolve(record, **changes)
 
     def define(cls: type | None = None, **options: Any) -> Any:
         """As `attrs.define`."""
@@ -80,4 +237,4 @@ else:
     def frozen_in_types(cls: type | None = None, **options: Any) -> Any:
         """As `frozen`, but only mypy sees to it that no field changes: an object whose class refuses assignments takes twice as long to
         make. For what there are very many of, as the nodes of a program's tree."""
-        return _declared(cls, {"unsafe_hash": options.get("eq", True) or None, **options})
+        return _declared(cls, {"by_types": True, "unsafe_hash": options.get("eq", True) or None, **options})

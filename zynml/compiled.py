@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
 from compiler.language import Language
 from compiler.languages import language_named
@@ -18,6 +16,7 @@ from compiler.options import CompileOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.levels import FLOATS, PRODUCTS, OptimizationLevel
+from runtime.records import evolve
 from runtime.uncollected import uncollected
 from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
 from zynml.name import NAME

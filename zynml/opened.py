@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from attrs import Factory
-
 from compiler.launch.kept_programs import KeptProgram, keep
 from compiler.launch.returning import Returning
 from compiler.source import Sources
 from runtime import forks
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.unawaited import Unawaited
 
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ import pickle
 from functools import cache
 from typing import Any
 
-from attrs import fields
-
 from compiler.options import CompileOptions
 from compiler.source import Source
 from compiler.typed_ast.levels import OptimizationLevel
@@ -51,5 +49,7 @@ class MadeOf:
 
 def options_of(plain: dict[str, Any]) -> CompileOptions:
     """The options that `pickled` put down."""
+    from attrs import fields
+
     assert {*CARRIED} <= {option.name for option in fields(CompileOptions)}
     return CompileOptions(**{**plain, "level": OptimizationLevel(plain["level"])})

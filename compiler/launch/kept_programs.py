@@ -4,8 +4,6 @@ be right, with these options and this compiler, isn't parsed and checked again u
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import asdict, evolve
-
 from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.launch.cache import PROGRAMS
 from compiler.launch.returning import Returning
@@ -15,7 +13,7 @@ from compiler.typed_ast.function_heads import FunctionHead, ParameterHead
 from runtime.cache.identity import compiler_identity
 from runtime.cache.store import store
 from runtime.device import is_present, parse_device
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 if store() is not None:
     compiler_identity()  # of the files as they are loaded, before anyone edits them
@@ -40,6 +38,8 @@ def found(source: Source, options: CompileOptions) -> KeptProgram | None:
 
 def keep(made_of: tuple[str, ...], program: KeptProgram) -> None:
     """Puts a program there that is made of this (see `origin`), if there is a cache."""
+    from attrs import asdict
+
     returning = program.functions.items()
     functions = [[name, None if result is None else {**asdict(result), "sizes": sorted(result.sizes)}] for name, result in returning]
     heads = [[name, asdict(evolve(head, span=None))] for name, head in program.heads.items()]

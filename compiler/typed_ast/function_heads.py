@@ -1,10 +1,9 @@
 """What is shown of a program's functions: parameters and result as they are written, the comment above, sizes, and devices that its blocks
 name. Plain data, which the cache keeps beside a program: imports no stage of the compiler."""
 
-from attrs import field
 
 from compiler.source import Span
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -15,10 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory, field
-
 from runtime.cache.unfinished import remove_abandoned, written
-from runtime.records import define
+from runtime.records import Factory, define, field
 
 LARGEST = 256 << 20
 """Bytes of all entries together, and of those being written; the ones unused for longest go first."""

@@ -9,9 +9,8 @@ from typing import Generic, TypeVar
 
 import attrs
 import pytest
-from attrs import Factory, evolve, field
 
-from runtime.records import define, frozen, frozen_in_types
+from runtime.records import Factory, define, evolve, field, frozen, frozen_in_types
 
 
 def is_written(cls: type) -> bool:
@@ -170,3 +169,140 @@ def test_what_is_frozen_in_types_alone_compares_and_travels_as_frozen_ones() -> 
     assert pickle.loads(pickle.dumps(leaf)) == leaf
     assert attrs.evolve(leaf, name="c") == _Leaf(name="c", parts=(1, 2), place=3)
     assert [field.name for field in attrs.fields(_Leaf)] == ["place", "name", "parts"]
+
+
+# ---- objects that are made before their class is written ----
+
+
+def plain_classes():
+    @frozen
+    class Point:
+        x: int
+        _y: int = 0
+        names: tuple[str, ...] = field(default=(), converter=tuple)
+        seen: list[int] = field(factory=list, repr=False)
+        more: dict[str, int] = Factory(dict)
+
+    @define
+    class Cell:
+        value: int = 3
+        kept: list[int] = Factory(list)
+
+    @frozen_in_types
+    class Place:
+        path: str
+        start: int
+
+    return Point, Cell, Place
+
+
+def test_the_first_objects_of_a_plain_class_are_made_without_attrs():
+    point, cell, place = plain_classes()
+    first = point(1, y=2, names=["a"])
+    assert (first.x, first._y, first.names, first.seen, first.more) == (1, 2, ("a",), [], {})
+    assert vars(point(5)) == {"x": 5, "_y": 0, "names": (), "seen": [], "more": {}}
+    assert point(1).seen is not point(1).seen
+    assert (cell().value, cell(4).value, cell(kept=[1]).kept) == (3, 4, [1])
+    assert (place("p", start=2).path, place("p", 2).start) == ("p", 2)
+    assert not any(map(is_written, (point, cell, place)))
+    match place("p", 7):
+        case place(_, start):
+            assert start == 7
+    held = cell()
+    held.value = 9
+    assert held.value == 9
+
+
+USES = {
+    "compared": lambda early, late: early == late and (early != late) is False,
+    "hashed": lambda early, late: len({early, late}) == 1,
+    "shown": lambda early, late: repr(early) == repr(late) and repr(early).endswith("Point(x=1, _y=2, names=(), more={})"),
+    "evolved": lambda early, late: evolve(early, x=1) == late,
+    "taken apart": lambda early, late: attrs.asdict(early) == attrs.asdict(late),
+    "pickled": lambda early, late: vars(early) == early.__getstate__() == vars(late),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_objects_from_before_are_as_those_from_after(use):
+    @frozen
+    class Point:
+        x: int
+        _y: int = 0
+        names: tuple[str, ...] = field(default=(), converter=tuple)
+        seen: list[int] = field(factory=list, repr=False, eq=False)
+        more: tuple[int, ...] = field(default=(), repr=lambda held: "{}")
+
+    early = Point(1, 2)
+    assert not is_written(Point)
+    if use != "hashed":
+        assert USES[use](early, Point(1, 2))
+    attrs.fields(Point)
+    assert is_written(Point)
+    assert USES[use](early, Point(1, 2))
+    assert USES[use](Point(1, 2), early)
+
+
+@pytest.mark.parametrize("change", [lambda point: setattr(point, "x", 2), lambda point: delattr(point, "x")])
+def test_frozen_objects_from_before_stay_as_they_are(change):
+    point, _, _ = plain_classes()
+    early = point(1)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        change(early)
+    assert early.x == 1
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2, (), [], {}, 6)])
+@pytest.mark.parametrize("named", [{}, {"z": 1}, {"x": 1, "y": 2, "w": 3}])
+def test_wrong_arguments_have_the_message_of_attrs(arguments, named):
+    early, _, _ = plain_classes()
+    late, _, _ = plain_classes()
+    attrs.fields(late)
+    with pytest.raises(TypeError) as first:
+        early(*arguments, **named)
+    with pytest.raises(TypeError) as second:
+        late(*arguments, **named)
+    assert str(first.value) == str(second.value)
+
+
+def test_objects_that_may_change_have_no_hash():
+    _, cell, _ = plain_classes()
+    with pytest.raises(TypeError, match="unhashable type: 'Cell'"):
+        hash(cell())
+    assert cell() == cell() and cell() != cell(5)
+
+
+def test_a_class_of_many_objects_is_written():
+    _, _, place = plain_classes()
+    made = [place("p", number) for number in range(150)]
+    assert is_written(place)
+    assert [each.start for each in made] == list(range(150))
+    assert made[0] == place("p", 0) and hash(made[0]) == hash(place("p", 0)) and made[0] != made[1]
+
+
+def test_order_is_asked_of_objects_from_before():
+    @frozen(order=True)
+    class Ranked:
+        rank: int
+
+    assert sorted([Ranked(3), Ranked(1), Ranked(2)]) == [Ranked(1), Ranked(2), Ranked(3)]
+    assert Ranked(1) < Ranked(2) <= Ranked(2) and Ranked(3) > Ranked(2) >= Ranked(2)
+
+
+def test_records_are_declared_and_made_without_attrs():
+    text = """
+import sys
+from runtime.records import Factory, define, evolve, field, frozen
+@frozen
+class Point:
+    x: int
+    y: tuple = field(default=(), converter=tuple)
+@define
+class Cell:
+    points: list = Factory(list)
+assert Cell([Point(1, [2])]).points[0].y == (2,)
+assert "attr" not in sys.modules
+assert evolve(Point(1), x=2).x == 2
+assert "attr" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from attrs import Factory
 
 from compiler.launch.cache import CALL_ENTRIES, CPU_CALLS
 from compiler.launch.native_calls.kinds import Kinds, kinds_of
@@ -18,7 +17,7 @@ from runtime.calls.answering import FIRST, PLANS, SLOWLY, put_in_front
 from runtime.cpu import detect, pool
 from runtime.cpu.image import CodeImage, LoadedImage, NotPortable, ObjectToLink, put_together
 from runtime.device import CPU, present_devices
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.unawaited import READING
 
 CALL = "call"
