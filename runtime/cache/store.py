@@ -118,8 +118,8 @@ class CacheStore:
         return self.folder / f"{key}{_ENDING}"
 
     def _make_room(self) -> int:
-        """Drops entries where there are too many. Gives the bytes that the process may add before it looks at all entries again: no more
-        than a part of the whole, for other processes add theirs."""
+        """Drops entries where there are too many, and a sixteenth more, so that the next ones find room. Gives the bytes that the process
+        may add before it looks at all entries again: no more than that share, for other processes add theirs."""
         entries = []
         for entry in os.scandir(self.folder):
             if entry.name.endswith(_ENDING):
@@ -127,12 +127,14 @@ class CacheStore:
                     about = entry.stat()
                     entries.append((about.st_mtime_ns, about.st_size, entry.path))
         total = remove_abandoned(self.folder) + sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self.largest:
-                break
-            Path(path).unlink(missing_ok=True)
-            total -= size
-        return min(self.largest - total, self.largest // 16)
+        share = self.largest // 16
+        if total > self.largest:
+            for _, size, path in sorted(entries):
+                if total <= self.largest - share:
+                    break
+                Path(path).unlink(missing_ok=True)
+                total -= size
+        return min(self.largest - total, share)
 
     def _note(self, words: str) -> None:
         if words not in self.notes:
