@@ -13,6 +13,7 @@ from compiler.hir.types import FLOATS, Mem, Tile
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.loop_wishes import LoopWishes
 from compiler.schedule.materialise import common_axes
+from compiler.schedule.searches import searches
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
 
@@ -106,10 +107,12 @@ def _look(field: HirFunction) -> _TableFacts:
 
 
 def _computed_dtype(field: HirFunction) -> str:
-    """The widest number that the field computes with: it decides how many lanes a vector has."""
+    """The widest number that the field computes with: it decides how many lanes a vector has. Places of best elements are computed from the
+    numbers of tiles, not in every lane."""
     widest = "i8"
+    places = {value for op in field.body.body if isinstance(op, Reduce) and searches(op) for value in (op.values[1], op.results[1])}
     for op in field.body.body:
-        for value in [*op.results, *op.operand_values]:
+        for value in {*op.results, *op.operand_values} - places:
             if isinstance(value.type, Tile) and value.type.axes and value.type.dtype not in ("i1", "index"):
                 dtype = "f32" if FLOATS.get(value.type.dtype, 32) < 32 else value.type.dtype
                 widest = max(widest, dtype, key=lambda d: CpuMachine(512).lanes(d) * -1)
@@ -197,7 +200,8 @@ def _choose_vector(
         _turn_squares(field, facts, machine, tiles, reasons)
         return
     lanes = _lanes(field, best, full)
-    accumulators = ACCUMULATORS if facts.common else 2 * ACCUMULATORS
+    # a search has two for each vector
+    accumulators = ACCUMULATORS if facts.common or any(searches(op) for op in field.body.body) else 2 * ACCUMULATORS
     vectors = accumulators if best in facts.reduced and not tiles else MAP_VECTORS
     if best in facts.scanned:
         vectors = SCAN_VECTORS

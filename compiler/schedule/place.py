@@ -15,7 +15,7 @@ from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Cast, Contract, Index, Reduce, Scan, Take, dtype_of
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
@@ -25,6 +25,7 @@ from compiler.schedule import running
 from compiler.schedule.interior import all_hold, bounds_of, least_of
 from compiler.schedule.pieces import Piece, combinations_of
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
+from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
 
@@ -36,12 +37,6 @@ SCAN_CHUNKS = 64
 
 LEAST_TILES = 16
 """Tiles of a chunk: fewer aren't worth a chunk of their own."""
-
-BEATEN = {"argmax": "le", "argmin": "ge"}
-"""How an element that doesn't beat the best compares with it."""
-
-LEAST_SEARCHED = 256
-"""Tiles that a thread searches for the best element, at least."""
 
 
 def place(field: HirFunction, table: Table) -> HirFunction:
@@ -192,7 +187,7 @@ class Placing(TileValues):
         result: dict[Target, list[Value]],
     ) -> None:
         """Begun reductions by themselves, in two ways: where their conditions hold all over this tile, and elsewhere."""
-        whole = self.holds(guards, region)
+        whole = self.holds(sorted(guards, key=lambda guard: guard.name), region)
         types = [value.type for target in reductions for value in result[target]]
         with region.builder.branch(whole, types) as (then, otherwise, chosen):
             for body, certain in (then, guards), (otherwise, frozenset[Value]()):
@@ -319,9 +314,6 @@ class Placing(TileValues):
         alone, so the result doesn't depend on the number of threads."""
         b = region.builder
         share = b.index(whole.ceildiv(CHUNKS), "share")
-        if all(isinstance(target, Reduce) and _searches(target) for target in carrying):
-            # each chunk looks for its first best elements anew
-            share = b.op("max", share, b.const(LEAST_SEARCHED, "index"))
         total = b.index(whole, "total")
         buffers = [b.alloc(Mem(dtype_of(v), (CHUNKS, *_extents(v)), align=64), "partial") for t in carrying for v in result[t]]
         with b.loop("chunk", 0, CHUNKS, place="thread") as (body, loop):
@@ -388,27 +380,24 @@ class Placing(TileValues):
             self.one_loop(plan, low, high, False, group, [], inner, {}, scans, lead)
         return behind
 
+    def searched(self, target: Target) -> bool:
+        """Whether lanes keep the numbers of the tiles of their best elements."""
+        return isinstance(target, Reduce) and self.outer == "thread" and searches(target)
+
+    def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
+        if isinstance(target, Reduce) and self.searched(target):
+            return nothing_yet(self, target, region)
+        return super().identity(target, region)
+
     def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
-        """Of an arg-reduction on the CPU only tiles with an element that beats the best so far are joined, nearly none of a long axis. All
-        lanes then hold the new best."""
-        names = _axis_names(accumulators[0])
-        if not (isinstance(target, Reduce) and names and self.outer == "thread" and _searches(target)):
-            return super().accumulate(target, accumulators, region)
-        if {*names} != {name for name, _ in self.tile_axes(target.over, region)}:
-            return super().accumulate(target, accumulators, region)
-        b, values, best = region.builder, self.brought(target, region), accumulators[0]
-        for name in names:
-            best = b.emit(Take(value=best, axis=name, at=Affine())).result
-        # NaN beats all, and compares with nothing; the identity loses against its equal
-        beats = b.op("not", b.op(BEATEN[target.monoid], values[0], best))
-        (some,) = b.reduce("or", beats, over=_axis_names(beats))
-        nothing = b.const(identity_of(target.monoid, [dtype_of(v) for v in target.values])[0], dtype_of(best))
-        with b.branch(b.op("or", some, b.op("eq", best, nothing)), [value.type for value in accumulators]) as (then, otherwise, chosen):
-            chosen.likely = False
-            tops = then.reduce(target.monoid, *self.combined(target, accumulators, values, then), over=names)
-            then.yield_(*[then.select(beats, top, top) for top in tops])
-            otherwise.yield_(*accumulators)
-        return chosen.results
+        if isinstance(target, Reduce) and self.searched(target):
+            return better(self, target, accumulators, region)
+        return super().accumulate(target, accumulators, region)
+
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
+        if isinstance(target, Reduce) and self.searched(target):
+            return located(self, target, accumulators, region)
+        return super().combine_digits(target, accumulators, region)
 
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         """All loops stand: store the value, or combine it into the accumulator."""
@@ -426,15 +415,6 @@ class Placing(TileValues):
         else:
             for value, final in zip(target.results, self.combine_digits(target, after, region), strict=True):
                 region.made[value] = final
-
-
-def _searches(target: Reduce) -> bool:
-    """Whether a reduction finds the place of the first best element along one axis: of equal ones, the first that it comes to."""
-    if target.monoid not in BEATEN or len(target.over) != 1 or len(target.values) != 2:
-        return False
-    place = target.values[1].source
-    place = place.value.source if isinstance(place, Cast) else place
-    return isinstance(place, Index) and place.of.coefficient(target.over[0]) > 0
 
 
 def _extents(value: Value) -> tuple[Affine, ...]:

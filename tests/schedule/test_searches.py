@@ -1,4 +1,4 @@
-"""Arg-reductions on the CPU skip tiles in which nothing beats the best so far: the first best element is found all the same."""
+"""Arg-reductions on the CPU keep numbers of tiles: the first best element is found all the same."""
 
 from collections.abc import Callable
 from typing import Any
@@ -63,3 +63,30 @@ def test_places_that_fall_along_the_axis_give_the_last_of_equal_elements(op: str
     for size in SIZES:
         x = lines(size)["few"]
         assert -program.last(x)[1] == size - 1 - NUMPY[op](x[::-1]), size
+
+
+@pytest.mark.parametrize("op", NUMPY)
+@pytest.mark.parametrize("dtype", ["f64", "i32", "u8", "i64"])
+def test_numbers_of_every_width(op: str, dtype: str) -> None:
+    """Among them all numbers equal to the identity, whose first place is meant."""
+    program = zynml.compile(SOURCE.replace("OP", op).replace("[N]", f"[N, {dtype}]").replace("[M, N]", f"[M, N, {dtype}]"), threads=1)
+    numpy_dtype = {"f64": np.float64, "i32": np.int32, "u8": np.uint8, "i64": np.int64}[dtype]
+    low, high = (0, 1) if dtype == "f64" else (np.iinfo(numpy_dtype).min, np.iinfo(numpy_dtype).max)
+    for size in (1, 7, 33, 300):
+        x = np.random.default_rng(size).integers(0, 5, (9, size)).astype(numpy_dtype)
+        x[3], x[4] = low, high
+        x[5, size // 2 :] = low
+        np.testing.assert_array_equal(program.rows(x)[1], NUMPY[op](x, 1))
+        np.testing.assert_array_equal(program.rows(x)[0], (np.max if op == "argmax" else np.min)(x, 1))
+        np.testing.assert_array_equal(program.columns(x)[1], NUMPY[op](x, 0))
+        assert [program.whole(row)[1] for row in x] == NUMPY[op](x, 1).tolist()
+
+
+@pytest.mark.parametrize("op", NUMPY)
+def test_the_value_is_that_of_the_first_of_equal_zeros(op: str) -> None:
+    program = zynml.compile(SOURCE.replace("OP", op), threads=1)
+    x = np.zeros((2, 100), np.float32)
+    x[0, 17:], x[1, :17] = -0.0, -0.0
+    values, places = program.rows(x)
+    assert np.signbit(values).tolist() == [False, True]
+    assert places.tolist() == [0, 0]

@@ -78,7 +78,14 @@ def new_frame(kernel: CpuKernel, w: FunctionWriter, threads: LlvmValue, record: 
     flag = w.alloca(I64)
     w.store(constant(I64, 0), flag)
     return CpuFrame(
-        function=kernel.function, kernel=kernel, w=w, flag=flag, finish=w.label("finish"), threads=threads, record=record
+        function=kernel.function,
+        kernel=kernel,
+        w=w,
+        flag=flag,
+        finish=w.label("finish"),
+        threads=threads,
+        record=record,
+        compares_lanes=True,
     )
 
 

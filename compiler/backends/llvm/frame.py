@@ -58,6 +58,8 @@ class FunctionFrame:
     guards: list[Guard] = Factory(list)
     targets: list[LoopExits] = Factory(list)
     yields: list[list[list[LlvmValue]]] = Factory(list)
+    compares_lanes: bool = False
+    """Whether vectors are registers of as many lanes, whose numbers are compared at once."""
 
     def emit(self, op: Instruction) -> None:
         raise AssertionError("a back end says how")

@@ -1,9 +1,9 @@
 """Instructions that every back end emits alike: arithmetic point by point, axes, monoids, slots, branches."""
 
 from compiler.backends.llvm import arithmetic, axes, monoids, structured
-from compiler.backends.llvm.bundle import Bundle, build, scalar_bundle
+from compiler.backends.llvm.bundle import Bundle, build, is_simd, scalar_bundle
 from compiler.backends.llvm.frame import FunctionFrame
-from compiler.backends.llvm.types import register_type
+from compiler.backends.llvm.types import register_type, vector
 from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Condition, Continue, If, Return, While, Yield
@@ -32,6 +32,9 @@ from compiler.hir.core import (
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.types import Tile
+
+MOST_COMPARED = 16
+"""Lanes whose numbers are compared in 32 bits."""
 
 
 def emit_plain(frame: FunctionFrame, op: Instruction) -> None:
@@ -114,6 +117,8 @@ def _pointwise(frame: FunctionFrame, op: Instruction) -> Bundle:
             case Index():
                 return frame.affine(op.of, point, lanes)
             case InBounds():
+                if frame.compares_lanes and (near := _lanes_inside(frame, op, point)) is not None:
+                    return near
                 index, below = frame.affine(op.of, point, lanes), frame.affine(op.below, point, lanes)
                 return _inbounds(frame, op.of, index, below)
             case _:
@@ -125,6 +130,33 @@ def _pointwise(frame: FunctionFrame, op: Instruction) -> Bundle:
         return w.lane_numbers(extent)
 
     return build(w, type, one)
+
+
+def _lanes_inside(frame: FunctionFrame, op: InBounds, point: dict[str, int]) -> LlvmValue | None:
+    """The same for a vector of neighbours: how many lanes are before the first inside and before the end, as small numbers that a vector of
+    the same lanes compares at once. None for others."""
+    w = frame.w
+    axis = next((name for name in op.of.names if frame.is_axis(name) and is_simd(name)), None)
+    lanes = None if axis is None else frame.function.axes[axis].value
+    if axis is None or lanes is None or op.of.coefficient(axis) != 1:
+        return None
+    rest = op.of.without(axis)
+    if axis in rest.names or axis in op.below.names or any(name in frame.definitions for name in (*rest.names, *op.below.names)):
+        return None
+    first, below = frame.affine(rest, point), frame.affine(op.below, point)
+    if first.type.lanes or below.type.lanes:
+        return None
+    small = "i32" if lanes <= MOST_COMPARED else "i8"
+    numbers = LlvmValue(vector(small, lanes), f"<{', '.join(f'{small} {lane}' for lane in range(lanes))}>")
+
+    def lanes_before(place: LlvmValue) -> LlvmValue:
+        zero, most = constant(place.type, 0), constant(place.type, lanes)
+        return w.splat(w.convert("trunc", w.intrinsic("smin", w.intrinsic("smax", place, zero), most), small), lanes)
+
+    inside = w.compare("ult", numbers, lanes_before(w.sub(below, first)))
+    if first.number is not None and first.number >= 0:
+        return inside
+    return w.binary("and", inside, w.compare("uge", numbers, lanes_before(w.sub(constant(first.type, 0), first))))
 
 
 def _inbounds(frame: FunctionFrame, of: Affine, index: LlvmValue, below: LlvmValue) -> LlvmValue:
