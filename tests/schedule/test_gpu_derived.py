@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import zynml
 from compiler.hir.affine import Affine
@@ -13,9 +14,11 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu.derived.launches import derived_launches
+from compiler.schedule.gpu import choose
+from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import derived_extents, thread_nest
 from compiler.schedule.gpu.derived.search import candidates
+from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts, specialised
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_maps import ptx
@@ -237,6 +240,43 @@ def test_tables_are_priced_best_first() -> None:
     assert len(prices) > 3 and prices == sorted(prices)
     bytes_moved = 4 * 64 * (512 * 512 + 510 * 510)
     assert prices[0] > bytes_moved / 4.8e3
+
+
+def test_near_tables_are_choices_for_a_device() -> None:
+    known, about = numbered(C=64, Y=510, V=510, Q=3, R=3)
+    near = near_tables(known, about)
+    times = [nanoseconds for _, nanoseconds in near]
+    assert 1 < len(near) <= 5 and len({table for table, _ in near}) == len(near)
+    assert times[0] == min(times) and max(times) <= 1.15 * times[0]
+    for table, _ in near:
+        made = derived_launches(known, evolve(about, table=table))
+        assert made is not None and registers_of(made) == np.prod(table.registers)
+    assert near_tables(depthwise(), about) == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, -1])
+@pytest.mark.parametrize(("source", "shape"), [(STENCIL, (7, 9, 32)), (STENCIL, (5, 6, 13)), (POOL, (1, 2, 21, 40))])
+def test_results_are_the_same_by_any_table(number: int, source: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(9).standard_normal(shape).astype(np.float32)
+    expected = zynml.compile(source, device="cpu").f(x)
+
+    def other(field: HirFunction, facts: Facts) -> list[tuple[ThreadTable, float]]:
+        nest = thread_nest(field)
+        assert nest is not None
+        every = candidates(nest, facts)
+        return [(every[number % len(every)].table, 0.0)]
+
+    monkeypatch.setattr(choose, "near_tables", other)
+    np.testing.assert_allclose(compiled(source).f(x), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_turned_is_left_to_others() -> None:
+    """`x[i, j] + x[j, i]`: squares in shared memory are better."""
+    f = FunctionBuilder("turned", Form.FIELD, {"i": 512, "j": 512})
+    x = f.parameter("x", Mem("f32", (512, 512), readonly=True))
+    out = f.parameter("out", Mem("f32", (512, 512)))
+    f.body.store(out, f.body.add(f.body.load(x, ["i", "j"]), f.body.load(x, ["j", "i"])), ["i", "j"])
+    assert derived_launches(f.finish(), Facts()) is None
 
 
 def test_products_and_names_are_left_to_others() -> None:

@@ -116,9 +116,8 @@ def words(case: TuningCase, usual: PlannedCall, choice: LaunchChoice, count: int
     line = f"tuned {usual.steps[0].plan.where or usual.steps[0].plan.kernel.name} ({shapes}): "
     line += f"{result.tried} of {count} candidates in {result.seconds:.1f} s, "
     own, best = result.times[0], result.times[result.chosen]
-    if result.verdict is Verdict.FASTER and own is not None and best is not None and choice.facts.tiling is not None:
-        tiling = "; ".join(choice.facts.tiling.words())
-        return f"{line}{own / best:.2f} times as fast as the model's choice with {tiling}"
+    if result.verdict is Verdict.FASTER and own is not None and best is not None and (cut := choice.cut) is not None:
+        return f"{line}{own / best:.2f} times as fast as the model's choice with {'; '.join(cut.words())}"
     return line + result.verdict.value + (f": {result.trouble}" if result.trouble else "")
 
 

@@ -11,6 +11,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
 from compiler.launch.cache import TUNING_RUNS
 from compiler.schedule.gpu.choose import LaunchChoice
+from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from runtime.cuda.device import CudaDevice
@@ -33,14 +34,14 @@ def case_of(facts: Facts, sizes: Mapping[str, int], device: CudaDevice) -> str:
 def known_choice(name: str, case: str, choices: Sequence[LaunchChoice]) -> LaunchChoice | None:
     """The choice that a run took, here or in another process; None where none is known."""
     tiling = _runs(name).get(case, {}).get("tiling")
-    return next((choice for choice in choices if _as_json(choice.facts.tiling) == tiling), None) if tiling is not None else None
+    return next((choice for choice in choices if _as_json(choice.cut) == tiling), None) if tiling is not None else None
 
 
 def keep(name: str, case: str, choice: LaunchChoice, sizes: Mapping[str, int], device: str) -> None:
     """Put a run's choice there. `device`: its name."""
     runs = {key: run for key, run in _runs(name).items() if key != case}
     left = dict([*runs.items()][1 - MOST :])
-    TUNING_RUNS.keep(lambda: name, {**left, case: {"tiling": _as_json(choice.facts.tiling), "sizes": dict(sizes), "device": device}})
+    TUNING_RUNS.keep(lambda: name, {**left, case: {"tiling": _as_json(choice.cut), "sizes": dict(sizes), "device": device}})
 
 
 def words(field: HirFunction) -> Iterator[str]:
@@ -49,7 +50,7 @@ def words(field: HirFunction) -> Iterator[str]:
         try:
             fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in run["tiling"].items()}
             sizes = ", ".join(f"{name}={value}" for name, value in run["sizes"].items())
-            yield f"tuned on {run['device']} for {sizes}: {'; '.join(Tiling(**fields).words())}"
+            yield f"tuned on {run['device']} for {sizes}: {'; '.join(_cut_of(fields).words())}"
         except (AttributeError, KeyError, TypeError):
             continue  # of another version of this file
 
@@ -59,6 +60,10 @@ def _runs(name: str) -> dict[str, Any]:
     return runs or {}
 
 
-def _as_json(tiling: Tiling | None) -> Any:
-    """The tiling as JSON gives it back."""
-    return None if tiling is None else {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(tiling).items()}
+def _cut_of(fields: Mapping[str, Any]) -> Tiling | ThreadTable:
+    return ThreadTable(**fields) if "registers" in fields else Tiling(**fields)
+
+
+def _as_json(cut: Tiling | ThreadTable | None) -> Any:
+    """The choice as JSON gives it back."""
+    return None if cut is None else {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(cut).items()}

@@ -19,7 +19,9 @@ from compiler.schedule.gpu.checked import checked_before, without_checks
 from compiler.schedule.gpu.computed_operands import computed_operands
 from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.cutting import one_after_the_other
-from compiler.schedule.gpu.derived.launches import derived_launches
+from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
+from compiler.schedule.gpu.derived.nest import may_be_derived
+from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_attention import fragment_attention
@@ -39,6 +41,7 @@ from compiler.schedule.gpu.triangles import triangle_product
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
+from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.gpu.windows import WindowDistributing, window_product
 from compiler.schedule.gpu.workspaces import copied_before
 from compiler.schedule.launches import Launches, Product, Unit
@@ -58,16 +61,23 @@ class LaunchChoice:
     facts: Facts
     nanoseconds: float | None = None
 
+    @property
+    def cut(self) -> Tiling | ThreadTable | None:
+        """What was chosen."""
+        return self.facts.tiling or self.facts.table
+
 
 def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> tuple[LaunchChoice, ...]:
     """The facts of a launch with these sizes, and how a product is cut that it would be a choice for all sizes alike: for these sizes
     themselves. There are few ways to cut, so kernels stay few. First what is estimated to end first, then what may be as fast as that;
     for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
-    if field is None or facts.machine.unit(Issue.WARPGROUP) is None:
+    if field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not may_be_derived(field)):
         return (LaunchChoice(facts),)
     prepared = _prepared(field, facts)
     if prepared is None:
         return (LaunchChoice(facts),)
+    if near := near_tables(prepared.field, prepared.facts):
+        return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
     known, exact = prepared.field, dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
     for size in prepared.products:

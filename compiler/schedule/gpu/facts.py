@@ -15,6 +15,7 @@ from compiler.hir.types import Mem
 from compiler.machines.access import ALIGNMENT as ALIGNMENT
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
+from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
 from runtime.records import frozen
@@ -46,6 +47,8 @@ class Facts:
     """What a nest divides indices by, where that makes its field."""
     tiling: Tiling | None = None
     """How a product for warpgroups is cut, where that was chosen for the sizes themselves."""
+    table: ThreadTable | None = None
+    """What threads of a derived kernel have, where that was chosen."""
 
     def about(self, form: Affine) -> int:
         """About how large an extent is; one that nothing is known of counts as large."""

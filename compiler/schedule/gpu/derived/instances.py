@@ -2,7 +2,8 @@
 equal tuples are one value. An element's address is the thread's part plus constants, so what neighbours share, in windows or between
 results, is loaded once without anything asking for it. What intervals decide about conditions is decided here."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from math import gcd
 from operator import itemgetter
@@ -22,6 +23,8 @@ MOST_VALUES = 6000
 Node = tuple[Any, ...]
 Part = tuple[tuple[int, int], ...]
 """Coefficients of the thread's digits, by axis."""
+SplitForm = tuple[Part, Part, int]
+"""A form: its coefficients of digits, those of the element that is looked at, and a constant."""
 
 
 class TooManyValues(Exception):
@@ -64,7 +67,10 @@ class ThreadInstances:
         self._kinds: dict[Any, int] = {}
         self.templates: list[Instruction] = []
         """What each kind of operation is like."""
-        self._op_kinds = [self.kind_of(op) for op in nest.ops]
+        self._dtypes = [dtype_of(op.results[0]) if op.results else "" for op in nest.ops]
+        self._memories = [nest.memories.index(op.mem) if isinstance(op, Load | Store) else -1 for op in nest.ops]
+        self._forms = [tuple(map(self._split, forms)) for forms in nest.forms]
+        self._rules = [self._rule(number, op) for number, op in enumerate(nest.ops)]
         for number, op in enumerate(nest.ops):
             if isinstance(op, Store):
                 self._store(number, op)
@@ -96,19 +102,24 @@ class ThreadInstances:
 
     # ---- forms ----
 
-    def placed(self, form: Form) -> tuple[Part, int]:
-        """A form as the thread's part and a constant."""
+    def _split(self, form: Form) -> SplitForm:
         terms, constant = form
-        part = []
+        part, moves = [], []
         for axis, coefficient in terms:
+            span = self.spans[axis] if axis < self.nest.outputs else None
+            moves.append((axis, coefficient))
+            if span is not None and span.low < span.high:
+                part.append((axis, coefficient * span.unit))
+            elif span is not None:
+                constant += coefficient * span.unit * span.low
+        return tuple(part), tuple(moves), constant
+
+    def place(self, form: SplitForm) -> int:
+        """The constant of a form at the element that is looked at."""
+        _, moves, constant = form
+        for axis, coefficient in moves:
             constant += coefficient * self.environment[axis]
-            if axis < self.nest.outputs:
-                span = self.spans[axis]
-                if span.low == span.high:
-                    constant += coefficient * span.unit * span.low
-                else:
-                    part.append((axis, coefficient * span.unit))
-        return tuple(part), constant
+        return constant
 
     def interval(self, part: Part, constant: int) -> tuple[int, int]:
         low = high = constant
@@ -139,57 +150,71 @@ class ThreadInstances:
 
     def value(self, of: Value) -> int:
         number = self.nest.numbers.get(of)
-        if number is None:
-            return self.node(dtype_of(of), "given", of.name)
+        return self.node(dtype_of(of), "given", of.name) if number is None else self.at(number)
+
+    def at(self, number: int) -> int:
+        """The value of an operation at the element that is looked at."""
         key = self._keys[number](self.environment), self.assumed
         known = self._known[number]
-        if key not in known:
-            known[key] = self._computed(number, self.nest.ops[number])
-        return known[key]
+        value = known.get(key)
+        if value is None:
+            value = known[key] = self._rules[number]()
+        return value
 
-    def _computed(self, number: int, op: Instruction) -> int:
+    def _rule(self, number: int, op: Instruction) -> Callable[[], int]:
+        """What computes a value of the operation."""
         match op:
             case Load():
-                return self._loaded(number, op)
+                return partial(self._loaded, number, op, tuple(form[0] for form in self._forms[number]))
             case Const():
-                return self.constant(op.value, dtype_of(op.result))
+                return partial(self.constant, op.value, dtype_of(op.result))
             case Index():
-                return self.node("index", "index", *self.placed(self.nest.forms[number][0]))
+                ((part, *_),) = forms = self._forms[number]
+                return lambda: self.node("index", "index", part, self.place(forms[0]))
             case InBounds():
-                first, second = (self.at_least_zero(*self.placed(form)) for form in self.nest.forms[number])
-                return self.both(first, second)
+                first, second = self._forms[number]
+                conditions = self.at_least_zero
+                return lambda: self.both(conditions(first[0], self.place(first)), conditions(second[0], self.place(second)))
             case Compare():
-                return self._compared(number, op)
+                return partial(self._compared, op, self._plain(op))
             case Select():
-                return self._selected(op)
+                return partial(self._selected, op)
             case Reduce():
-                return self._reduced(number, op)
+                return partial(self._reduced, number, op)
             case Contract():
-                return self._contracted(op)
+                return partial(self._contracted, op)
             case Binary(operator="and") if dtype_of(op.left) == "i1":
-                return self.both(self.value(op.left), self.value(op.right))
+                return lambda: self.both(self.value(op.left), self.value(op.right))
             case Cast() if dtype_of(op.value) == op.to:
-                return self.value(op.value)
+                return partial(self.value, op.value)
+            case Store():
+                return lambda: -1
             case _:
-                return self._plain(number, op)
+                return self._plain(op)
 
-    def _plain(self, number: int, op: Instruction) -> int:
-        return self.node(dtype_of(op.result), "op", self._op_kinds[number], *map(self.value, op.operand_values))
+    def _plain(self, op: Instruction) -> Callable[[], int]:
+        dtype, kind, operands = dtype_of(op.result), self.kind_of(op), op.operand_values
+        if len(operands) == 2:
+            left, right = operands
+            return lambda: self.node(dtype, "op", kind, self.value(left), self.value(right))
+        return lambda: self.node(dtype, "op", kind, *map(self.value, operands))
 
-    def _loaded(self, number: int, op: Load) -> int:
-        parts, at = zip(*map(self.placed, self.nest.forms[number]), strict=True) if op.index else ((), ())
-        where = None if op.where is None else self.value(op.where)
-        holds = True if where is None else self.decided(where)
-        pad = self.constant(op.pad or 0, dtype_of(op.result))
+    def _loaded(self, number: int, op: Load, parts: tuple[Part, ...]) -> int:
+        at = tuple(map(self.place, self._forms[number]))
+        dtype = self._dtypes[number]
+        if op.where is None:
+            return self.node(dtype, "load", self._memories[number], parts, at, False)
+        where = self.value(op.where)
+        holds = self.decided(where)
         if holds is False:
-            return pad
-        loaded = self.node(dtype_of(op.result), "load", self.nest.memories.index(op.mem), parts, at, where is not None)
-        return loaded if holds or where is None else self.node(dtype_of(op.result), "select", where, loaded, pad)
+            return self.constant(op.pad or 0, dtype)
+        loaded = self.node(dtype, "load", self._memories[number], parts, at, True)
+        return loaded if holds else self.node(dtype, "select", where, loaded, self.constant(op.pad or 0, dtype))
 
-    def _compared(self, number: int, op: Compare) -> int:
+    def _compared(self, op: Compare, plain: Callable[[], int]) -> int:
         left, right = (self._index_form(value) for value in (op.left, op.right))
         if left is None or right is None:
-            return self._plain(number, op)
+            return plain()
         part = tuple((axis, c) for axis in range(self.nest.outputs) if (c := dict(right[0]).get(axis, 0) - dict(left[0]).get(axis, 0)))
         constant = right[1] - left[1]
         negated = tuple((axis, -c) for axis, c in part)
@@ -218,7 +243,8 @@ class ThreadInstances:
         number = self.nest.numbers.get(value)
         match None if number is None else self.nest.ops[number]:
             case Index() if number is not None:
-                return self.placed(self.nest.forms[number][0])
+                form = self._forms[number][0]
+                return form[0], self.place(form)
             case Const(value=constant) if dtype_of(value) == "index":
                 return (), int(constant)
             case _:
@@ -253,7 +279,7 @@ class ThreadInstances:
 
     def _reduced(self, number: int, op: Reduce) -> int:
         (value,) = op.values
-        dtype = dtype_of(value)
+        dtype = self._dtypes[number]
         (neutral,) = identity_of(op.monoid, [dtype])
         identity = self.constant(neutral, dtype)
         flags = tuple(flag for flag in op.flags if flag == "contract") if is_float(dtype) else ()
@@ -333,7 +359,7 @@ class ThreadInstances:
             holds = True if where is None else self.decided(where)
             if holds is False:
                 continue
-            parts, at = zip(*map(self.placed, self.nest.forms[number]), strict=True)
+            parts, at = tuple(form[0] for form in self._forms[number]), tuple(map(self.place, self._forms[number]))
             value = self.value(op.value) if holds or where is None else self.where(where, op.value)
             self.stores.append(StoredElement(number, parts, at, value, None if holds else where))
 

@@ -1,7 +1,7 @@
 """The tables of a nest, best-priced first: registers along the axes by neighbours of the best, for each of them some ways to stand
 threads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
 
@@ -23,7 +23,12 @@ MOST_DERIVED = 10
 BLOCKS = (128, 256)
 """Threads of a block, about."""
 LEAST_THREADS = 96
-VALUES = 20000
+MOST_BLOCKS = 1 << 31
+MANY, FEW_TERMS = 64, 16
+"""Results of a multiprocessor that keep it at work, where each has more terms than few."""
+LARGEST_STEP = 8
+"""Elements between neighbouring lanes' loads, at most: others are better turned in shared memory."""
+VALUES = 14000
 """Numbered values of all ways together, about."""
 
 
@@ -40,7 +45,8 @@ class PricedTable:
 def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
     """Some tables of the nest, the best-priced first; none where it can't have any."""
     lane = lane_axis(nest)
-    if lane is None:
+    few = nest.results < facts.processors * MANY and prod(nest.extents[nest.outputs :]) > FEW_TERMS
+    if few or max(nest.extents) >= MOST_BLOCKS or not _is_near(nest, lane):
         return []
     seen: dict[tuple[int, ...], list[PricedTable]] = {}
     waiting, spent = _promising(nest, lane), 0
@@ -48,7 +54,7 @@ def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
         registers = waiting.pop(0)
         if registers in seen:
             continue
-        seen[registers] = _with(nest, registers, lane, facts)
+        seen[registers] = _with(nest, registers, _tables(nest, registers, lane), lane, facts)
         spent += sum(len(found.everywhere.nodes) for found in seen[registers][:1])
         if not waiting:
             best = min((found for found in seen.values() if found), key=lambda found: found[0].price.nanoseconds, default=None)
@@ -59,7 +65,18 @@ def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
     return sorted(every, key=lambda candidate: candidate.price.nanoseconds)
 
 
-def lane_axis(nest: ThreadNest) -> int | None:
+def _is_near(nest: ThreadNest, lane: int) -> bool:
+    """Whether neighbours along the lanes of a warp find their elements in the same place, or a few elements on."""
+    for number, op in enumerate(nest.ops):
+        if isinstance(op, Load):
+            places = zip(nest.forms[number], strides_of(mem_of(op.mem)), strict=True)
+            step = sum(coefficient * stride for (terms, _), stride in places for axis, coefficient in terms if axis == lane)
+            if abs(step) > LARGEST_STEP:
+                return False
+    return True
+
+
+def lane_axis(nest: ThreadNest) -> int:
     """The axis along which results lie nearest to each other."""
     nearest: tuple[int, int] | None = None
     for number, op in enumerate(nest.ops):
@@ -150,8 +167,13 @@ def _neighbours(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iter
             yield near
 
 
-def _with(nest: ThreadNest, registers: tuple[int, ...], lane: int, facts: Facts) -> list[PricedTable]:
-    """The candidates with these registers."""
+def priced(nest: ThreadNest, table: ThreadTable, facts: Facts) -> PricedTable | None:
+    """A table with its price."""
+    return next(iter(_with(nest, table.registers, [table], table.order[0], facts)), None)
+
+
+def _with(nest: ThreadNest, registers: tuple[int, ...], tables: Iterable[ThreadTable], lane: int, facts: Facts) -> list[PricedTable]:
+    """Those of the tables, all with these registers, that have the best prices."""
     spans = spans_of(nest, registers)
     try:
         everywhere = ThreadInstances(nest, registers, spans)
@@ -166,11 +188,9 @@ def _with(nest: ThreadNest, registers: tuple[int, ...], lane: int, facts: Facts)
         works = [(min(1.0, 1.15 * (1 - share)), work), (share, work_of(inside))]
         if sum(part * each.instructions for part, each in works) > work.instructions:
             inside, works = None, [(1.0, work)]
-    found = []
-    for table in _tables(nest, registers, lane):
-        if prod(table.blocks(nest)) < 1 << 31:
-            found.append(PricedTable(table, price(nest, table, works, facts.machine, facts.processors), everywhere, inside))
-    return sorted(found, key=lambda candidate: candidate.price.nanoseconds)[:3]
+    few = [table for table in tables if prod(table.blocks(nest)) < MOST_BLOCKS]
+    tried = [PricedTable(table, price(nest, table, works, facts.machine, facts.processors), everywhere, inside) for table in few]
+    return sorted(tried, key=lambda each: each.price.nanoseconds)[:3]
 
 
 def _away_from_edges(instances: ThreadInstances, spans: Sequence[DigitSpan], lane: int) -> tuple[DigitSpan, ...] | None:

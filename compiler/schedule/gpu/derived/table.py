@@ -16,6 +16,10 @@ class ThreadTable:
     threads: tuple[int, ...]
     order: tuple[int, ...]
 
+    def words(self) -> tuple[str, ...]:
+        """In words."""
+        return (f"{' x '.join(map(str, self.registers))} elements a thread, {' x '.join(map(str, self.threads))} threads a block",)
+
     @property
     def block(self) -> int:
         return prod(self.threads)
