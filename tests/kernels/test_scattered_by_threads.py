@@ -264,6 +264,33 @@ def test_a_nan_that_was_there_stays(statement: str, device: str) -> None:
     assert np.array_equal(low, expected, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+def test_loops_inside_decide_how_many_terms_there_are(dtype: str) -> None:
+    numpy = np.dtype(dtype.replace("f", "float"))
+    v, k, start = _RANDOM.standard_normal(900).astype(numpy), _RANDOM.integers(0, 7, 900), np.array([0, 3, 3, 500, 900])
+    text = f"""def f(v: tensor[N, {dtype}], k: tensor[N, i64], start: tensor[S, i64]) {{
+    compute(v, k, start) -> tensor[7, {dtype}] {{
+        for r in 0..S - 1:
+            for i in start[r]..start[r + 1]: out[k[i]] += v[i]
+    }}
+}}"""
+    expected = sums_by_group(v, k, 7)
+    result = zynml.compile(text, device="emulator:sm_90a").f(v, k, start)
+    np.testing.assert_allclose(
+        result, expected, rtol=1e-13 if dtype == "f64" else np.finfo(numpy).eps, atol=1e-13 if dtype == "f64" else 1e-9
+    )
+
+
+@pytest.mark.parametrize("workgroup", ["96", "8, 4", "7, 3, 2"])
+@pytest.mark.parametrize("groups", [6, 9000])
+def test_blocks_of_other_sizes(groups: int, workgroup: str) -> None:
+    v, k = _RANDOM.standard_normal(1500).astype(np.float32), _RANDOM.integers(0, groups, 1500)
+    text = one_by_group("+= v[i]", "f32").replace("] {", f"] @workgroup({workgroup}) {{")
+    expected = np.zeros(groups)
+    np.add.at(expected, k, v.astype(np.float64))
+    np.testing.assert_allclose(zynml.compile(text, device="emulator:sm_90a").f(v, k, groups), expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("annotation", ["", "@atomics(relaxed)"])
 @pytest.mark.parametrize("device", DEVICES)
 def test_messages_along_edges(device: str, annotation: str) -> None:

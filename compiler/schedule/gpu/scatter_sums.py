@@ -4,8 +4,8 @@ the memory, or on a wider one where its elements are too narrow for them. Sums o
 
 Fixed point: one launch finds the largest magnitude that is added to each element; the next adds each term as a multiple of a power of two
 so small that the terms of the block, all of that magnitude, would just fit 64 bits. With T terms in the block, T < 2^B, and a largest
-magnitude below 2^(E+1), that is 2^(E+B-62): at most half of it is lost of a term. Terms of f64 are added in two such numbers, the second
-with what the first has lost. Infinities and NaN are noted apart, and decide alone."""
+magnitude below 2^(E+1), that is 2^(E+B-62): at most half of it is lost of a term. Terms of f64, and terms of which nobody knows how many
+there are, are added in two such numbers, the second with what the first has lost. Infinities and NaN are noted apart, and decide alone."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -164,7 +164,7 @@ class FixedPointSum:
 
     @property
     def double(self) -> bool:
-        return len(self.totals) > 1
+        return mem_of(self.mem).dtype == "f64"
 
     def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
         return _seen(b, launch, self.largest, index, where) if before else b.load(memory_of(self.largest, launch.start), index, where)
@@ -194,14 +194,14 @@ class FixedPointSum:
         with b.when(finite) as inner:
             whole = inner.op("round", scaled)
             launch.change(inner, self.totals[0], index, inner.cast(whole, "i64"))
-            if self.double:
+            if len(self.totals) > 1:
                 lost = inner.mul(inner.sub(scaled, whole), self.power(inner, self.spare(inner, terms)))
                 launch.change(inner, self.totals[1], index, inner.cast(inner.op("round", lost), "i64"))
 
     def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
         largest, odd = read(self.largest), read(self.odd)
         total = b.cast(read(self.totals[0]), "f64")
-        if self.double:
+        if len(self.totals) > 1:
             rest = self.scaled(b, b.cast(read(self.totals[1]), "f64"), b.sub(b.const(0, "i64"), self.spare(b, terms)))
             total = b.add(total, rest)
         total = self.scaled(b, total, b.sub(b.const(0, "i64"), self.units(b, largest, terms)))
@@ -248,11 +248,12 @@ def _change(b: Builder, launch: ScatterLaunch, target: ScatterTarget, index: Seq
         launch.change(inner, target, index, value)
 
 
-def sum_of(mem: Value, monoid: str, relaxed: bool) -> ScatterSum:
+def sum_of(mem: Value, monoid: str, relaxed: bool, bounded: bool) -> ScatterSum:
+    """`bounded`: whether it is known how many terms there are."""
     dtype = mem_of(mem).dtype
     if is_float(dtype) and monoid == "add" and not relaxed:
         totals = [apart_from(mem, "total", monoid, "i64")]
-        if dtype == "f64":
+        if dtype == "f64" or not bounded:
             totals.append(apart_from(mem, "rest", monoid, "i64"))
         return FixedPointSum(mem, apart_from(mem, "largest", "max", "u32"), apart_from(mem, "odd", "or", "u32"), tuple(totals))
     if is_float(dtype) and monoid in ("min", "max"):

@@ -45,6 +45,8 @@ class ScatteredSums:
     updates: Mapping[Store, ScatteredUpdate]
     other_stores: tuple[Store, ...]
     """To what others see, each element by one iteration."""
+    bounded: bool
+    """Whether an iteration makes each update once at most."""
     checks: int | None
     early: tuple[Load, ...]
     """Loads that every iteration makes, of what is only read, at places that follow from the loops' variables."""
@@ -82,9 +84,10 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
     within = {result for inner in op.walk() for result in inner.results}
     private = {mem for loop in loops for mem in privately(facts.loops[loop])}
     others = [inner for inner in op.walk() if isinstance(inner, Store) and inner not in found and inner.mem not in within | private]
+    bounded = set(found) <= set(_straight(loops[-1].body))
     if any(map(_rounds, met.items())) and not is_relaxed(facts.nest.function):
         again = {inner.mem for inner in op.walk() if isinstance(inner, Load)} & {inner.mem for inner in others}
-        if again or not set(found) <= set(_straight(loops[-1].body)):
+        if again or (not bounded and any(mem_of(mem).dtype == "f64" for mem in met)):
             return None
     memories = tuple(sorted((mem for mem in private if not isinstance(mem.type, Slot)), key=lambda mem: mem.name))
     straight = [inner for inner in (*between, *loops[-1].body.body) if isinstance(inner, Check)]
@@ -96,7 +99,7 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
         if isinstance(inner, Load) and inner.where is None and mem_of(inner.mem).readonly and inner.mem in facts.nest.function.parameters
         if variables.issuperset(name for form in inner.index for name in form.names)
     ]
-    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others), checks, tuple(early))
+    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others), bounded, checks, tuple(early))
 
 
 def is_relaxed(nest: HirFunction) -> bool:

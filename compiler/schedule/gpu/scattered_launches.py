@@ -28,6 +28,8 @@ EACH = 4
 """Iterations of each thread of a block."""
 PIECES = 2
 """Of 16 bytes that a thread reads before it uses the first."""
+MOST_TERMS = 1 << 36
+"""Of a sum, where loops inside decide how many there are: a terabyte wouldn't hold them."""
 CHECKED_FIRST = 1 << 25
 """Iterations whose indices are read in less time than a caller waits."""
 FEW = 24
@@ -98,7 +100,9 @@ class Scattering:
         """A launch of threads that take iterations; `before`: the one that looks at what will be added."""
         targets = [target for method in self.methods for target in (method.before if before else method.targets)]
         staged = any(target.copies for target in targets)
-        start = Start(self.around, f"{self.number}_{name}" if name else f"{self.number}", (STAGED_THREADS if staged else BLOCK, 1, 1))
+        info = self.around.function.kernel_info
+        block = (STAGED_THREADS if staged else BLOCK, 1, 1) if info is None or info.workgroup is None else info.workgroup
+        start = Start(self.around, f"{self.number}_{name}" if name else f"{self.number}", block)
         for parameter, value in start.values.items():
             if parameter.name in self.facts.aligned and isinstance(value.type, Mem):
                 value.type = start.out.scope.types[value.name] = evolve(value.type, align=max(value.type.align, ALIGNMENT))
@@ -148,6 +152,8 @@ class Scattering:
     def terms(self, start: Start) -> Value:
         """How many terms there are at most."""
         b = start.out.body
+        if not self.sums.bounded:
+            return b.const(MOST_TERMS, "index")
         return b.mul(b.product(self.counts(start)), b.const(len(self.sums.updates), "index"))
 
     def iterate(self, start: Start, copy: ScatterCopy, counts: Sequence[Value], stride: Value, b: Builder, wide: Sequence[Load]) -> None:
