@@ -54,6 +54,8 @@ class _Stopping(Rebuild):
         for each in checks:
             stop = into.op("min", stop, self.end_for(each, low, high, into))
         stop = into.op("max", stop, low, name="stop")
+        if op.step > 1:
+            stop = into.index(Affine.of(low.name) + (Affine.of(stop.name) - low.name).ceildiv(op.step) * op.step, "stop")
         regions = {"body": self.nested(op.body, into)}
         new = rebuilt(op, self.values.__getitem__, self.form, regions, high=Affine.of(stop.name))
         results = into.emit(new, op.results[0].name if op.results else "").results
@@ -86,7 +88,7 @@ class _Stopping(Rebuild):
 
 def _bound_checks(loop: For, data: Container[str]) -> list[_BoundCheck]:
     """The checks of a loop with bounds from data that its variable decides with what is known before it."""
-    if loop.step != 1 or not any(name in data for name in (*loop.low.names, *loop.high.names)):
+    if loop.step < 1 or not any(name in data for name in (*loop.low.names, *loop.high.names)):
         return []
     inside = {parameter.name for op in loop.walk() if isinstance(op, For) for parameter in op.body.parameters}
     inside |= {result.name for op in loop.walk() if op is not loop for result in op.results}

@@ -244,3 +244,27 @@ def test_maxima_of_rows_that_a_block_does(dtype: str, device: str) -> None:
     v = (_RANDOM.standard_normal(start[-1]) * 9 - 40).astype(numpy)
     expected = [v[a:b].max(initial=-128 if dtype == "i8" else -np.inf) for a, b in pairwise(start)]
     assert zynml.compile(text, device=device).f(start, v).tolist() == [float(value) if dtype != "i8" else int(value) for value in expected]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("step", [2, 3])
+def test_steps_and_distances(step: int, device: str) -> None:
+    text = f"""
+    def f(start: tensor[P, i64], v: tensor[K], w: tensor[L], R: int): tensor {{
+        compute(start, v, w) -> tensor[R] {{
+            for r in 0..R:
+                var s = 0.0
+                for k in start[r]..start[r + 1] step {step}: s += v[k + 1] * w[k]
+                out[r] = s
+        }}
+    }}
+    """
+    program = zynml.compile(text, device=device)
+    start, v, w = np.array([0, 7, 7, 20]), floats(22), floats(21)
+    expected = [sum(float(v[k + 1]) * float(w[k]) for k in range(a, b, step)) for a, b in pairwise(start)]
+    np.testing.assert_allclose(program.f(start, v, w, 3), expected, rtol=1e-5, atol=1e-5)
+    for low, high in [(0, 1 << 40), (1, 1 << 40), (6, 23), (-3, 4), (30, 40)]:
+        first = next((f"{k + 1} is out of range: axis 0 of `v` has 22" if not 0 <= k + 1 < 22 else f"{k} is out of range: axis 0 of `w` has 21")
+                     for k in range(low, high, step) if not (0 <= k + 1 < 22 and 0 <= k < 21))  # fmt: skip
+        with pytest.raises(zynml.ZynMLError, match=first):
+            program.f(np.array([low, high]), v, w, 1)

@@ -13,7 +13,7 @@ from compiler.hir.control import For, If, While, Yield
 from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads, Vote
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
-from compiler.hir.types import Mem, Slot, Space
+from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
@@ -24,7 +24,7 @@ from compiler.schedule.stages import Start
 from runtime.records import frozen
 
 TURNS = 4
-"""Elements that a lane has under way at once, at most."""
+"""Elements that a lane has under way at once, at most; twice as many of 8 or 16 bits."""
 
 LONG_ROW = 512
 """Elements of a mean row from which a block is worth it."""
@@ -73,8 +73,9 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     few = rows * known.machine.lanes < known.processors * LONG_ROW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return None
-    lanes = min(known.machine.lanes, power_of_two(-(-mean // 2)))
-    turns = min(TURNS, power_of_two(-(-mean // lanes)))
+    most = TURNS if _widest(spreads, facts) >= 4 else 2 * TURNS
+    lanes = min(known.machine.lanes, power_of_two(-(-mean // most)))
+    turns = min(most, power_of_two(-(-mean // lanes)))
     return RowShape(lanes, turns, LONG_TURNS * lanes * turns if _may_wait(body, spreads) else None)
 
 
@@ -85,6 +86,12 @@ def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
     return all(isinstance(inside, _TAKEN) or inside.effects is Effect.PURE for inside in op.walk()) and not any(
         is_single(inside, spreads) or (isinstance(inside, For) and inside in spreads) for inside in op.walk()
     )
+
+
+def _widest(spreads: Mapping[For, Spread], facts: NestFacts) -> int:
+    """Bytes of the widest element that the loops read."""
+    loops = {facts.nest.of_loop(spread.inner) for spread in spreads.values()}
+    return max((bytes_of(mem_of(access.mem).dtype) for access in facts.nest.accesses if loops.intersection(access.loops)), default=4)
 
 
 def _is_across(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> bool:
