@@ -48,8 +48,6 @@ PARTS = 256
 """Partial results of a reduction, at most: blocks enough for a large GPU, and one turn of the block that joins them."""
 THREAD_BYTES = 16 * 1024
 """Scratch memory that a thread may have: with more, its block has it."""
-RESIDENT = 5
-"""Blocks of a multiprocessor whose lanes share rows: what long rows need more registers for goes to memory, what others need doesn't."""
 EACH = 4
 """Iterations of a reduction that each thread does before another block is worth it."""
 
@@ -264,7 +262,7 @@ class _Scheduling:
         launch = start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // shape.lanes)
         info = launch.function.kernel_info
         if info is not None and shape.long is not None:
-            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(start.threads, RESIDENT))
+            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(start.threads, shape.resident))
         return launch
 
     # ---- a reduction at the top ----

@@ -26,8 +26,14 @@ from runtime.records import frozen
 TURNS = 4
 """Elements that a lane has under way at once, at most; twice as many of 8 or 16 bits."""
 
-LONG_ROW = 512
-"""Elements of a mean row from which a block is worth it."""
+LONG_ROW = 2048
+"""Elements of a mean row from which a block is worth it, however many rows there are."""
+
+FEW = 512
+"""Threads of a multiprocessor below which there are few rows, one a warp."""
+
+RESIDENT, CHECKED = 8, 5
+"""Blocks of a multiprocessor whose lanes share rows, without checks in their loops and with: only long rows then lack registers."""
 
 LONG_TURNS = 16
 """Turns of the lanes of a row that are as slow as the block's work on it."""
@@ -51,6 +57,8 @@ class RowShape:
     turns: int
     long: int | None = None
     """Elements of a row from which on its block does it, where that is possible."""
+    resident: int = RESIDENT
+    """Blocks of a multiprocessor, then."""
 
     def words(self, names: str, over: str) -> str:
         who = "a thread an iteration" if self.lanes == 1 else f"{self.lanes} lanes an iteration, which share {over}"
@@ -70,13 +78,14 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, min(TURNS, power_of_two(mean)))
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
-    few = rows * known.machine.lanes < known.processors * LONG_ROW
+    few = rows * known.machine.lanes < known.processors * FEW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return None
     most = TURNS if _widest(spreads, facts) >= 4 else 2 * TURNS
     lanes = min(known.machine.lanes, power_of_two(-(-mean // most)))
     turns = min(most, power_of_two(-(-mean // lanes)))
-    return RowShape(lanes, turns, LONG_TURNS * lanes * turns if _may_wait(body, spreads) else None)
+    checked = any(isinstance(op, Check) for spread in spreads.values() for op in spread.outer.walk())
+    return RowShape(lanes, turns, LONG_TURNS * lanes * turns if _may_wait(body, spreads) else None, CHECKED if checked else RESIDENT)
 
 
 def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
