@@ -7,8 +7,8 @@ for ever. Its parallel work is done from a thread of the new process, which begi
 import ctypes
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -28,7 +28,29 @@ def gomp_path() -> str | None:
 
     if not sys.platform.startswith("linux"):
         return None
-    return _loaded("libgomp.so.1") or _loaded(_library_of_gomp())
+    with _short_waits():
+        return _loaded("libgomp.so.1") or _loaded(_library_of_gomp())
+
+
+SPINS = 100_000 // 45
+"""Looks of a waiting thread for the next parallel loop before it sleeps: at most 100 microseconds, for a look takes 15 to 45 ns. By itself
+libgomp looks for milliseconds, in which a program that does something else keeps all cores busy."""
+
+_WAITS = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+"""Variables of the environment that say it to libgomp."""
+
+
+@contextmanager
+def _short_waits() -> Iterator[None]:
+    """Libgomp reads the environment while it is loaded. What the user says there counts, and nothing is left there for other processes."""
+    if any(name in os.environ for name in _WAITS):
+        yield
+        return
+    os.environ[_WAITS[0]] = str(SPINS)
+    try:
+        yield
+    finally:
+        os.environ.pop(_WAITS[0], None)
 
 
 def _library_of_gomp() -> str | None:
