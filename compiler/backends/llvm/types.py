@@ -9,6 +9,8 @@ from functools import cache
 from compiler.hir.types import DTYPES, FLOATS, is_float
 from runtime.records import frozen
 
+_BITS = {"float": 32, "double": 64, "half": 16, "bfloat": 16, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+
 
 @frozen
 class LlvmType:
@@ -29,7 +31,7 @@ class LlvmType:
     @property
     def bits(self) -> int:
         """Bits of one element."""
-        return {"float": 32, "double": 64, "half": 16, "bfloat": 16}.get(self.element) or (64 if self.is_pointer else int(self.element[1:]))
+        return _BITS.get(self.element) or (64 if self.is_pointer else int(self.element[1:]))
 
     @property
     def is_pointer(self) -> bool:
