@@ -287,3 +287,51 @@ void heat(const float *x, float *y, n_t m, n_t n) {
         for (n_t j = 1; j < n - 1; j++) y[i * n + j] = 0.25f * (x[(i - 1) * n + j] + x[(i + 1) * n + j] + x[i * n + j - 1] + x[i * n + j + 1]);
     }
 }
+
+void distances(const float *a, const float *b, float *y, n_t m, n_t n, n_t d) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++)
+        for (n_t j = 0; j < n; j++) {
+            float s = 0;
+#pragma omp simd reduction(+ : s)
+            for (n_t k = 0; k < d; k++) s += (a[i * d + k] - b[j * d + k]) * (a[i * d + k] - b[j * d + k]);
+            y[i * n + j] = sqrtf(s);
+        }
+}
+
+void blur(const float *x, float *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++)
+        for (n_t j = 0; j < n; j++) {
+            float s = 0;
+            for (n_t r = 0; r < 5; r++)
+                for (n_t q = 0; q < 5; q++) {
+                    n_t v = i + r - 2, u = j + q - 2;
+                    if (v >= 0 && v < m && u >= 0 && u < n) s += x[v * n + u];
+                }
+            y[i * n + j] = s * 0.04f;
+        }
+}
+
+void pooled(const float *x, float *y, n_t c, n_t h, n_t w) {
+#pragma omp parallel for
+    for (n_t p = 0; p < c; p++)
+        for (n_t i = 0; i < h / 2; i++)
+            for (n_t j = 0; j < w / 2; j++) {
+                const float *s = x + (p * h + 2 * i) * w + 2 * j;
+                float m = s[0];
+                m = s[1] > m ? s[1] : m;
+                m = s[w] > m ? s[w] : m;
+                y[(p * (h / 2) + i) * (w / 2) + j] = s[w + 1] > m ? s[w + 1] : m;
+            }
+}
+
+void row_argmax(const float *x, n_t *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) {
+        n_t best = 0;
+        for (n_t j = 1; j < n; j++)
+            if (x[i * n + j] > x[i * n + best]) best = j;
+        y[i] = best;
+    }
+}

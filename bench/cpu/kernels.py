@@ -64,6 +64,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
     square = f32(4096, 4096)
     even = square[::2]
     line = f32(4096)
+    near, far = f32(1000, 64), f32(1000, 64)
+    flat_near, flat_far = f32(1000, 3), f32(1000, 3)
     a64, b64 = rng.standard_normal((512, 512)), rng.standard_normal((512, 512))
     places = rng.integers(0, 1_000_000, n).astype(np.int32)
     ones = np.full(n, 2, np.float32)
@@ -109,6 +111,23 @@ def cases(rng: np.random.Generator) -> list[Case]:
         found[1:, 1:] = 0.25 * (w[:-2, 1:-1] + w[2:, 1:-1] + w[1:-1, :-2] + w[1:-1, 2:])
         return found
 
+    def distances_of(a: Any, b: Any) -> Any:
+        return np.sqrt(((a[:, None].astype(wide) - b[None]) ** 2).sum(2))
+
+    def apart() -> Any:
+        return distances_of(near, far)
+
+    def few_apart() -> Any:
+        return distances_of(flat_near, flat_far)
+
+    def blurred() -> Any:
+        padded = np.pad(square.astype(wide), 2)
+        rows_of = sum(padded[r : r + 4096] for r in range(5))
+        return 0.04 * sum(rows_of[:, q : q + 4096] for q in range(5))
+
+    def pooled() -> Any:
+        return image.reshape(512, 28, 2, 28, 2).max((2, 4))
+
     return [
         Case("relu", "elementwise", "1e7", (x,), empty(n), (n,), lambda: np.maximum(x.astype(wide) * 1.5 + 0.25, 0), 1e-5),
         Case("gelu", "elementwise", "1e7", (x,), empty(n), (n,), gelu, 1e-5),
@@ -139,6 +158,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
         Case("update", "elementwise", "1e7 in place", (ones,), ones.copy(), (n,), lambda: ones, 0),
         Case("strided", "elementwise", "2048 of 4096 rows", (even,), empty(2048, 4096), (2048, 4096), lambda: even * 2.0 + 1, 1e-6),
         Case("heat", "elementwise", "4096^2", (square,), empty(4096, 4096), (4096, 4096), heat, 1e-5),
+        Case("distances", "nest", "1000x1000x64", (near, far), empty(1000, 1000), (1000, 1000, 64), apart, 1e-4),
+        Case("distances", "nest", "1000x1000x3", (flat_near, flat_far), empty(1000, 1000), (1000, 1000, 3), few_apart, 1e-4),
+        Case("blur", "nest", "4096^2", (square,), empty(4096, 4096), (4096, 4096), blurred, 1e-5),
+        Case("pooled", "nest", "512x56x56", (image.reshape(512, 56, 56),), empty(512, 28, 28), (512, 56, 56), pooled, 0),
+        Case("row_argmax", "reduce", "4096x1024", (rows,), empty(4096, dtype=np.int64), (4096, 1024), lambda: rows.argmax(1), 0),
         Case("mandelbrot", "nest", "500x500", (zeros,), empty(500, 500, dtype=np.int32), (500, 500), None, 0),
         Case("histogram", "custom", "1e7 u8", (pixels,), empty(256, dtype=np.int32), (n,), lambda: np.bincount(pixels, minlength=256), 0),
     ]
