@@ -7,6 +7,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.free_names import free_names
+from compiler.typed_ast.rules.abstract_types import base_of
 from compiler.typed_ast.rules.parts import fields_of
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import Scalar, StructType, TupleType, Type
@@ -49,7 +50,7 @@ def _is_of_numbers(checker: Checker, type_: Type, inside: bool = False) -> bool:
         case Scalar():
             return inside
         case StructType():
-            fields = fields_of(checker, type_)
+            fields = fields_of(checker, type_) if base_of(checker, type_) is None else ()  # a number with a name of its own is none
             return bool(fields) and all(_is_of_numbers(checker, part, True) for _, part in fields)
         case TupleType(elements=elements):
             return bool(elements) and all(_is_of_numbers(checker, part, True) for part in elements)
