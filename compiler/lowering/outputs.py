@@ -152,15 +152,20 @@ def _exact(loop: NumberRange) -> NumberRange:
 
 def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Inequalities) -> tuple[Affine, ...] | None:
     """Forms of sizes that are all at least 0 only where the writes reach every element: none where they surely do, by boxes of
-    unconditional writes that follow each other along one axis. None where that isn't a matter of sizes."""
+    unconditional writes that follow each other along one axis; where it isn't known that these reach its end, that they do. None where
+    that isn't a matter of sizes."""
     plain = _plain_writes(accesses, name)
     boxes = [box for access in (*plain, *_side_by_side(plain)) if (box := _box(access, facts)) is not None]
+    opaque = frozenset[str]().union(*(box.opaque for box in boxes))
     sure = [box.sides for box in boxes if not box.needs]
+    unproved = [needs for box in boxes if (needs := _unproved(box.around(dims), facts, box.opaque)) is not None]
     for axis in range(len(dims)):
         usable = [box for box in sure if all(_spans(box[other], dims[other], facts) for other in range(len(dims)) if other != axis)]
-        if _chain([box[axis] for box in usable], dims[axis], facts):
+        reached = _chain([box[axis] for box in usable], dims[axis], facts)
+        if facts.proves(reached - dims[axis]):
             return ()
-    unproved = [needs for box in boxes if (needs := _unproved(box.around(dims), facts, box.opaque)) is not None]
+        if reached != Affine() and (needs := _unproved([reached - dims[axis]], facts, opaque)) is not None:
+            unproved.insert(0, needs)  # of forms that say as much the weakest
     return min(unproved, key=len, default=None)
 
 
@@ -264,16 +269,17 @@ def _spans(side: _Side, extent: Affine, facts: Inequalities) -> bool:
     return facts.proves(-side[0]) and facts.proves(side[1] - extent)
 
 
-def _chain(sides: list[_Side], extent: Affine, facts: Inequalities) -> bool:
+def _chain(sides: list[_Side], extent: Affine, facts: Inequalities) -> Affine:
+    """How far intervals that follow each other reach from 0 on; no further than the extent, where that is known."""
     reached = Affine()
     waiting = list(sides)
     while not facts.proves(reached - extent):
         step = next((side for side in waiting if facts.proves(reached - side[0]) and not facts.proves(reached - side[1])), None)
         if step is None:
-            return False
+            break
         waiting.remove(step)
         reached = step[1]
-    return True
+    return reached
 
 
 def surely_uncovered(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Inequalities) -> Access | None:

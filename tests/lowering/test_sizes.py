@@ -244,6 +244,15 @@ def test_sizes_decide_whether_elements_are_left_out(extent: str, body: str, want
             assert evaluate(lowered.plan, {}, {"n": n, "m": m}).zeroed == (not full(n, m),)
 
 
+def test_sizes_decide_whether_halves_side_by_side_are_all() -> None:
+    """As a rotary embedding writes them."""
+    text = "let y = compute(n, x) -> tensor[n, f32] { for i in 0..x.shape[0] { out[i] = 1.0\n out[i + x.shape[0]] = 1.0 } }"
+    lowered = lower_block(text, n=8, x=zeros(4))
+    for n in (6, 7, 8):
+        np.testing.assert_array_equal(run_lowered(lowered, n=n, x=zeros(3)), np.arange(n) < 6)
+        assert evaluate(lowered.plan, {"x": (3,)}, {"n": n}).zeroed == (n > 6,)
+
+
 def test_the_static_type_of_the_value() -> None:
     text = "let y = compute(A, B) { for i in 0..M, j in 0..N, k in 0..K: out[i, j] += A[i, k] * B[k, j] }"
     compute, functions, _ = block_of(text)
