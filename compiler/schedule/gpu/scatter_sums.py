@@ -268,12 +268,12 @@ def with_copies(sums: Sequence[ScatterSum], iterations: int | None, facts: Facts
     """The sums of one nest, with copies of small memories in shared memory."""
     before = iter(staged([target for sum_ in sums for target in sum_.before], iterations, facts))
     after = iter(staged([target for sum_ in sums for target in sum_.targets], iterations, facts))
-    made: list[ScatterSum] = []
+    methods: list[ScatterSum] = []
     for sum_ in sums:
         if isinstance(sum_, FixedPointSum):
             largest, odd = next(before), next(before)
-            made.append(FixedPointSum(sum_.mem, largest, odd, tuple(next(after) for _ in sum_.totals)))
+            methods.append(FixedPointSum(sum_.mem, largest, odd, tuple(next(after) for _ in sum_.totals)))
         else:
             target = next(after)
-            made.append(ExtremeFloat(sum_.mem, target) if isinstance(sum_, ExtremeFloat) else ExactSum(target))
-    return tuple(made)
+            methods.append(ExtremeFloat(sum_.mem, target) if isinstance(sum_, ExtremeFloat) else ExactSum(target))
+    return tuple(methods)

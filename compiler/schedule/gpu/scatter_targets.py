@@ -104,15 +104,15 @@ class ScatterLaunch:
         for form, dim in zip(further, target.cells[1:], strict=True):
             cell = b.add(b.mul(cell, b.index(self.start.copy.form(dim))), form)
         copy = b.op("and", self.thread, b.const(target.copies - 1, "index"))
-        place = (Affine.of(cell.name), Affine.of(copy.name))
+        position = (Affine.of(cell.name), Affine.of(copy.name))
         if len(boxes) == 1:
-            b.emit(Atomic(operation=target.monoid, mem=boxes[0], index=place, value=value, scope="block"))
+            b.emit(Atomic(operation=target.monoid, mem=boxes[0], index=position, value=value, scope="block"))
             return
         low, high = _halves(b, value)
-        old = b.emit(Atomic(operation="add", mem=boxes[0], index=place, value=low, scope="block")).result
+        old = b.emit(Atomic(operation="add", mem=boxes[0], index=position, value=low, scope="block")).result
         carried = b.cast(b.op("lt", b.add(old, low), low), "u32")
         with b.when(b.op("ne", b.add(high, carried), b.const(0, "u32"))) as some:
-            some.emit(Atomic(operation="add", mem=boxes[1], index=place, value=some.add(high, carried), scope="block"))
+            some.emit(Atomic(operation="add", mem=boxes[1], index=position, value=some.add(high, carried), scope="block"))
 
     def seen(self, b: Builder, target: ScatterTarget, index: Sequence[Affine]) -> Value | None:
         """What an element held a moment ago: a read is cheaper than a change that changes nothing. None where it isn't."""

@@ -71,20 +71,20 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
     stores = [access for access in accesses if isinstance(access.op, Store)]
     if not met or all(access.exact for access in stores) or any(access.accumulates is None for access in stores):
         return None
-    found: dict[Store, ScatteredUpdate] = {}
+    changed: dict[Store, ScatteredUpdate] = {}
     for access in stores:
         assert isinstance(access.op, Store)
         update = _update_of(access.op)
         if update is None or update.monoid != met[access.mem]:
             return None
-        found[access.op] = update
-    read = {op_ for update in found.values() for op_ in update.skipped}
+        changed[access.op] = update
+    read = {op_ for update in changed.values() for op_ in update.skipped}
     if any(isinstance(access.op, Load) and access.op not in read for access in accesses):
         return None
     within = {result for inner in op.walk() for result in inner.results}
     private = {mem for loop in loops for mem in privately(facts.loops[loop])}
-    others = [inner for inner in op.walk() if isinstance(inner, Store) and inner not in found and inner.mem not in within | private]
-    bounded = set(found) <= set(_straight(loops[-1].body))
+    others = [inner for inner in op.walk() if isinstance(inner, Store) and inner not in changed and inner.mem not in within | private]
+    bounded = set(changed) <= set(_straight(loops[-1].body))
     if any(map(_rounds, met.items())) and not is_relaxed(facts.nest.function):
         again = {inner.mem for inner in op.walk() if isinstance(inner, Load)} & {inner.mem for inner in others}
         if again or (not bounded and any(mem_of(mem).dtype == "f64" for mem in met)):
@@ -99,7 +99,7 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
         if isinstance(inner, Load) and inner.where is None and mem_of(inner.mem).readonly and inner.mem in facts.nest.function.parameters
         if variables.issuperset(name for form in inner.index for name in form.names)
     ]
-    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), found, tuple(others), bounded, checks, tuple(early))
+    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), changed, tuple(others), bounded, checks, tuple(early))
 
 
 def is_relaxed(nest: HirFunction) -> bool:

@@ -121,9 +121,9 @@ class Scattering:
         methods = {method.mem: method for method in self.methods}
 
         def put(at: Builder, changes: Sequence[ScatteredChange]) -> None:
-            made = [(change, methods[change.update.store.mem]) for change in changes]
-            aheads = [method.ahead(at, launch, change.index, change.where, before) for change, method in made]
-            for (change, method), ahead in zip(made, aheads, strict=True):
+            pairs = [(change, methods[change.update.store.mem]) for change in changes]
+            aheads = [method.ahead(at, launch, change.index, change.where, before) for change, method in pairs]
+            for (change, method), ahead in zip(pairs, aheads, strict=True):
                 with at.when(change.where) if change.where is not None else nullcontext(at) as inner:
                     if before:
                         method.put_before(inner, launch, change.index, change.added, ahead)
