@@ -25,7 +25,10 @@ def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
     monkeypatch.setattr(cuda_code, "compile_kernels", emulating(made))
     monkeypatch.setattr(cuda_code, "assembler_version", lambda: "")
     monkeypatch.setenv("ZYNTAX_CACHE", "off")
+    often, rarely = (700, 10, 10), gc.get_threshold()
+    gc.set_threshold(*often)  # memory of devices that circles of garbage hold is counted soon
     yield made
+    gc.set_threshold(*rarely)
     gc.collect()
 
 
