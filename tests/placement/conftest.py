@@ -33,7 +33,10 @@ def machine(gpus: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
     monkeypatch.setattr(cuda_code, "compile_kernels", emulating(fake))
     monkeypatch.setattr(cuda_code, "assembler_version", lambda: "")
     monkeypatch.setenv("ZYNTAX_CACHE", "off")
+    often, rarely = (700, 10, 10), gc.get_threshold()
+    gc.set_threshold(*often)  # memory of devices that circles of garbage hold is counted soon
     yield Machine(fake)
+    gc.set_threshold(*rarely)
     gc.collect()
 
 
