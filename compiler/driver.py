@@ -389,7 +389,7 @@ class Session:
 
     def _of_library_file(self, source: Source, program: nodes.Program) -> "Session":
         options = evolve(self.options, parameters={}, strict=False)
-        other = Session(source, program, self.language, self.sources, options, _unheard)
+        other = Session(source, program, self.language.of_library, self.sources, options, _unheard)
         other._is_library = True
         other._modules, other._sessions = self._modules, self._sessions
         other.unawaited = self.unawaited

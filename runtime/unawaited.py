@@ -1,36 +1,52 @@
 """What a call has to know of futures before it may begin: whose faults nobody has asked for, and what work under way reads."""
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    import concurrent.futures
-
-    from runtime.futures import PendingValue, TaskOutcome
     from runtime.lazy_numpy import Array
 
-READING: "dict[TaskOutcome, tuple[tuple[Array, ...], bool]]" = {}
-"""What work under way reads: arrays, and whether memory elsewhere."""
+
+class Outcome(Protocol):
+    """What a task comes to. `asked`: whether somebody has asked for it."""
+
+    asked: bool
+
+    def exception(self) -> BaseException | None: ...
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None: ...
+
+
+class Pending(Protocol):
+    """A future, as the program has it."""
+
+    @property
+    def source(self) -> Outcome: ...
+
+
+READING: "dict[Any, tuple[tuple[Array, ...], bool]]" = {}
+"""What work under way reads, by its outcome: arrays, and whether memory elsewhere."""
 
 
 class Unawaited:
     """The futures of one program whose value nobody has asked for. Their faults must not be lost."""
 
     def __init__(self) -> None:
-        self.futures: dict[TaskOutcome, weakref.ref[PendingValue]] = {}
+        self.futures: dict[Outcome, weakref.ref[Pending]] = {}
         """By what they come to: always this dictionary."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self.futures)
 
-    def note(self, future: "PendingValue") -> None:
+    def note(self, future: Pending) -> None:
         self.futures[future.source] = weakref.ref(future)
         future.source.add_done_callback(self._forget_if_well)
 
-    def _forget_if_well(self, outcome: "concurrent.futures.Future[Any]") -> None:
+    def _forget_if_well(self, outcome: Outcome) -> None:
         if outcome.exception() is None:
-            self.futures.pop(outcome, None)  # type: ignore[call-overload]
+            self.futures.pop(outcome, None)
 
     def settle(self) -> None:
         """Waits for all of them, and raises the first fault, in the order of their beginnings."""
@@ -43,7 +59,7 @@ class Unawaited:
             if future() is None or outcome.asked:
                 self._show(outcome)
 
-    def _show(self, outcome: "TaskOutcome") -> None:
+    def _show(self, outcome: Outcome) -> None:
         failure = outcome.exception()
         self.futures.pop(outcome, None)
         if failure is not None and not outcome.asked:

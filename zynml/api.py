@@ -42,6 +42,10 @@ class ZynML:
         return self._library
 
     @property
+    def of_library(self) -> "ZynML":
+        return self
+
+    @property
     def default_device(self) -> str:
         return self.settings.device
 

@@ -13,7 +13,7 @@ FREE_ORDER = ("min", "max", "and", "or")
 
 
 @frozen(eq=False)
-class Combination:
+class PairReduction:
     """`a` has the axes `m` of results and `b` those of `n`; both may have `batch`. Terms lie along the axes `k`."""
 
     op: Contract | Reduce
@@ -50,13 +50,13 @@ class Combination:
         return self.op.flags
 
 
-def combination(op: Contract | Reduce) -> Combination | None:
+def combination(op: Contract | Reduce) -> PairReduction | None:
     """A reduction as one of two operands, in any order of its terms; None where it isn't, or where that order is written."""
     if isinstance(op, Contract):
         product = product_sum(op)
         if product is None or not (product.m and product.n) or "reassoc" not in op.flags:
             return None
-        return Combination(op, product.a, product.b, product.batch, product.m, product.n, product.k)
+        return PairReduction(op, product.a, product.b, product.batch, product.m, product.n, product.k)
     if len(op.values) != 1 or not (op.monoid in FREE_ORDER or "reassoc" in op.flags or not is_float(dtype_of(op.values[0]))):
         return None
     (value,) = op.values
@@ -77,13 +77,13 @@ def combination(op: Contract | Reduce) -> Combination | None:
     m, n, batch = (tuple(axis for axis in order if axis in axes) for axes in (sides.m, sides.n, sides.batch))
     multiplies = isinstance(term.source, Binary) and term.source.operator == "mul" and {term.source.left, term.source.right} == {a, b}
     if guard is None:
-        return Combination(op, a, b, batch, m, n, op.over, None if multiplies and op.monoid == "add" else term)
+        return PairReduction(op, a, b, batch, m, n, op.over, None if multiplies and op.monoid == "add" else term)
     if not multiplies:
         return None
     along = _axes(guard) - {*op.over, *batch}
     if along <= {*n} and along:
         a, b, m, n = b, a, n, m
-    return Combination(op, a, b, batch, m, n, op.over, guard=guard) if along <= {*m} else None
+    return PairReduction(op, a, b, batch, m, n, op.over, guard=guard) if along <= {*m} else None
 
 
 class _Sides:

@@ -31,7 +31,7 @@ from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
-from compiler.schedule.combination import Combination, combination
+from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
@@ -86,7 +86,7 @@ class Side:
 class Packing:
     """How the reduction of a field is packed."""
 
-    product: Combination
+    product: PairReduction
     rows: Side
     columns: Side
     depth: int

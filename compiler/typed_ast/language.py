@@ -29,6 +29,10 @@ class SessionLanguage(Protocol):
     def library(self) -> Library: ...
 
     @property
+    def of_library(self) -> "SessionLanguage":
+        """The language in which the library's own texts are written, with the settings of the same run."""
+
+    @property
     def default_device(self) -> str:
         """Of blocks that name none: what the program's `config` says, else "auto"."""
 

@@ -1,6 +1,7 @@
 """Opens programs that are run on the host."""
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 from attrs import evolve
@@ -29,6 +30,10 @@ class QuantHost(ZynML):
         if self._library is None:
             self._library = library(self.settings)
         return self._library
+
+    @cached_property
+    def of_library(self) -> ZynML:
+        return ZynML(self.settings)
 
 
 def open_host(

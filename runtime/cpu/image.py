@@ -102,10 +102,10 @@ def put_together(objects: Sequence[ObjectToLink], entries: Sequence[str]) -> Cod
     """One image of objects that call each other, with these entries. Raises NotPortable."""
     if os.name != "posix":
         raise NotPortable("a system without mprotect")
-    return _Linker(objects).image(entries)
+    return _ImageLinker(objects).image(entries)
 
 
-class _Linker:
+class _ImageLinker:
     def __init__(self, objects: Sequence[ObjectToLink]) -> None:
         self.image_bytes = bytearray()
         self.places: list[tuple[int, str, int]] = []

@@ -53,9 +53,9 @@ def told(gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pyte
     tuner.forget()
 
     def lines() -> list[str]:
-        found = [record.message for record in caplog.records]
+        messages = [record.message for record in caplog.records if record.name == "zyntax.tuning"]
         caplog.clear()
-        return found
+        return messages
 
     yield lines
     tuner.forget()

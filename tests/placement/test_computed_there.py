@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from runtime.tensor import Tensor
+from tests.quantdsl.host.running import printed
 
 DTYPES = {"bool": np.bool_, "u8": np.uint8, "i32": np.int32, "i64": np.int64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
           "f32": np.float32, "f64": np.float64}
@@ -230,3 +231,17 @@ def test_copies(machine, dtype) -> None:
     np.testing.assert_array_equal(value.contents, a.T.reshape(2, 6))
     ran = machine.run('let a = arange(0, 3).to_device("cuda:0")\nmut b = a.clone()\nb[0] = 9.0\nprintln(a, b)\n')
     assert ran.output == "tensor([0.0, 1.0, 2.0], shape=[3], dtype=f32) tensor([9.0, 1.0, 2.0], shape=[3], dtype=f32)\n"
+
+
+def test_a_program_of_another_language_computes_there_too(machine, capsys) -> None:
+    """The library's own kernels follow ZynML's rules, whatever those of the program are."""
+    text = """
+fn main() {
+    let numbers = arange(0, 1000)
+    let base = compute(numbers) @device("cuda") -> tensor[N, f64] { for i in 0..N: out[i] = numbers[i] as f64 }
+    let twice = 2.5 * base * base
+    println(twice.sum())
+}
+"""
+    assert printed(text, capsys) == f"{2.5 * sum(i * i for i in range(1000)):.1f}\n"
+    assert machine.copies == {"in": 1, "out": 1}  # the first numbers, and the sum
