@@ -61,9 +61,9 @@ def told(caplog):
     caplog.set_level(logging.INFO, "zyntax.tuning")
 
     def lines():
-        found = [record.message for record in caplog.records]
+        messages = [record.message for record in caplog.records if record.name == "zyntax.tuning"]
         caplog.clear()
-        return found
+        return messages
 
     return lines
 
