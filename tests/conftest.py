@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.tiers.breadth import breadth
 
@@ -18,6 +19,10 @@ LONGEST = ("sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "qua
 
 YOUNG = 50_000
 """New objects between two searches for garbage. After Python's 700, the searches took a fifth of the time of a test that compiles."""
+
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # how fast a machine is, and what else it does, is no matter of a test
 
 
 @pytest.fixture(scope="module", autouse=True)
