@@ -268,3 +268,37 @@ def test_steps_and_distances(step: int, device: str) -> None:
                      for k in range(low, high, step) if not (0 <= k + 1 < 22 and 0 <= k < 21))  # fmt: skip
         with pytest.raises(zynml.ZynMLError, match=first):
             program.f(np.array([low, high]), v, w, 1)
+
+
+@pytest.mark.parametrize(("rows", "mean"), [(1, 3), (37, 8), (100, 30), (5, 300)])
+def test_what_rows_update_is_read_by_no_other_lane(rows: int, mean: int) -> None:
+    """Found by the sanitizer: lanes behind the last row read what its own lane was writing."""
+    random = np.random.default_rng(rows)
+    p = np.concatenate([[0], np.cumsum(random.integers(0, 2 * mean, rows))]).astype(np.int32)
+    a, x = random.integers(-3, 4, int(p[-1])).astype(np.float32), random.integers(-3, 4, (int(p[-1]), 9)).astype(np.float32)
+    program = zynml.compile(
+        """
+        def sums(mut y: tensor[R], p: tensor[Q, i32], a: tensor[K]) {
+            compute(mut y, p, a) {
+                for r in 0..R:
+                    var s = y[r]
+                    for k in p[r]..p[r + 1]: s += a[k]
+                    y[r] = s
+            }
+        }
+        def columns(mut y: tensor[R, C], p: tensor[Q, i32], a: tensor[K], x: tensor[K, C]) {
+            compute(mut y, p, a, x) {
+                for r in 0..R, c in 0..C:
+                    var s = y[r, c]
+                    for k in p[r]..p[r + 1]: s += a[k] * x[k, c]
+                    y[r, c] = s
+            }
+        }""",
+        device="emulator",
+        sanitize=True,
+    )
+    y, z = np.ones(rows, np.float32), np.ones((rows, 9), np.float32)
+    program.sums(y, p, a)
+    program.columns(z, p, a, x)
+    np.testing.assert_array_equal(y, [1 + a[p[r] : p[r + 1]].sum() for r in range(rows)])
+    np.testing.assert_array_equal(z, [1 + a[p[r] : p[r + 1]] @ x[p[r] : p[r + 1]] for r in range(rows)])

@@ -46,6 +46,17 @@ def test_an_index_outside_is_told(position: int, index: int) -> None:
     assert str(error.value).startswith(f"error[ZYN0801]: index {index} is out of range: axis 0 of `t` has 37 elements\n")
 
 
+@pytest.mark.parametrize("count", [1, 300, 1025])
+def test_what_is_updated_is_read_by_one_thread_alone(count: int) -> None:
+    text = """
+    def f(mut x: tensor[N], k: tensor[N, i32], y: tensor[M]) {
+        compute(mut x, k, y) { for i in 0..N: x[i] = x[i] + y[k[i]] }
+    }"""
+    x, k, y = np.arange(count, dtype=np.float32), np.arange(count, dtype=np.int32) % 5, np.arange(5, dtype=np.float32)
+    zynml.compile(text, device="emulator", sanitize=True).f(x, k, y)
+    np.testing.assert_array_equal(x, np.arange(count) + np.arange(count) % 5)
+
+
 def test_the_schedule_says_so() -> None:
     shown = str(zynml.compile(ELEMENTS).emit("schedule", "sm_90a"))
     assert "  i: a thread an iteration\n  a thread takes 4 of them at once\n" in shown

@@ -72,7 +72,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     body = Region([], [*nest.between, *nest.inner.body.body])
     barriers = Barriers(facts, spreads)
     barriers.place(body)
-    if barriers.before or not all(_takes(op, spreads) for op in body.body):
+    if barriers.before or _reads_what_it_stores(body) or not all(_takes(op, spreads) for op in body.body):
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
     if _is_across(nest, spreads, facts, known):
@@ -86,6 +86,13 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     turns = min(most, power_of_two(-(-mean // lanes)))
     checked = any(isinstance(op, Check) for spread in spreads.values() for op in spread.outer.walk())
     return RowShape(lanes, turns, LONG_TURNS * lanes * turns if _may_wait(body, spreads) else None, CHECKED if checked else RESIDENT)
+
+
+def _reads_what_it_stores(body: Region) -> bool:
+    """Whether a row reads memory that rows write: all lanes would read it, also those behind the last row, while the first one writes."""
+    ops = [inside for op in body.body for inside in op.walk()]
+    stored = {op.mem for op in ops if isinstance(op, Store)}
+    return any(isinstance(op, Load) and op.mem in stored for op in ops)
 
 
 def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:

@@ -23,11 +23,14 @@ RESIDENT = 2048
 
 
 def turns_of(nest: Spread, facts: NestFacts, known: Facts) -> int:
-    """How many iterations of a leading nest a thread takes: 1 where they are few, or do more than load, compute and store."""
+    """How many iterations of a leading nest a thread takes: 1 where they are few, do more than load, compute and store, or read what they
+    store: a turn behind the last iteration would read it while another thread writes it."""
     iterations = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     body = _body(nest)
     straight = all(not op.regions and (isinstance(op, Load | Store | Check) or op.effects is Effect.PURE) for op in body)
-    return TURNS if straight and _follows_loads(body) and iterations >= known.processors * RESIDENT * TURNS else 1
+    stored = {op.mem for op in body if isinstance(op, Store)}
+    apart = not any(isinstance(op, Load) and op.mem in stored for op in body)
+    return TURNS if straight and apart and _follows_loads(body) and iterations >= known.processors * RESIDENT * TURNS else 1
 
 
 def _body(nest: Spread) -> list[Instruction]:
