@@ -249,3 +249,14 @@ def test_rows_over_clusters_have_the_same_bits_in_every_run(shape: tuple[int, in
     first = np.asarray(p.f(x))
     np.testing.assert_allclose(first.astype(np.float64).sum(1), 1, rtol=1e-5)
     np.testing.assert_array_equal(np.asarray(p.f(x)), first)
+
+
+@pytest.mark.parametrize("shape", [(9, 8, 67), (33, 19, 31), (3, 2, 259)])
+def test_windows_whose_last_tile_is_moved_back(shape: tuple[int, int, int]) -> None:
+    """Such a tile ends with the row, and is known by a digit that is the largest."""
+    loops = "for i in 0..A, j in 0..B, k in 0..C:\n var s = 0.5 * x[i, j, k]\n if k < C - 1:\n  s += 0.25 * x[i, j, k + 1]\n"
+    p = zynml.compile(f"def f(x: tensor[A, B, C, f64]) {{ compute(x) {{\n{loops} out[i, j, k] = s\n}} }}", device="cuda:0")
+    x = RNG.standard_normal(shape)
+    wanted = 0.5 * x
+    wanted[..., :-1] += 0.25 * x[..., 1:]
+    np.testing.assert_array_equal(p.f(x), wanted)

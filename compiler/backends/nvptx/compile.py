@@ -11,6 +11,7 @@ from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.writer import ModuleWriter
 from compiler.backends.nvptx import overlap
 from compiler.backends.nvptx.access import CONSTANT_SPACE, symbol_of
+from compiler.backends.nvptx.constant_limits import in_32_bits
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.emit import emit_kernel
 from compiler.backends.nvptx.frame import NvptxKernel, TensorMap
@@ -103,7 +104,7 @@ def compile_kernels(
     _require_known_intrinsics(text)
     if _SIGNS_MIXED.search(text):
         target = evolve(target, ptx=max(target.ptx, SIGNS_MIXED))
-    ptx = _generate(text, target, level)
+    ptx = in_32_bits(_generate(text, target, level))
     if "wgmma." in ptx:
         ptx = without_calls(ptx)
     if (name := overlap.moved_ahead(ptx)) is not None:
