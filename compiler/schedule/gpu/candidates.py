@@ -15,11 +15,14 @@ LEAST = 6000.0
 
 
 def candidates(ranked: Sequence[Estimated]) -> tuple[Estimated, ...]:
-    """Of ways, the earliest to end first, that first one and those near it, the most different first; one alone stands clear."""
+    """Of ways, the earliest to end first, that first one and those near it, the most different first: of several sums, in
+    one launch and in one for each, the earliest of both; one alone stands clear."""
     if ranked[0].nanoseconds < LEAST:
         return (ranked[0],)
     near = [candidate for candidate in ranked if candidate.nanoseconds <= NEAR * ranked[0].nanoseconds]
-    return tuple(_different(near))[:MOST]
+    tried = [*_different(near)]
+    first = [next(one for one in tried if one.tiling.sums == sums) for sums in dict.fromkeys(one.tiling.sums for one in tried)]
+    return (*first, *(one for one in tried if one not in first))[:MOST]
 
 
 def left_open(ranked: Sequence[Estimated]) -> Iterator[str]:

@@ -36,6 +36,7 @@ from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
+from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.triangles import triangle_product
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
@@ -94,9 +95,22 @@ def _product_of(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
     product = warpgroup_product(field, facts)
     if product is None and (copied := copied_product(field, facts) or _with_computed(field, facts)) is not None:
         product = copied.product
+    if product is None:
+        product = _sums_together(field, facts)
     if product is None and (parts := several_products(field, facts)) is not None:
         product = _product_of(parts[-1], facts)
     return product
+
+
+def _sums_together(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
+    """The field as one product of several sums; among the ways to cut it are those of a product of its own for each sum."""
+    together = sums_together(field, facts)
+    if together is None or not together.ways:
+        return together
+    products = [_product_of(part, facts) for part in several_products(field, facts) or ()]
+    known = [product for product in products if product is not None]
+    apart = ways_apart(known, facts) if known and len(known) == len(products) else ()
+    return evolve(together, ways=tuple(sorted((*together.ways, *apart), key=lambda way: way.nanoseconds)))
 
 
 def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> Facts:
@@ -223,6 +237,14 @@ def _product(field: HirFunction, facts: Facts) -> Launches | None:
     return None if product is None else _cut(field, product)
 
 
+def _together(field: HirFunction, facts: Facts) -> Launches | None:
+    """All sums of a tile in one launch, unless launches of their own were chosen or are estimated to end first."""
+    if facts.tiling is not None and facts.tiling.sums == 1:
+        return None
+    product = _sums_together(field, facts)
+    return None if product is None or (product.ways and product.ways[0].tiling.sums == 1) else _cut(field, product)
+
+
 def _copied(field: HirFunction, facts: Facts) -> Launches | None:
     copied = copied_product(field, facts) if warpgroup_product(field, facts) is None else None
     return None if copied is None else copied_before(field, copied.copies, facts, _cut(copied.field, copied.product))
@@ -321,6 +343,7 @@ WAYS: tuple[Way, ...] = (
     _attention,
     _attention_on_warps,
     _product,
+    _together,
     _copied,
     _fragments,
     _computed,

@@ -97,15 +97,22 @@ class BoxedOperand:
 
 
 @frozen(eq=False)
-class WarpgroupProduct:
-    """A field that is one product with what follows it. `guard`: outside of it products count nothing, whatever the factors are, which
-    zeros for one of them don't say of the other's infinities and NaN; `outer`: the sum's axes that are walked element by element, around
-    `sum`."""
+class MultipliedSum:
+    """One of the sums of a tile, and the operands that it multiplies."""
 
     target: Contract | Reduce
-    to: str
     a: BoxedOperand
     b: BoxedOperand
+
+
+@frozen(eq=False)
+class WarpgroupProduct:
+    """A field that is one product, or several with the same rows, columns and terms, with what follows them. `guard`: outside of it
+    products count nothing, whatever the factors are, which zeros for one of them don't say of the other's infinities and NaN; `outer`:
+    the sum's axes that are walked element by element, around `sum`."""
+
+    summed: tuple[MultipliedSum, ...]
+    to: str
     sum: str
     outer: tuple[str, ...]
     guard: tuple[Affine, ...]
@@ -118,6 +125,26 @@ class WarpgroupProduct:
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
     ways: tuple[Estimated, ...] = ()
     """All ways to cut it, the tiling's first; none where that was given."""
+
+    @property
+    def target(self) -> Contract | Reduce:
+        """The first sum."""
+        return self.summed[0].target
+
+    @property
+    def a(self) -> BoxedOperand:
+        """The first sum's operand of the rows; others are cut as this one."""
+        return self.summed[0].a
+
+    @property
+    def b(self) -> BoxedOperand:
+        return self.summed[0].b
+
+    @property
+    def pairs(self) -> list[list[tuple[BoxedOperand, BoxedOperand]]]:
+        """What is multiplied for each accumulator of a block of rows: the sums, behind what tensor cores leave of their products."""
+        pairs = [[(one.a, one.b)] for one in self.summed]
+        return [[(self.low[0], self.b), (self.a, self.low[1])], *pairs] if self.low else pairs
 
     def varying(self, field: HirFunction) -> list[str]:
         """Axes along which the sums vary."""
@@ -146,7 +173,12 @@ class WarpgroupProduct:
     @property
     def sums(self) -> int:
         """Of a thread: more than once as many where those of stretches are added to others."""
-        return self.blocks * self.columns // 2 * (1 + bool(self.stretch) + bool(self.low))
+        return self.accumulators * self.columns // 2 * (1 + bool(self.stretch) + bool(self.low))
+
+    @property
+    def accumulators(self) -> int:
+        """Of a warpgroup, each of 64 rows: those of its blocks, one for each sum."""
+        return self.blocks * len(self.summed)
 
     @property
     def stages(self) -> int:
@@ -201,8 +233,8 @@ class WarpgroupProduct:
 
     @property
     def copied(self) -> tuple[BoxedOperand, ...]:
-        """What is copied to a stage."""
-        return self.sides + self.low
+        """What is copied to a stage, once where several sums multiply it."""
+        return tuple(dict.fromkeys(side for one in self.summed for side in (one.a, one.b))) + self.low
 
     @property
     def depth(self) -> int:
@@ -222,6 +254,8 @@ class SumOfLoads:
     guard: tuple[Affine, ...] = ()
     low: Mapping[Load, Load] = Factory(dict)
     """What tensor cores leave of the operands, where that was put aside."""
+    others: tuple["SumOfLoads", ...] = ()
+    """Sums of the same rows, columns and terms that are computed with it."""
 
 
 def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads | None = None) -> WarpgroupProduct | None:
@@ -237,6 +271,8 @@ def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads |
     if kind is None or kind.sums != product.to:
         return None
     if kind.word == "tf32" and not (product.low or rounds(function)):
+        return None
+    if any(kind_of(*(dtype_of(load.results[0]) for load in (other.a, other.b))) != kind for other in product.others):
         return None
     for along in _contiguous_first(product):
         one, other = (side_of(load, product.described, along) for load in (product.a, product.b))
@@ -273,6 +309,18 @@ def _contiguous_first(product: SumOfLoads) -> Iterator[str]:
     over = product.described.k
     last = {load.index[-1].names[0] for load in (product.a, product.b) if len(load.index[-1].names) == 1}
     yield from sorted(over, key=lambda axis: axis not in last)
+
+
+def sums_of_loads(function: HirFunction) -> SumOfLoads | None:
+    """All sums of a field that has several, if each is of products of elements of two memories, with rows, columns and terms as the first
+    one's, which has the others."""
+    sums = [_sum_of(op) for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    known = [sum for sum in sums if sum is not None and sum.described.m and sum.described.n and not (sum.described.windows or sum.guard)]
+    if len(sums) < 2 or len(known) < len(sums):
+        return None
+    first, *others = known
+    alike = [(sum.to, {*sum.described.k}, {*sum.described.m, *sum.described.n}, {*sum.described.batch}) for sum in known]
+    return evolve(first, others=tuple(others)) if all(each == alike[0] for each in alike) else None
 
 
 def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
@@ -351,8 +399,10 @@ def _converted(operand: Value, to: str) -> Load | None:
 def _planned(
     function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str
 ) -> WarpgroupProduct | None:
-    if b.steps or not _end_alike(function, (a, b), along):
+    summed = _alike_sides(product, a, b, along)
+    if summed is None or any(one.b.steps or not _end_alike(function, (one.a, one.b), along) for one in summed):
         return None
+    above, beside = (tuple(dict.fromkeys(getattr(one, side) for one in summed)) for side in "ab")
     outer = tuple(axis for axis in product.described.k if axis != along)
     places = [axis for axis in function.axes if axis not in (*a.axes, *b.axes, *product.described.k)]
     columns = facts.about(function.axes[b.axis])
@@ -362,11 +412,15 @@ def _planned(
     rows = prod(facts.about(function.axes[axis]) for axis in a.axes)
     windowed = bool(product.described.windows) or isinstance(product.target, Reduce)
     least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if outer else LEAST)
-    if rows < least[0] or min(terms, facts.about(function.axes[along])) < least[1] or any(step > MOST_STEP for step in a.steps):
+    if (
+        rows < least[0]
+        or min(terms, facts.about(function.axes[along])) < least[1]
+        or any(step > MOST_STEP for one in above for step in one.steps)
+    ):
         return None
     coarse = bool(product.low) or a.mem.dtype in SUMMED_COARSELY
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
-    if tiling is None or tiling.axes != a.axes:
+    if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
         work = ProductWork(
             axes=a.axes,
             matrices=prod(facts.about(function.axes[axis]) for axis in places),
@@ -374,10 +428,12 @@ def _planned(
             columns=columns,
             steps=prod(facts.about(function.axes[axis]) for axis in outer) * -(-facts.about(function.axes[along]) // wide_of(a.mem)),
             processors=facts.processors,
-            astride=(a.astride, b.astride),
+            astride=(any(one.astride for one in above), any(one.astride for one in beside)),
+            sums=len(summed),
+            operands=(len(above), len(beside)),
             apart=coarse,
             twice=bool(product.low),
-            across=b.across,
+            across=any(one.across for one in beside),
             hot=a.mem.dtype == "f32" and not product.low,
             shared=min(SHARED_BYTES, facts.machine.block_shared),
             boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
@@ -388,15 +444,47 @@ def _planned(
         if not estimates:
             return None
         tiling = estimates[0].tiling
-    a, b = evolve(a, tile=tiling.rows), evolve(b, tile=(tiling.columns,))
+    tiled = {one: evolve(one, tile=tile) for some, tile in ((above, tiling.rows), (beside, (tiling.columns,))) for one in some}
+    summed = [evolve(one, a=tiled[one.a], b=tiled[one.b]) for one in summed]
+    a, b = tiled[a], tiled[b]
     left = [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
     if len(low) != len(left):
         return None
     stretch = 0 if not coarse else 2 * STRETCH if not product.low else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
-        product.target, product.to, a, b, along, outer, product.guard, tiling, facts.processors, low=low, stretch=stretch, ways=estimates
+        tuple(summed), product.to, along, outer, product.guard, tiling, facts.processors, low=low, stretch=stretch, ways=estimates
     )
+
+
+def _alike_sides(product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str) -> list[MultipliedSum] | None:
+    """The sums with their operands, each along the axes of the first sum's; None where one can't be that."""
+    summed = [MultipliedSum(product.target, a, b)]
+    known = [a, b]
+    for other in product.others:
+        sides: list[BoxedOperand] = []
+        for like in (a, b):
+            found = [_along(side_of(load, other.described, along), like) for load in (other.a, other.b)]
+            side = next((one for one in found if one is not None), None)
+            if side is None or (side.across and bytes_of(side.mem.dtype) != 2):
+                return None
+            sides.append(next((one for one in known if _reads_alike(one, side)), side))
+            known.append(sides[-1])
+        summed.append(MultipliedSum(other.target, *sides))
+    return summed
+
+
+def _reads_alike(one: BoxedOperand, other: BoxedOperand) -> bool:
+    """Whether both are the same elements, so that one copy of them is enough."""
+    first, second = one.load, other.load
+    return one.axes == other.axes and first.mem is second.mem and first.index == second.index and first.where is second.where
+
+
+def _along(side: BoxedOperand | None, like: BoxedOperand) -> BoxedOperand | None:
+    """The operand along the other's axes alone, which lie in it in the same order."""
+    if side is None or [axis for axis in side.axes if axis in like.axes] != [*like.axes]:
+        return None
+    return evolve(side, axes=like.axes, dims=tuple(side.dims[side.axes.index(axis)] for axis in like.axes))
 
 
 def _is_first(function: HirFunction, facts: Facts, one: BoxedOperand, other: BoxedOperand) -> bool:

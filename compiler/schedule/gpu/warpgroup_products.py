@@ -190,7 +190,7 @@ class WarpgroupDistributing(Distributing):
             *outer, piece = places
             inner.forms.update({axis: Affine.of(variable.name) for axis, variable in zip(product.outer, outer, strict=True)})
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
-            for side, memory in zip(product.copied, ring.memories, strict=True):
+            for side, memory in ring.memories.items():
                 self.box(body, side, memory, stage, ring, inner)
             body.yield_(*ring.next(body, at, parity), *counted_on(body, places, walked))
 
@@ -243,9 +243,7 @@ class WarpgroupDistributing(Distributing):
 
     # ---- multiplying ----
 
-    def multiplied(
-        self, region: TileRegion, part: RoundPart, team: Value, ring: ProductRing, targets: Sequence[Target]
-    ) -> None:
+    def multiplied(self, region: TileRegion, part: RoundPart, team: Value, ring: ProductRing, targets: Sequence[Target]) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
         own = self.out.axis("column2", product.width // 8) if product.pieces > 1 else eight
@@ -259,7 +257,7 @@ class WarpgroupDistributing(Distributing):
         if product.stretch:
             complete = self.stretches(b, part.done, part.steps, zero, ring)
         else:
-            complete = self.summed(b, part.done, part.steps, [zero] * product.blocks, ring)
+            complete = self.summed(b, part.done, part.steps, [zero] * product.accumulators, ring)
         if product.pieces > 1:
             complete = self.split.joined(group, b, team, part.round, complete, eight, own)
         if self.leftovers is None:
@@ -278,13 +276,14 @@ class WarpgroupDistributing(Distributing):
         who = warp_index(b)
         lane = lane_index(b)
         column = group.first_column + (lane % 4) * 2 + Affine.of(own) * 8 + pair
-        for group.block, sum in enumerate(complete):
+        for group.block in range(product.blocks):
             row = b.index(group.first_row(group.block) + (who % 4) * 16 + lane.floordiv(4))
             places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
             inner = group.at(region, b, places, column)
-            inner.made[product.target.results[0]] = sum
+            for number, one in enumerate(product.summed, group.block * len(product.summed)):
+                inner.made[one.target.results[0]] = complete[number]
             if product.may_repair:
-                wrong = self.border.noted(group, sum, part.round, b)
+                wrong = self.border.noted(group, complete[group.block], part.round, b)
             self.produce(targets, inner, {})
             if product.may_repair:
                 with b.when(wrong) as again:
@@ -304,20 +303,20 @@ class WarpgroupDistributing(Distributing):
             body.emit(WarpgroupFence())
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
-            for sum, pairs in enumerate(ring.pairs):
+            for sum, pairs in enumerate(product.pairs):
                 for part, pair, block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
-                    number = block * len(ring.pairs) + sum
+                    number = block * len(product.pairs) + sum
                     totals[number] = body.emit(
                         WarpgroupMma(
                             accumulator=totals[number],
-                            a=pair[0],
-                            a_index=view(product.a, stage, group.first_row(block), part),
-                            b=pair[1],
-                            b_index=view(product.b, stage, Affine(), part),
+                            a=ring.memories[pair[0]],
+                            a_index=view(pair[0], stage, group.first_row(block), part),
+                            b=ring.memories[pair[1]],
+                            b_index=view(pair[1], stage, Affine(), part),
                             keep=later if part == 0 and pair is pairs[0] else always,
                             shape=(ROWS, product.columns, kind.depth),
-                            transpose_a=product.a.across,
-                            transpose_b=product.b.across,
+                            transpose_a=pair[0].across,
+                            transpose_b=pair[1].across,
                         )
                     ).result
             body.emit(WarpgroupCommit())
@@ -339,20 +338,22 @@ class WarpgroupDistributing(Distributing):
     def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: ProductRing) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
         tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
-        product, blocks, sums = self.product, self.product.blocks, len(ring.pairs)
+        product, own, sums = self.product, len(self.product.summed), len(self.product.pairs)
+        accumulators = product.accumulators
         early = self.warpgroup.team * (product.stretch // product.groups)
         turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
-        with b.loop("stretch", 0, turns, carried=[zero] * (blocks * (1 + sums))) as (body, loop):
+        with b.loop("stretch", 0, turns, carried=[zero] * (product.blocks * (own + sums))) as (body, loop):
             first = Affine.of(loop.variable.name) * product.stretch - early
             before = body.count(first)
             count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
-            sums_ = self.summed(body, body.add(done, before), count, loop.carried[blocks:], ring)
-            totals = [body.add(total, sums_[(block + 1) * sums - 1]) for block, total in enumerate(loop.carried[:blocks])]
+            sums_ = self.summed(body, body.add(done, before), count, loop.carried[accumulators:], ring)
+            last = [block * sums + number for block in range(product.blocks) for number in range(sums - own, sums)]
+            totals = [body.add(total, sums_[number]) for total, number in zip(loop.carried[:accumulators], last, strict=True)]
             if product.low:
                 scale = body.const(1 / LOW_SCALE, zero.type)
                 totals = [body.fma(sums_[block * sums], scale, total) for block, total in enumerate(totals)]
             body.yield_(*totals, *sums_)
-        return loop.results[:blocks]
+        return loop.results[:accumulators]
 
     # ---- storing ----
 

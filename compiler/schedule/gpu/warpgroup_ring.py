@@ -23,10 +23,7 @@ class ProductRing(StageRing):
     """The stages of both operands; what blocks of a cluster share, each of them frees for all."""
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
-        self.memories = [b.emit(SharedAlloc(type=stage_memory(side, product)), "stage").result for side in product.copied]
-        left, right, *low = self.memories
-        self.pairs = [*([[(low[0], right), (left, low[1])]] if low else []), [(left, right)]]
-        """The products of each sum: that of what was left of the operands, and that of themselves."""
+        self.memories = {side: b.emit(SharedAlloc(type=stage_memory(side, product)), "stage").result for side in product.copied}
         super().__init__(b, product.stages, product.groups * product.cluster)
         self.cluster, self.turns = product.cluster, product.turns
         assert self.turns <= 2

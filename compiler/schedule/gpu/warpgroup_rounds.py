@@ -82,7 +82,7 @@ class Leftovers:
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
         self.product = product
-        dims = (product.teams, product.together, product.groups * product.blocks, product.columns // 8, WARPGROUP, 2, 2)
+        dims = (product.teams, product.together, product.groups * product.accumulators, product.columns // 8, WARPGROUP, 2, 2)
         self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
         there = Mem("u32", (product.teams, product.together, product.groups), align=64)
         self.there = b.emit(Alloc(type=there, zeros=True), "there").result
@@ -90,8 +90,8 @@ class Leftovers:
     def leave(self, group: MultiplyingWarpgroup, b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
         """For the block that finishes the tile."""
         team = Affine.of(rounds.team.name)
-        for block, sum in enumerate(sums):
-            b.store(self.sums, sum, self.index(group, b, team, block))
+        for number, sum in enumerate(sums):
+            b.store(self.sums, sum, self.index(group, b, team, number))
         group.meet(b)
         with b.when(group.leader) as leading:
             leading.emit(Fence(scope="device"))
@@ -111,14 +111,14 @@ class Leftovers:
             group.meet(body)
             with body.when(group.leader) as leading:
                 self.exchanged(group, leading, team, 0)
-            partial = [body.load(self.sums, self.index(group, body, team, block)) for block in range(len(sums))]
+            partial = [body.load(self.sums, self.index(group, body, team, number)) for number in range(len(sums))]
             body.yield_(other, *[body.add(sum, more) for sum, more in zip(before, partial, strict=True)])
         return loop.results[1:]
 
-    def index(self, group: MultiplyingWarpgroup, b: Builder, team: Affine, block: int) -> list[Affine]:
+    def index(self, group: MultiplyingWarpgroup, b: Builder, team: Affine, number: int) -> list[Affine]:
         pair, eight, half = group.digits
         thread = Affine.of(thread_index(b).name)
-        rows = group.team * self.product.blocks + block
+        rows = group.team * self.product.accumulators + number
         own = thread % WARPGROUP
         return [team, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
 

@@ -25,7 +25,7 @@ class ClusterSums:
         self.sums: Value | None = None
         self.written: Value | None = None
         if product.pieces > 1:
-            blocks, eights = product.groups * product.blocks, product.columns // 8
+            blocks, eights = product.groups * product.accumulators, product.columns // 8
             dims = (product.teams, TURNS, product.pieces, blocks, eights, 128, 2, 2)
             self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
 
@@ -53,13 +53,13 @@ class ClusterSums:
         turn = Affine.of(number.name)
         begin = [Affine.of(cluster.name), turn % TURNS]
 
-        def place(piece: Affine, block: int, column: Affine) -> list[Affine]:
-            rows = group.team * product.blocks + block
+        def place(piece: Affine, number: int, column: Affine) -> list[Affine]:
+            rows = group.team * product.accumulators + number
             lane = thread % 128
             return [*begin, piece, rows, column, lane, Affine.of(half), Affine.of(pair)]
 
-        for block, part in enumerate(parts):
-            b.store(self.sums, part, place(group.rank, block, Affine.of(eight)))
+        for own_number, part in enumerate(parts):
+            b.store(self.sums, part, place(group.rank, own_number, Affine.of(eight)))
         group.meet(b)
         with b.when(group.leader) as leading:
             for piece in range(product.pieces):
@@ -68,9 +68,9 @@ class ClusterSums:
         parity = b.cast(b.index(begin[1]), "i32")
         b.emit(BarrierWait(barrier=self.written, barrier_index=(group.team,), parity=parity, scope="cluster"))
         totals = []
-        for block in range(len(parts)):
+        for own_number in range(len(parts)):
             column = group.rank * (product.columns // 8 // product.pieces) + Affine.of(own)
-            read = [b.load(self.sums, place(Affine.of(piece), block, column)) for piece in range(product.pieces)]
+            read = [b.load(self.sums, place(Affine.of(piece), own_number, column)) for piece in range(product.pieces)]
             total = read[0]
             for more in read[1:]:
                 total = b.add(total, more)

@@ -26,7 +26,7 @@ SHARED_BYTES = 225 * 1024
 SUMS, FEW_SUMS = 128, 64
 """Of a thread, in registers; and so few that there are registers enough without any that others hand over."""
 SEVERAL = 192
-"""Of a thread that has them two or three times."""
+"""Of a thread that has them two or three times, or has several, which are added to no others: further ones would be spilled there."""
 STAGES = {1: 12, 2: 6}
 """Of copies on their way at most, by warpgroups that multiply: enough bytes for the time that memory takes."""
 WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)
@@ -73,7 +73,7 @@ class Tiling:
     """`rows`: of a tile, along each axis that makes rows (`axes`); `columns` of a tile; `groups`: warpgroups that multiply; `blocks`: of
     64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
     `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
-    stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks."""
+    stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -86,6 +86,7 @@ class Tiling:
     turns: int = 1
     residents: int = 1
     cut: bool = False
+    sums: int = 1
 
     @property
     def warpgroups(self) -> int:
@@ -97,6 +98,8 @@ class Tiling:
         groups = f"{self.groups} warpgroup{'' if self.groups == 1 else 's'} of {self.blocks * ROWS} rows"
         groups += f" for each of {self.turns} tiles in turn" if self.turns > 1 else ""
         yield f"tiles of {rows} by {self.columns}, {groups}, {self.stages} stages of {SWIZZLED} bytes"
+        if self.sums > 1:
+            yield f"{self.sums} sums of a tile are computed together: what several of them multiply is copied once"
         if self.cluster > 1:
             yield f"{self.cluster} blocks of a cluster copy the columns' side for each other"
         if self.pieces > 1:
@@ -200,22 +203,28 @@ class ProductWork:
     """Whether results may go out through shared memory."""
     shared: int = SHARED_BYTES
     """Bytes that stages and results on their way out may have."""
+    sums: int = 1
+    """That a tile has, all of the same rows, columns and terms."""
+    operands: tuple[int, int] = (1, 1)
+    """Of the rows and of the columns, that these sums multiply."""
 
     @property
     def sets(self) -> int:
         """Of sums of a tile, that threads have: of products under way, of what those with the rest make, and what they are added to."""
-        return 1 + self.apart + self.twice
+        return (1 + self.apart + self.twice) * self.sums
 
 
 def room(tiling: Tiling, work: ProductWork) -> int:
     """Stages that shared memory holds."""
-    stage = (prod(tiling.rows) + copied_columns(tiling, work)) * SWIZZLED * (1 + work.twice)
+    stage = sum(copied(tiling, work)) * SWIZZLED * (1 + work.twice)
     return (work.shared // tiling.residents - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
 
 
-def copied_columns(tiling: Tiling, work: ProductWork) -> int:
-    """Columns that a tile's blocks copy: what memory is contiguous along comes in boxes of 128 bytes of them."""
-    return ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2) if work.across else tiling.columns
+def copied(tiling: Tiling, work: ProductWork) -> tuple[int, int]:
+    """Rows, and columns, that a tile's blocks copy, of all operands: what memory is contiguous along comes in boxes of 128 bytes of
+    columns."""
+    columns = ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2) if work.across else tiling.columns
+    return prod(tiling.rows) * work.operands[0], columns * work.operands[1]
 
 
 @frozen
@@ -257,13 +266,18 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
             continue
         if columns // 2 >= max(work.columns, 8 * max(pieces, cluster)):
             continue  # half as many hold all
+        full = work.sets == work.sums and work.sums * blocks * columns > 2 * SUMS
+        if full and (blocks > 1 or pieces > 1):
+            continue
         small = work.sets * blocks * columns // 2 + OWN_REGISTERS <= HALF
         residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
-        tiling = Tiling(work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents)
+        tiling = Tiling(
+            work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents, sums=work.sums
+        )
         if room(tiling, work) < (LEAST_STAGES if work.shared < SHARED_BYTES else 0):
             continue
         yield (whole := evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work))))
-        if pieces == turns == 1 and last_pieces(whole, work) > 1:
+        if pieces == turns == 1 and not full and last_pieces(whole, work) > 1:
             yield evolve(whole, cut=True)
 
 
@@ -289,33 +303,34 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     rows, columns, twice = prod(tiling.rows), tiling.columns, 1 + work.twice
     count, together = tiles(tiling, work), teams(tiling, work)
     rounds = ceildiv(count, together)
-    copied = rows + copied_columns(tiling, work)
+    down, aside = copied(tiling, work)
     across = [ASTRIDE if astride else 1 for astride in work.astride]
-    lines = rows * across[0] + copied_columns(tiling, work) / tiling.cluster * across[1]
-    products = rows * columns * PRODUCTS * (3 if work.twice else 1)
+    lines = down * across[0] + aside / tiling.cluster * across[1]
+    products = rows * columns * PRODUCTS * work.sums * (3 if work.twice else 1)
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
-    products += (rows + columns) * twice * ROW + (tiling.groups - 1) * MEET
+    products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
     step = max(latency, tiling.residents * max(products, lines * twice * LINE))
     if work.hot:
-        step = max(step, rows * columns * HOT + (rows + columns) * HOT_ROW)
-    once = work.matrices * (prod(work.down) + work.columns)
+        step = max(step, (rows * columns * HOT + (rows + columns) * HOT_ROW) * work.sums)
+    every = [extent * many for extent, many in zip((prod(work.down), work.columns), work.operands, strict=True)]
+    once = work.matrices * sum(every)
     above, beside = prod(map(ceildiv, work.down, tiling.rows)), ceildiv(work.columns, columns)
-    again = work.matrices * max(prod(work.down) * min(1, beside - 1), work.columns * min(1, above - 1))
-    all_copied = count * tiling.cluster * copied
+    again = work.matrices * max(every[0] * min(1, beside - 1), every[1] * min(1, above - 1))
+    all_copied = count * tiling.cluster * (down + aside)
     width = columns // tiling.pieces
     stored = TILE + rows * width * STORED * next((BOX // box for box in (BOX, BOX // 2, BOX // 4) if width % box == 0), 1)
     total = LAUNCH + (stored + rounds * TURN if tiling.turns > 1 else rounds * stored)
     last = last_pieces(tiling, work) if tiling.cut else 1
     for many, beside, pieces in ((rounds - 1, together, 1), (1, count - (rounds - 1) * together, last)):
         blocks = beside * pieces * tiling.cluster * tiling.pieces
-        flying = blocks * (tiling.stages - 1) * copied * SWIZZLED * twice
+        flying = blocks * (tiling.stages - 1) * (down + aside) * SWIZZLED * twice
         byte = (MEMORY**4 + (ARRIVAL / flying) ** 4) ** 0.25 * (1 + IDLE * max(0, 1 - blocks / work.processors) ** 2)
         bytes = work.steps * SWIZZLED * twice * beside / count
         read = max(once * byte + again * AGAIN, all_copied * CACHE)
         total += many * max(ceildiv(work.steps, pieces * tiling.pieces) * step, bytes * read)
-        total += LEFT + rows * columns * HANDED_OVER * pieces if pieces > 1 else 0
+        total += LEFT + rows * columns * work.sums * HANDED_OVER * pieces if pieces > 1 else 0
     if tiling.pieces > 1:
-        total += (JOINED * tiling.pieces + rows * columns * PARTIAL) * rounds
+        total += (JOINED * tiling.pieces + rows * columns * work.sums * PARTIAL) * rounds
     return total + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
 
 
