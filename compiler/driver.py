@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import Factory, evolve
-
 from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
 from compiler.linking import LinkedProgram, link
 from compiler.options import CompileOptions as CompileOptions
@@ -31,7 +29,7 @@ from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
-from runtime.records import define
+from runtime.records import Factory, define, evolve
 from runtime.unawaited import Unawaited
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@ The checker asks for the type of a block's value, programs that run or are shown
 
 from collections.abc import Mapping
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.launch.block import ComputeBlock, Warn
 from compiler.launch.kernels import BuiltKernel, KernelOptions, built, lower
@@ -17,7 +15,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
-from runtime.records import define
+from runtime.records import Factory, define
 
 MENDED = ("0303", "0406")
 """Faults that go where sizes are numbers."""

@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import Factory, evolve, field
 
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
@@ -30,7 +29,7 @@ from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.levels import FLOATS
 from compiler.typed_ast.types import DeviceKind
 from compiler.typed_ast.walk import walk
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, field, frozen
 
 if TYPE_CHECKING:
     from compiler.options import Tuning

@@ -4,8 +4,6 @@ same."""
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.gpu import WARP, WarpIndex
 from compiler.hir.hopper import WarpgroupMma
@@ -28,7 +26,7 @@ from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
 from compiler.typed_ast import nodes
-from runtime.records import define
+from runtime.records import define, evolve
 
 
 @define(eq=False)

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
-from attrs import evolve
-
 from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
@@ -25,7 +23,7 @@ from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
-from runtime.records import define, frozen
+from runtime.records import define, evolve, frozen
 from runtime.tensor import Tensor
 
 Settle = Callable[[tuple[LaunchChoice, ...], Mapping[str, int], Callable[[Facts], PlannedCall]], PlannedCall]

@@ -4,8 +4,6 @@ the width of accesses and the shape of blocks."""
 
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -18,7 +16,7 @@ from compiler.machines.nvidia import PORTABLE
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 UNITS = (256, 64, 16, 8, 4)
 """Divisors that are told apart. A size is said to be a multiple of the largest that divides it."""
