@@ -130,9 +130,17 @@ class CompiledProgram:
         with _errors(self._opened.sources):
             return self._session.emit(stage, target)
 
-    def export(self, output: "str | Path", *functions: str, header: "str | Path | None" = None) -> "Path":
+    def export(
+        self,
+        output: "str | Path",
+        *functions: str,
+        header: "str | Path | None" = None,
+        target: str | None = None,
+        static: bool = False,
+    ) -> "Path":
         """Write functions of the program as a shared library for C, or as an object where the output's name ends with `.o`, and their
-        header: beside it, unless it is named. Where that is."""
+        header: beside it, unless it is named. Where that is. `target`: another CPU than this one (`x86-64-v3`, `aarch64`); `static`: no
+        library but C's is needed, and loops of compute blocks run in the calling thread."""
         from pathlib import Path
 
         from compiler.backends.host.export import write_exported
@@ -141,7 +149,7 @@ class CompiledProgram:
             raise TypeError("export() needs the name of a function")
         heading = Path(header) if header is not None else Path(output).with_suffix(".h")
         with _errors(self._opened.sources):
-            write_exported(self._session.exported(functions), Path(output), heading)
+            write_exported(self._session.exported(functions, target, not static), Path(output), heading)
         return heading
 
     @property

@@ -80,6 +80,10 @@ class CheckedBlocks:
             kernels[signature] = built(lowered, node, self.options)
         return kernels[signature]
 
+    def typed(self, compute: nodes.Compute, functions: Mapping[str, nodes.Function]) -> BuiltKernel | None:
+        """The block's kernel for any call; None where types leave something open that decides it. Raises ZyntaxError."""
+        return self.shown(compute, functions) if compute.span in self._lowered else None
+
     def shown(self, compute: nodes.Compute, functions: Mapping[str, nodes.Function]) -> BuiltKernel:
         """The block's kernel for the types that are known; where a dtype is only known at run time, for f32 and the rank that the block's
         indices show. Raises ZyntaxError."""
