@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from runtime.records import Factory, frozen
+from attrs import Factory
+
+from runtime.records import frozen
 
 
 @frozen(eq=False)

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+from attrs import field
 
-from runtime.records import field, frozen
+from runtime.records import frozen
 
 Pair = tuple[int, int]
 

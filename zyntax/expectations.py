@@ -10,7 +10,9 @@ stands for any lines. Without any of them only the exit counts."""
 
 import re
 
-from runtime.records import field, frozen
+from attrs import field
+
+from runtime.records import frozen
 
 
 @frozen

@@ -3,6 +3,8 @@ the reason in words. Works on form A, with slots or with carried values, and cha
 
 from enum import Enum
 
+from attrs import Factory, field
+
 from compiler.analysis.accesses import (
     Nest,
     NestAccess,
@@ -22,7 +24,7 @@ from compiler.hir.instruction import Effect, Instruction, InstructionFamily, Reg
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot, Tile
-from runtime.records import Factory, define, field, frozen
+from runtime.records import define, frozen
 
 
 class LoopKind(Enum):

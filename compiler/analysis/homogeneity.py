@@ -2,9 +2,11 @@
 exp(c * (x - m)), so rho = exp(c * (m - m')); what follows must be linear: products with what is free of m, casts, sums, contractions,
 guards that put 0."""
 
+from attrs import field
+
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary
 from compiler.hir.instruction import Value
-from runtime.records import define, field, frozen
+from runtime.records import define, frozen
 
 
 @frozen(eq=False)

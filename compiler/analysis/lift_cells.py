@@ -4,6 +4,8 @@
 import math
 from functools import partial
 
+from attrs import field
+
 from compiler.analysis.accesses import COMMUTATIVE, affine_value, reorders
 from compiler.analysis.affine_sets import lower
 from compiler.analysis.field_values import FieldValues, Refused
@@ -16,7 +18,7 @@ from compiler.hir.core import Binary, Combine, Compare, Const, IsNan, Select, Un
 from compiler.hir.instruction import Value
 from compiler.hir.types import is_float
 from compiler.source import Span
-from runtime.records import define, field
+from runtime.records import define
 
 
 @define(eq=False)

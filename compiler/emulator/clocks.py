@@ -7,7 +7,9 @@ that another one released to) stands beside them, by thread, warp and block."""
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from runtime.records import Factory, define
+from attrs import Factory
+
+from runtime.records import define
 
 WARP = 32
 

@@ -4,7 +4,9 @@ call that was kept on disk is made with nothing else."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runtime.records import evolve, frozen
+from attrs import evolve
+
+from runtime.records import frozen
 
 Workspace = tuple[tuple[int, ...], str]
 """Extents of scratch memory, and a program's name of its elements."""

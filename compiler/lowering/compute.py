@@ -3,6 +3,8 @@ walk saw, and a last walk emits the nest with every index proved or checked."""
 
 from collections.abc import Callable
 
+from attrs import evolve
+
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -62,7 +64,6 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
-from runtime.records import evolve
 
 RULE_FILES = (calls, elements, expressions, loops, names, statements, variables)
 """Importing them fills the tables of rules."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from attrs import evolve
+
 from compiler.hir.affine import Affine
 from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
@@ -18,7 +20,6 @@ from compiler.typed_ast.annotations import same
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
-from runtime.records import evolve
 
 Inside = Callable[[], None]
 

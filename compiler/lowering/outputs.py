@@ -2,6 +2,8 @@
 
 from collections.abc import Container, Iterator, Sequence
 
+from attrs import evolve
+
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.hir.affine import Affine
 from compiler.hir.prover import Inequalities
@@ -12,7 +14,7 @@ from compiler.lowering.walk import number
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
 
 @frozen(eq=False)

@@ -3,8 +3,10 @@
 from enum import Enum
 from functools import cache
 
+from attrs import evolve
+
 from compiler.machines.units.unit import Issue, MatrixUnit
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
 
 class Feature(Enum):

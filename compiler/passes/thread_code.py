@@ -3,6 +3,8 @@ its instructions."""
 
 from collections.abc import Callable
 
+from attrs import Factory
+
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -15,7 +17,7 @@ from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Slot, Space, Tile
 from compiler.passes.stretches import Stretches
-from runtime.records import Factory, define
+from runtime.records import define
 
 
 @define(eq=False)

@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
+from attrs import field
+
 from compiler.typed_ast import nodes
-from runtime.records import define, field, fields_of
+from runtime.records import define
 
 
 @define(eq=False)
@@ -121,7 +124,7 @@ def _parts(node: nodes.Node, names: _Names) -> Iterator[tuple[Any, _Names]]:
         case nodes.Arm(pattern=pattern, guard=guard, body=body):
             yield (guard, body), _Names(names, set(_pattern_names(pattern)))
         case _:
-            yield tuple(getattr(node, attribute.name) for attribute in fields_of(type(node))), names
+            yield tuple(getattr(node, attribute.name) for attribute in attrs.fields(type(node))), names
 
 
 def _pattern_names(pattern: nodes.Pattern) -> Iterator[str]:
@@ -133,4 +136,4 @@ def _pattern_names(pattern: nodes.Pattern) -> Iterator[str]:
             case tuple() as parts:
                 waiting += reversed(parts)
             case nodes.Node() as inner:
-                waiting += [getattr(inner, attribute.name) for attribute in fields_of(type(inner))]
+                waiting += [getattr(inner, attribute.name) for attribute in attrs.fields(type(inner))]

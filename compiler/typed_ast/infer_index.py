@@ -2,6 +2,8 @@
 
 from functools import reduce
 
+from attrs import evolve
+
 from compiler.source import Span
 from compiler.typed_ast import infer_maps
 from compiler.typed_ast.checker import ZYNML_RULES, Checker
@@ -36,7 +38,6 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.records import evolve
 
 
 def index(checker: Checker, node: Index, value: Type, scope: Scope) -> Type:

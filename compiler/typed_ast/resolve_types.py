@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 
+from attrs import Factory, evolve
+
 from compiler.diagnostics import Diagnostic
 from compiler.source import Span
 from compiler.typed_ast.constants import constant, whole_constant
@@ -65,7 +67,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.records import Factory, define, evolve
+from runtime.records import define
 
 _PLAIN: dict[str, Type] = {
     "String": STRING,

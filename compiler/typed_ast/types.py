@@ -2,7 +2,9 @@
 
 from enum import Enum, IntEnum
 
-from runtime.records import field, frozen
+from attrs import field
+
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

@@ -6,9 +6,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from attrs import Factory
+
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.engine.layout import NEXT, QUEUE, TOUCH
-from runtime.records import Factory, frozen
+from runtime.records import frozen
 
 FILLS = {"next": NEXT, "touch": TOUCH, "queue": QUEUE}
 SAMPLE = 64

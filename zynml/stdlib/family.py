@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
+from attrs import field
+
 from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, HandedRule, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
-from runtime.records import define, field
+from runtime.records import define
 from zynml.stdlib.settings import StdlibSettings
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])

@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from runtime.records import define, field
+from attrs import field
+
+from runtime.records import define
 
 
 @define

@@ -4,6 +4,8 @@ type, and of values that turn out to be functions when the program runs."""
 import ast
 from collections.abc import Callable
 
+from attrs import evolve
+
 from compiler.backends.host import direct
 from compiler.backends.host.emit import is_stable, load, not_supported
 from compiler.backends.host.fitted import ConversionTarget, Fitting
@@ -31,7 +33,6 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.records import evolve
 
 Maker = Callable[[], ast.expr]
 

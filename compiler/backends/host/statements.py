@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Callable, Mapping, Sequence
 
+from attrs import evolve
+
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.intervals import interval
@@ -15,7 +17,6 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.types import I64, UNKNOWN, Scalar, TupleType, Type
-from runtime.records import evolve
 
 
 class Statements(Tries):

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from attrs import evolve
+
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.writer import ModuleWriter
 from compiler.backends.nvptx import overlap
@@ -21,7 +23,7 @@ from compiler.hir.types import Mem, Tile, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.source import Sources
 from runtime import forks
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
 _LOCK = forks.quiet_lock()
 

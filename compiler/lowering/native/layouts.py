@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from attrs import field
+
 from compiler.hir import native_types as native
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
 from compiler.lowering.native.rules import NativeRules, TypeLowering
@@ -23,7 +25,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.records import define, field
+from runtime.records import define
 
 _NO_FORM = TypeLowering()
 

@@ -3,6 +3,8 @@ wasn't lifted on blocks that share its inner loops, else one thread an iteration
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from attrs import evolve
+
 from compiler.analysis.dependence import analyse
 from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
@@ -31,7 +33,7 @@ from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.passes import launches_in_passes
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
-from compiler.schedule.gpu.several_products import several_products
+from compiler.schedule.gpu.several_products import products_of, several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
@@ -50,7 +52,7 @@ from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.threads import launches_of, thread_table
 from compiler.schedule.tile_sizes import tile_of, untiled
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
 
 @frozen
@@ -273,15 +275,17 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
 
 
 def _several(field: HirFunction, facts: Facts) -> Launches | None:
-    """Each sum of products by itself, which tensor cores must take for one of them at least."""
+    """Each sum of products by itself, which tensor cores must take for one of them at least, unless something is joined between them."""
     parts = several_products(field, facts)
     if parts is None:
         return None
     single = (_product, _copied, _fragments, _computed)
     launches = [next(_ways_to(part, evolve(facts, tiling=facts.tiling if part is parts[-1] else None), single), None) for part in parts]
-    if not any(launches):
+    if not any(launches) and all(products_of(part) for part in parts):
         return None
-    known = [_blocks(part, facts) if chosen is None else chosen for chosen, part in zip(launches, parts, strict=True)]
+    known = [
+        next(_ways_to(part, facts, REDUCTIONS), None) if chosen is None else chosen for chosen, part in zip(launches, parts, strict=True)
+    ]
     if any(chosen is None for chosen in known):
         return None
     words = "each sum of products is computed by itself: what it comes to is read where the last one is stored"
@@ -336,6 +340,9 @@ def _threads(field: HirFunction, facts: Facts) -> Launches:
 
 
 Way = Callable[[HirFunction, Facts], Launches | None]
+
+REDUCTIONS: tuple[Way, ...] = (derived_launches, _passes, _blocks)
+"""What parts of a field become that tensor cores don't take."""
 
 WAYS: tuple[Way, ...] = (
     _attention,

@@ -1,29 +1,70 @@
 """Fields of several sums of products, `silu(A W) * (A V)` or `(A P) Q`: all but the last are computed first, each by itself, and kept in a
-workspace, which the others read, as an operand or where they are stored. So each is multiplied as if it were alone, and once."""
+workspace, which the others read, as an operand or where they are stored. So each is multiplied as if it were alone, and once.
 
+Attention whose values are wider than what a block has of them goes the same way, with maxima and sums of rows between the products: there
+every block of columns would compute all scores again."""
+
+from collections.abc import Sequence
 from math import prod
 
-from compiler.analysis.recognise import product_sum
-from compiler.hir.core import Contract, Reduce, Scan
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cutting import Cutting
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.warpgroup_operands import rounds
 
 WORTH = 1 << 24
 """Products of all sums together below which launches of their own take longer than they save."""
+WIDE = 128
+"""Columns of a product that a block has; where there are more, others compute again what all of them read."""
+MOST_KEPT = 1 << 33
+"""Bytes of workspaces between products and what joins rows; larger ones would leave too little memory for the program's own."""
 
 
 def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
-    """The parts of a field whose reductions are all sums of products, at least two: one for each, with their workspaces behind the
-    parameters. None for other fields, and small ones."""
-    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
-    products = [product for op in sums if (product := product_sum(op)) is not None and product.m and product.n]
-    cutting = Cutting(field, [product.result for product in products[:-1]])
-    if len(sums) < 2 or len(products) < len(sums):
+    """The parts of a field of at least two sums of products: one for each, and one for what is reduced between them, with their workspaces
+    behind the parameters. None for other fields, and small ones."""
+    products = products_of(field)
+    if len(products) < 2 or any(isinstance(op, Scan) for op in field.body.body):
         return None
-    axes = [(*product.m, *product.n, *product.k, *product.batch) for product in products]
+    axes = [(*product.m, *product.n, *product.k, *product.batch) for product in products.values()]
     if sum(prod(facts.about(field.axes[axis]) for axis in each) for each in axes) < WORTH:
         return None
-    before = [cutting.part(f"sum{number}", [product.op]) for number, product in enumerate(products[:-1])]
+    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce)]
+    groups: list[list[Contract | Reduce]] = []
+    for op in sums:
+        if op in products or not groups or groups[-1][-1] in products:
+            groups.append([])
+        groups[-1].append(op)
+    if len(products) < len(sums) and not (sums[-1] in products and _is_worth_cutting(field, facts, [*products.values()], groups[:-1])):
+        return None
+    cutting = Cutting(field, [result for group in groups[:-1] for op in group for result in op.results])
+    before = [cutting.part(f"sum{number}", group) for number, group in enumerate(groups[:-1])]
     return [*before, cutting.part("stored", [op for op in field.body.body if isinstance(op, Store)])]
+
+
+def products_of(field: HirFunction) -> dict[Contract | Reduce | Scan, ProductSum]:
+    """The sums of products that have rows and columns."""
+    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
+    return {op: product for op in sums if (product := product_sum(op)) is not None and product.m and product.n}
+
+
+def _is_worth_cutting(
+    field: HirFunction, facts: Facts, products: Sequence[ProductSum], kept: Sequence[Sequence[Contract | Reduce]]
+) -> bool:
+    """Whether products with something else between them are faster by themselves, and there is memory for that: each is read for more
+    columns than a block has, or may be rounded for tensor cores, which one launch of all has no way for."""
+    if sum(_elements(result, facts) * bytes_of(dtype_of(result)) for group in kept for op in group for result in op.results) > MOST_KEPT:
+        return False
+    if rounds(field):
+        return True
+    own = [{axis for axis, _ in union_axes(product.result)} for product in products]
+    return any(prod(facts.about(field.axes[axis]) for axis in own[-1] - each) > WIDE for each in own[:-1])
+
+
+def _elements(value: Value, facts: Facts) -> int:
+    return prod(facts.about(extent) for _, extent in union_axes(value))

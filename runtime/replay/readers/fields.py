@@ -2,8 +2,9 @@
 
 import numpy as np
 import numpy.typing as npt
+from attrs import evolve
 
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 from runtime.replay.bad_rows import BadRow, Why
 from runtime.replay.batches import DataSource
 from runtime.replay.columns import TextColumn
