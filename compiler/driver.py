@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import Factory, evolve
-
 from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
 from compiler.linking import LinkedProgram, link
 from compiler.options import CompileOptions as CompileOptions
@@ -31,7 +29,7 @@ from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
-from runtime.records import define
+from runtime.records import Factory, define, evolve
 from runtime.unawaited import Unawaited
 
 if TYPE_CHECKING:
@@ -283,11 +281,13 @@ class Session:
 
         return function_explained(*self._with_native_forms(self.check()), self.source, self.sources, name, self.options.level)
 
-    def native_stage(self, stage: str) -> str:
-        """The program's native functions at `native-hir`, `native-llvm` or `native-asm`. Raises ZyntaxError."""
+    def native_stage(self, stage: str, target: str | None = None) -> str:
+        """The program's native functions at `native-hir`, `native-llvm` or `native-asm`, for a CPU by its name; None: this one. Raises
+        ZyntaxError."""
         from compiler.backends.host.native_stages import native_stage
+        from compiler.targets.cpu import code_named
 
-        return native_stage(*self._with_native_forms(self.check()), stage)
+        return native_stage(*self._with_native_forms(self.check()), stage, code_named(target))
 
     def _splits_explained(self) -> str:
         from compiler.devices.explain import splits_explained
@@ -296,12 +296,19 @@ class Session:
         blocks = (node for node in walk(self.check()) if isinstance(node, nodes.Compute))
         return splits_explained(blocks, lambda block: self.blocks.shown(block, functions).analysed.split, self.sources)
 
-    def exported(self, names: Sequence[str]) -> "ExportedProgram":
-        """Functions of the program by name, for C. Raises ZyntaxError."""
+    def exported(self, names: Sequence[str], target: str | None = None, threads: bool = True) -> "ExportedProgram":
+        """Functions of the program by name, for C, on a CPU by its name; None: this one. `threads`: whether loops of compute blocks may be
+        shared out among threads. Raises ZyntaxError."""
         from compiler.backends.host.export import exported
+        from compiler.launch.exported_kernel import KernelExports
+        from compiler.machines.cpu import host_machine
+        from compiler.targets.cpu import code_named, machine_named
 
         with before_it_runs():
-            return exported(*self._with_native_forms(self.check()), self.sources, names)
+            typed = self.check()
+            machine = host_machine() if target is None else machine_named(target)
+            kernels = KernelExports(self.blocks, functions_of(typed), self.sources, machine, threads)
+            return exported(*self._with_native_forms(typed), self.sources, names, code_named(target), kernels.kernel_of)
 
     def _with_native_forms(self, typed: nodes.Program) -> tuple[Checker, nodes.Program]:
         """A typed tree as native functions are made of it, and what knows its declarations."""

@@ -29,16 +29,16 @@ class EmittedProgram(ProgramFile, Protocol):
     @property
     def options(self) -> CompileOptions: ...
 
-    def native_stage(self, stage: str) -> str:
-        """The program's native functions at `native-hir`, `native-llvm` or `native-asm`."""
+    def native_stage(self, stage: str, target: str | None = None) -> str:
+        """The program's native functions at `native-hir`, `native-llvm` or `native-asm`, for a CPU by its name; None: this one."""
 
     def launches_like(self, texts: Sequence[str], device: str) -> "list[LaunchedKernel]":
         """The kernels that a call runs whose values are described."""
 
 
 def emit(program: EmittedProgram, stage: str, target: str | None = None, like: Sequence[str] = ()) -> str | bytes:
-    """The stage `ast`, `typed-ast`, `fusion` or `native-...`, or one that the target shows (None: the CPU; `sm_90`). `like` describes a
-    call: then it is that of the kernels that the call runs, each a module of its own, in the order of the launches."""
+    """The stage `ast`, `typed-ast`, `fusion` or `native-...`, or one that the target shows (None: the CPU here; `aarch64`, `sm_90`).
+    `like` describes a call: then it is that of the kernels that the call runs, each a module of its own, in the order of the launches."""
     match stage:
         case "ast":
             from compiler.typed_ast.json import to_json
@@ -53,7 +53,7 @@ def emit(program: EmittedProgram, stage: str, target: str | None = None, like: S
 
             return "\n".join(Shown.of(program).words())
         case "native-hir" | "native-llvm" | "native-asm":
-            return program.native_stage(stage)
+            return program.native_stage(stage, target)
     from compiler.targets.registry import target_named
 
     target_ = target_named(target)

@@ -3,14 +3,13 @@ group `zyntax.languages`. Nothing of the compiler is imported before a method ne
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import Factory
-
-from runtime.records import frozen
+from runtime.records import Factory, frozen
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from compiler.diagnostics import Diagnostic
     from compiler.driver import Session, Warn
     from compiler.options import CompileOptions
@@ -46,7 +45,7 @@ class Front(Protocol):
     def explained(self, source: "Source", function: str, options: "ExplainOptions", sources: "Sources") -> str:
         """What is known of a function before it runs, and the code that it becomes."""
 
-    def compile_in(self, language: "Language", source: str | Path, options: dict[str, Any]) -> Any:
+    def compile_in(self, language: "Language", source: "str | Path", options: dict[str, Any]) -> Any:
         """The program of a language that builds on this one, as `compile` gives its own."""
 
     def shared_actions(self) -> type:
@@ -55,7 +54,7 @@ class Front(Protocol):
     def of_session(self, source: "Source", options: "CompileOptions", families: Sequence[Any]) -> "SessionLanguage":
         """The language for a program in another that builds on it. `families`: functions of that one's own."""
 
-    def compile(self, source: str | Path, options: dict[str, Any]) -> Any:
+    def compile(self, source: "str | Path", options: dict[str, Any]) -> Any:
         """The program of a text, or of a file, as an object of Python's. `options` are the keywords of the language's own `compile`."""
 
 
@@ -133,7 +132,7 @@ class Language:
         syntax: "Callable[[], Grammar]",
         title: str = "",
         words: Mapping[str, str] | None = None,
-        codes: Path | None = None,
+        codes: "Path | None" = None,
         comment: str = "//",
         replays: Callable[[], Replays] | None = None,
         tree_modules: Sequence[str] = (),
@@ -194,7 +193,7 @@ class Language:
         """Whether the program doesn't run by itself, but on recorded market data. Raises ZyntaxError with all its syntax errors."""
         return self.replays and self.front.is_replayed(source)
 
-    def compile(self, source: str | Path, **options: Any) -> Any:
+    def compile(self, source: "str | Path", **options: Any) -> Any:
         """The program of a text, or of the file that a `Path` names, as an object of Python's."""
         return self.front.compile(source, options)
 

@@ -1,8 +1,8 @@
 """The languages that are installed: entry points of the group `zyntax.languages`, each named by an ending of the language's files without
 its dot. One is imported when a file with its ending comes."""
 
+import os
 from functools import cache
-from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.language import Language, NewerApi
@@ -16,7 +16,7 @@ def endings() -> tuple[str, ...]:
 
 def language_of(path: str) -> Language:
     """The language of a file. Raises ZyntaxError."""
-    ending = Path(path).suffix
+    ending = os.path.splitext(path)[1]  # noqa: PTH122 - every start waits for this file
     if ending not in endings():
         known = ", ".join(f"`{e}`" for e in endings())
         problem = f"no language has the ending `{ending}`" if ending else "the name of a program's file ends in its language"

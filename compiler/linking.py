@@ -5,8 +5,6 @@ program's own are, natively too. Modules of the library stay programs of their o
 from collections.abc import Iterator
 from pathlib import Path
 
-from attrs import Factory, evolve
-
 from compiler.diagnostics import Diagnostic, Label, Severity, ZyntaxError
 from compiler.source import Source, Sources, Span, display_path
 from compiler.typed_ast import nodes
@@ -18,7 +16,7 @@ from compiler.typed_ast.module_order import module_order
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.walk import walk
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 
 
 @frozen(eq=False)

@@ -3,9 +3,12 @@ only when a message is shown."""
 
 from bisect import bisect_right
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runtime.records import field, frozen, frozen_in_types
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 
@@ -67,8 +70,10 @@ class Sources:
         return self._by_path.get(path)
 
 
-def display_path(path: str | Path) -> str:
+def display_path(path: "str | Path") -> str:
     """The path as messages show it: relative to the working directory where that is shorter."""
+    from pathlib import Path
+
     try:
         relative = Path(path).resolve().relative_to(Path.cwd())
     except (ValueError, OSError):

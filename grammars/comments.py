@@ -7,11 +7,9 @@ behind `//`, or a value behind a call, is a comment."""
 
 import re
 
-from attrs import evolve
-
 from grammars.faults import Fault
 from grammars.slips import LONGEST_LINE
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 _NAME = r"[A-Za-z_]\w*"
 _INDEXED = rf"{_NAME}(?:\.{_NAME})*(?:\[[^\[\]\n]*\])?"

@@ -5,9 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import Factory
-
-from runtime.records import frozen
+from runtime.records import Factory, frozen
 
 
 @frozen(eq=False)

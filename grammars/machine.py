@@ -9,8 +9,6 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from attrs import field
-
 from grammars.comments import explained
 from grammars.expected import describe_error
 from grammars.faults import Fault, Token
@@ -20,7 +18,7 @@ from grammars.scan import mask
 from grammars.signs import fault_of_sign
 from grammars.slips import LINE_ENDS, Stop
 from grammars.words import Words, kinds
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.uncollected import uncollected
 
 MAX_FAULTS = 100

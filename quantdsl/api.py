@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, evolve
+from attrs import asdict
 
 from compiler.codes.packages import package_missing
 from compiler.diagnostics import Diagnostic, ZyntaxError, render
@@ -20,7 +20,7 @@ from quantdsl.run.options import RunOptions
 from quantdsl.run.program import LinkedStrategy
 from quantdsl.run.replay import Replay
 from runtime.extras import PackageMissing
-from runtime.records import define, frozen
+from runtime.records import define, evolve, frozen
 from runtime.replay.outputs.kept import KeptRecords
 from runtime.replay.outputs.records import Records, RunDescription
 from runtime.replay.outputs.summary import Totals

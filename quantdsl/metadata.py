@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from attrs import field
 
-from runtime.records import frozen
+from runtime.records import field, frozen
 
 Pair = tuple[int, int]
 

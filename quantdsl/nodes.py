@@ -1,8 +1,6 @@
 """The nodes that only QuantDSL's trees have, beside those of `compiler.typed_ast.nodes`: what a market is, what is risked on it, and what
 is done when something happens there."""
 
-from attrs import field
-
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.nodes import (
     Annotation,
@@ -17,7 +15,7 @@ from compiler.typed_ast.nodes import (
     TypeParameter,
     TypeSyntax,
 )
-from runtime.records import frozen_in_types
+from runtime.records import field, frozen_in_types
 from runtime.tuples import as_tuple
 
 _tuple = field(default=(), converter=as_tuple)

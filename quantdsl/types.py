@@ -1,10 +1,8 @@
 """QuantDSL's types beside the shared ones: exact numbers of a market, time, and containers that lie in place. How each is stored:
 Price, Ticks, Qty and Money are i64 counts of ticks, lots and money units, Timestamp and Duration i64 nanoseconds, Ratio is an f64."""
 
-from attrs import field
-
 from compiler.typed_ast.types import EnumType, Type
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -1,19 +1,21 @@
 """Classes of fields, declared as with `attrs` (`Factory`, `evolve` and `field` go with them, from here or there). What attrs writes for a
 class, its `__init__`, its comparison, its text, is written when the class is used: that takes longer than all else of an import, and a
-program meets a third of the classes that it imports. The first objects of a plain class are made without it, and attrs is imported when
-a class has to be written: a call that comes from the cache needs neither."""
+program meets a third of the classes that it imports. The first objects of a plain class are made and changed without it, and attrs is
+imported when a class has to be written: a call that comes from the cache needs neither."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runtime.forks import quiet_lock
 
-__all__ = ["Factory", "define", "evolve", "field", "frozen", "frozen_in_types"]
+__all__ = ["Factory", "define", "evolve", "field", "fields_of", "frozen", "frozen_in_types"]
 
 _AT_FIRST = 100
 """Objects of a class that are made without attrs, whose `__init__` is much faster, and takes as long to write as these take to make."""
 
-_PLAIN_OPTIONS = {"frozen", "on_setattr", "eq", "init", "order", "by_types", "unsafe_hash"}
-_PLAIN_FIELDS = {"default", "factory", "converter", "eq", "repr"}
+_PLAIN_OPTIONS = {"frozen", "on_setattr", "eq", "init", "order", "by_types", "unsafe_hash", "kw_only"}
+_PLAIN_FIELDS = {"default", "factory", "converter", "eq", "repr", "init", "metadata"}
 
 
 _LOCK = quiet_lock()
@@ -36,12 +38,18 @@ class _Unwritten:
                     type(record).__init__(record, *arguments, **named)
                 else:
                     vars(record).update(values)
+                    if self._finishes:
+                        record.__attrs_post_init__()
 
             cls.__init__ = first  # type: ignore[misc]
         if "__getstate__" not in own and "__reduce__" not in own:
             cls.__getstate__, cls.__setstate__ = _state, _restore  # type: ignore[assignment, attr-defined, method-assign]
         self._made = 0
         self._fields: dict[str, tuple[str, dict[str, Any]]] | None = None
+        self._parameters: list[str] = []
+        self._finishes = False
+        self._own = self._own_fields()
+        cls.__declared__ = self  # type: ignore[attr-defined]
 
     # ---- objects that are made before the class is written ----
 
@@ -55,45 +63,81 @@ class _Unwritten:
             if self._fields is not None:
                 self._stand_in()
         fields = self._fields
-        if fields is None or len(arguments) > len(fields):
+        if fields is None or len(arguments) > len(self._parameters):
             return None
-        given = dict(zip(fields, arguments, strict=False))
-        if given.keys() & named.keys() or not named.keys() <= fields.keys():
+        given = dict(zip(self._parameters, arguments, strict=False))
+        if given.keys() & named.keys():
             return None
         given.update(named)
         values: dict[str, Any] = {}
         for parameter, (name, options) in fields.items():
-            if parameter in given:
-                value = given[parameter]
+            is_given = options.get("init", True) and parameter in given
+            if is_given:
+                value = given.pop(parameter)
             elif "factory" in options:
                 value = options["factory"]()
             elif "default" in options:
                 value = options["default"]
+            elif not options.get("init", True):
+                continue
             else:
                 return None
             converter = options.get("converter")
             values[name] = value if converter is None else converter(value)
-        return values
+        return None if given else values
 
     def _plain_fields(self) -> dict[str, tuple[str, dict[str, Any]]] | None:
-        """By the name of its parameter, the name of each field and what is said of it; None for a class that isn't plain."""
+        """By the name of its parameter, the name of each field and what is said of it, in attrs' order: those of bases first, but for
+        the ones that the class declares again; None for a class that isn't plain."""
         cls = self.cls
-        own = vars(cls)
-        if any("__attrs_attrs__" in vars(base) for base in cls.__mro__[1:]) or not self.options.keys() <= _PLAIN_OPTIONS:
+        if not self.options.keys() <= _PLAIN_OPTIONS or issubclass(cls, BaseException):
             return None
-        if any(hasattr(cls, name) for name in ("__attrs_post_init__", "__attrs_pre_init__", "__attrs_init__")):
+        if any(hasattr(cls, name) for name in ("__attrs_pre_init__", "__attrs_init__")):
             return None
-        fields: dict[str, tuple[str, dict[str, Any]]] = {}
+        fields: dict[str, dict[str, Any]] = {}
+        takes_positions = True
+        for base in reversed(cls.__mro__):
+            declared = vars(base).get("__declared__")
+            if declared is None and "__attrs_attrs__" in vars(base):
+                return None
+            if declared is not None:
+                if declared._own is None:
+                    return None
+                takes_positions = takes_positions and not declared.options.get("kw_only")
+                for name, options in declared._own.items():
+                    fields.pop(name, None)
+                    fields[name] = options
+        converts = any(options.get("converter") for options in fields.values())
+        if converts and not (self.options.get("frozen") or self.options.get("by_types")):
+            return None  # its assignments convert, too
+        plain = {name.lstrip("_"): (name, options) for name, options in fields.items()}
+        self._parameters = [name for name, (_, said) in plain.items() if said.get("init", True)] if takes_positions else []
+        self._finishes = hasattr(cls, "__attrs_post_init__")
+        return plain
+
+    def _own_fields(self) -> dict[str, dict[str, Any]] | None:
+        """What the class itself says of each of its fields; None where only attrs knows."""
+        own = vars(self.cls)
+        fields: dict[str, dict[str, Any]] = {}
         for name, annotation in own.get("__annotations__", {}).items():
             if "ClassVar" in str(annotation):
                 continue
             options = _said_of(own[name]) if name in own else {}
             if options is None or not options.keys() <= _PLAIN_FIELDS:
                 return None
-            if "converter" in options and not (self.options.get("frozen") or self.options.get("by_types")):
-                return None
-            fields[name.lstrip("_")] = (name, options)
+            fields[name] = options
         return fields
+
+    def changed(self, record: Any, changes: dict[str, Any]) -> Any:
+        """As `attrs.evolve`, for an object of the class that attrs hasn't written; None where attrs has to see to it."""
+        if self._fields is None or type(record) is not self.cls:
+            return None
+        kept = {
+            parameter: getattr(record, name)
+            for parameter, (name, options) in self._fields.items()
+            if options.get("init", True) and parameter not in changes
+        }
+        return self.cls(**kept, **changes)
 
     def _stand_in(self) -> None:
         """Gives the class what attrs would, to be written when it is asked for."""
@@ -107,25 +151,56 @@ class _Unwritten:
             return ask
 
         assert self._fields is not None
-        cls.__match_args__ = tuple(name for name, _ in self._fields.values())  # type: ignore[misc, attr-defined]
+        cls.__match_args__ = tuple(self._fields[name][0] for name in self._parameters)  # type: ignore[misc, attr-defined]
         if "__repr__" not in own:
             self.options["repr"] = True
             cls.__repr__ = written("__repr__")  # type: ignore[method-assign]
         if self.options.get("eq", True) and "__eq__" not in own:
-            self.options["eq"] = True
-            cls.__eq__ = written("__eq__")  # type: ignore[method-assign]
+            if self.options.get("order"):
+                self.options["eq"] = True
+                cls.__eq__ = written("__eq__")  # type: ignore[method-assign]
+            else:
+                self.options["eq"] = False  # attrs leaves these as they are
+                cls.__eq__ = self._compared_by()  # type: ignore[method-assign, assignment]
             if own.get("__hash__") is None:
-                if self.options.get("frozen") or self.options.get("unsafe_hash"):
+                if not (self.options.get("frozen") or self.options.get("unsafe_hash")):
+                    cls.__hash__ = None  # type: ignore[assignment]
+                elif self.options["eq"]:
                     self.options["unsafe_hash"] = True
                     cls.__hash__ = written("__hash__")  # type: ignore[method-assign]
                 else:
-                    cls.__hash__ = None  # type: ignore[assignment]
+                    self.options.pop("unsafe_hash", None)
+                    cls.__hash__ = self._hashed_by()  # type: ignore[method-assign, assignment]
         if self.options.get("order"):
             for method in ("__lt__", "__le__", "__gt__", "__ge__"):
                 setattr(cls, method, written(method))
         if self.options.get("frozen") and "__setattr__" not in own:
             cls.__setattr__ = written("__setattr__")  # type: ignore[method-assign]
             cls.__delattr__ = written("__delattr__")  # type: ignore[method-assign]
+
+    def _compared(self) -> Callable[[Any], Any]:
+        """What counts of an object when it is compared, in one value."""
+        assert self._fields is not None
+        names = [name for name, options in self._fields.values() if options.get("eq", True)]
+        return attrgetter(*names) if names else lambda record: ()
+
+    def _compared_by(self) -> Callable[[Any, object], Any]:
+        compared = self._compared()
+
+        def equal(record: Any, other: object) -> Any:
+            if other.__class__ is not record.__class__:
+                return NotImplemented
+            return bool(compared(record) == compared(other))
+
+        return equal
+
+    def _hashed_by(self) -> Callable[[Any], int]:
+        compared, of_class = self._compared(), hash(self.cls)
+
+        def hashed(record: Any) -> int:
+            return hash(compared(record)) ^ of_class
+
+        return hashed
 
     # ---- the class that attrs writes ----
 
@@ -170,6 +245,41 @@ def _declared(cls: type | None, options: dict[str, Any]) -> Any:
     return cls
 
 
+class DeclaredField(NamedTuple):
+    """A field as its class declares it. `type`: its annotation; `metadata`: what is said of it for our own use."""
+
+    name: str
+    type: Any
+    metadata: dict[str, Any]
+
+
+def fields_of(cls: Any) -> tuple[DeclaredField, ...]:
+    """The fields of a class in the order of `attrs.fields`, which has to write the class to tell them."""
+    known = _FIELDS.get(cls)
+    if known is None:
+        known = _FIELDS[cls] = _fields_of(cls)
+    return known
+
+
+_FIELDS: dict[Any, tuple[DeclaredField, ...]] = {}
+
+
+def _fields_of(cls: Any) -> tuple[DeclaredField, ...]:
+    found: dict[str, DeclaredField] = {}
+    for base in reversed(cls.__mro__):
+        declared = vars(base).get("__declared__")
+        if declared is None and "__attrs_attrs__" not in vars(base):
+            continue
+        if declared is None or declared._own is None:
+            import attrs
+
+            return tuple(DeclaredField(each.name, each.type, dict(each.metadata)) for each in attrs.fields(cls))
+        for name, options in declared._own.items():
+            found.pop(name, None)
+            found[name] = DeclaredField(name, vars(base)["__annotations__"][name], options.get("metadata", {}))
+    return tuple(found.values())
+
+
 class _LateFactory:
     """`attrs.Factory`, until attrs is there."""
 
@@ -198,8 +308,11 @@ def _said_of(said: Any) -> dict[str, Any] | None:
     """What a class says of a field; None for what only attrs knows."""
     if isinstance(said, _LateField):
         options = dict(said.options)
-        if isinstance(options.get("default"), _LateFactory):
+        default = options.get("default")
+        if isinstance(default, _LateFactory):
             options["factory"] = options.pop("default").factory
+        elif getattr(type(default), "__module__", "").startswith("attr"):  # NOTHING
+            del options["default"]
         return options
     if isinstance(said, _LateFactory):
         return {"factory": said.factory}
@@ -222,6 +335,9 @@ else:
 
     def evolve(record: Any, /, **changes: Any) -> Any:
         """As `attrs.evolve`."""
+        unwritten = vars(type(record)).get("__attrs_attrs__")
+        if isinstance(unwritten, _Unwritten) and (changed := unwritten.changed(record, changes)) is not None:
+            return changed
         import attrs
 
         return attrs.evolve(record, **changes)

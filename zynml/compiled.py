@@ -4,7 +4,7 @@ Arrays go in and come out without a copy; what a kernel updates (`compute(mut x)
 libraries do too, on the host and on CUDA devices (see `crossing`)."""
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -25,6 +25,8 @@ from zynml.pickled import MadeOf, options_of, require_version
 from zynml.shown import Row, as_html, as_text, documentation, rows, signature_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from compiler.driver import Session
     from compiler.launch.cuda.repeats import Repeats
     from compiler.launch.native_calls.calls import NativeCalls
@@ -128,16 +130,26 @@ class CompiledProgram:
         with _errors(self._opened.sources):
             return self._session.emit(stage, target)
 
-    def export(self, output: str | Path, *functions: str, header: str | Path | None = None) -> Path:
+    def export(
+        self,
+        output: "str | Path",
+        *functions: str,
+        header: "str | Path | None" = None,
+        target: str | None = None,
+        static: bool = False,
+    ) -> "Path":
         """Write functions of the program as a shared library for C, or as an object where the output's name ends with `.o`, and their
-        header: beside it, unless it is named. Where that is."""
+        header: beside it, unless it is named. Where that is. `target`: another CPU than this one (`x86-64-v3`, `aarch64`); `static`: no
+        library but C's is needed, and loops of compute blocks run in the calling thread."""
+        from pathlib import Path
+
         from compiler.backends.host.export import write_exported
 
         if not functions:
             raise TypeError("export() needs the name of a function")
         heading = Path(header) if header is not None else Path(output).with_suffix(".h")
         with _errors(self._opened.sources):
-            write_exported(self._session.exported(functions), Path(output), heading)
+            write_exported(self._session.exported(functions, target, not static), Path(output), heading)
         return heading
 
     @property
@@ -159,7 +171,7 @@ class CompiledProgram:
 
 def compile_in(
     language: Language,
-    source: str | Path,
+    source: "str | Path",
     *,
     opt: str | int = "3",
     threads: int = 0,
@@ -194,7 +206,7 @@ def compile_in(
     )
     sources = Sources()
     with _errors(sources):
-        is_file = isinstance(source, Path) or ("\n" not in source and source.endswith(language.endings))
+        is_file = isinstance(source, PathLike) or ("\n" not in source and source.endswith(language.endings))
         held = sources.add(read_source(str(source)) if is_file else Source("<program>", str(source)))
         return _compiled(language, held, options, sources)
 

@@ -7,15 +7,17 @@
     ''')
     p.scale(np.ones(3, np.float32), 2.0)     # array([2., 2., 2.], dtype=float32)"""
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zynml.compiled import CompiledProgram, compile_in
 from zynml.language import language as ZYNML
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def compile(
-    source: str | Path,
+    source: "str | Path",
     *,
     opt: str | int = "3",
     threads: int = 0,

@@ -1,13 +1,14 @@
 """ZynML as a language among others: the object of its entry points."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compiler.language import ExplainOptions, Language, Show, explained_by_session
 from zynml.name import ENDINGS, NAME
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from compiler.driver import Session, Warn
     from compiler.options import CompileOptions
     from compiler.source import Source, Sources
@@ -56,10 +57,10 @@ class ZynmlFront:
     def is_replayed(self, source: "Source") -> bool:
         return False
 
-    def compile(self, source: str | Path, options: dict[str, Any]) -> Any:
+    def compile(self, source: "str | Path", options: dict[str, Any]) -> Any:
         return self.compile_in(language, source, options)
 
-    def compile_in(self, language: Language, source: str | Path, options: dict[str, Any]) -> Any:
+    def compile_in(self, language: Language, source: "str | Path", options: dict[str, Any]) -> Any:
         from zynml.compiled import compile_in
 
         return compile_in(language, source, **options)

@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from runtime.records import evolve
 from runtime.tensor import Tensor
 
 FLAGS = (

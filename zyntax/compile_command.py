@@ -1,4 +1,4 @@
-"""`zyntax compile`: a program at any stage on its way down, for this CPU or for NVIDIA GPUs."""
+"""`zyntax compile`: a program at any stage on its way down, for CPUs or for NVIDIA GPUs."""
 
 import sys
 from pathlib import Path
@@ -23,6 +23,7 @@ STAGES = {"llvm": (*CPU_STAGES, f"{AFTER}PASS"), "nvptx": (*GPU_STAGES, f"{AFTER
 """What each back end makes."""
 
 ASSEMBLED = ("cubin", "sass")
+ALIKE = ("ast", "typed-ast", "fusion", "native-hir")
 WHOLE = ("ast", "typed-ast", "fusion", *NATIVE_STAGES)
 FILES = {"obj": ".o", "cubin": ".cubin"}
 """Stages that aren't text, and where they go when no file is named."""
@@ -43,12 +44,13 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
     type=click.Choice(list(STAGES)),
     default="llvm",
     show_default=True,
-    help="Code for this CPU; for NVIDIA GPUs of any architecture; or for the GPU that is here, where the program then runs.",
+    help="Code for a CPU; for NVIDIA GPUs of any architecture; or for the GPU that is here, where the program then runs.",
 )
 @click.option(
     "--target",
-    metavar="SM",
-    help="Architecture for --backend nvptx: sm_75 to sm_120. Default: sm_90. Or a target that another package brings.",
+    metavar="NAME",
+    help="Another CPU than this one: x86-64-v2, x86-64-v3, x86-64-v4, aarch64. With --backend nvptx the architecture: sm_75 to sm_120, by "
+    "default sm_90. Or a target that another package brings.",
 )
 @click.option(
     "--like",
@@ -83,13 +85,13 @@ def command(
 ) -> None:
     """Compile PROGRAM and show it at a stage of its way down.
 
-    ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass,
-    fusion which blocks are one kernel and what keeps others apart, schedule what was chosen for each and why; llvm, asm and obj are
-    code for this CPU. native-hir, native-llvm and native-asm are the functions that are native outside of kernels. With --backend
-    nvptx all kernels go into one module: hir (what one thread does), schedule (how they are
-    launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine code as text; wants the extra `sass`). Kernels whose dtypes
-    are only known at run time are shown for f32, and for no sizes in particular. With --like they are those of a call with such
-    arrays, a module each: the very kernels that it runs. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""
+    ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass, fusion
+    which blocks are one kernel and what keeps others apart, schedule what was chosen for each and why; llvm, asm and obj are code for
+    this CPU, or for that of --target. native-hir, native-llvm and native-asm are the functions that are native outside of kernels. With
+    --backend nvptx all kernels go into one module: hir (what one thread does), schedule (how they are launched), llvm, ptx, cubin (wants
+    the extra `compute`), sass (machine code as text; wants the extra `sass`). Kernels whose dtypes are only known at run time are shown
+    for f32, and for no sizes in particular. With --like they are those of a call with such arrays, a module each: the very kernels that
+    it runs. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""
     reporter_ = reporter(error_format)
     from compiler.diagnostics import before_it_runs
 
@@ -106,7 +108,7 @@ def command(
     from zyntax.languages import is_replayed, open_session
 
     if is_replayed(path, reporter_):
-        _require_of_strategies(stage, backend, like, time_passes)
+        _require_of_strategies(stage, backend, target, like, time_passes)
         from zyntax.replay import stage_of
 
         with before_it_runs():
@@ -115,8 +117,8 @@ def command(
         return
     with showing() as doing, before_it_runs():
         session = open_session(path, compile_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), reporter_)
-        if is_installed:
-            content, report = session.emit(str(stage), target, like), ""
+        if is_installed or architecture is None:
+            content, report = session.emit(stage, target, like) if stage is not None else "", ""
         else:
             content, report = _made(session, stage, architecture, like) if stage is not None else ("", "")
     if verbose:
@@ -143,10 +145,12 @@ def _write_stage(content: str | bytes, path: str, stage: str, output: str | None
     _write(content, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
 
 
-def _require_of_strategies(stage: str | None, backend: str, like: tuple[str, ...], time_passes: bool) -> None:
+def _require_of_strategies(stage: str | None, backend: str, target: str | None, like: tuple[str, ...], time_passes: bool) -> None:
     """Refuses what strategies have no use for. Raises ZyntaxError."""
     if backend != "llvm":
         raise _usage(f"`--backend {backend}` compiles compute blocks, and a strategy is code for this CPU", "leave `--backend` out")
+    if target is not None:
+        raise _usage(f"a strategy is code for this CPU, not for `{target}`", "leave `--target` out")
     if like:
         raise _usage("`--like` describes calls of functions with compute blocks", "a strategy's code is the same for all data")
     if stage not in STRATEGY_STAGES:
@@ -155,10 +159,8 @@ def _require_of_strategies(stage: str | None, backend: str, like: tuple[str, ...
         raise _usage("`--time-passes` tells the passes of compute blocks", "`zyntax run` tells in its summary how long compiling took")
 
 
-def _made(session: Any, stage: str, architecture: "GpuTarget | None", like: tuple[str, ...]) -> tuple[str | bytes, str]:
-    """The program at the stage, and what its kernels take where they are assembled."""
-    if architecture is None:
-        return session.emit(stage, like=like), ""
+def _made(session: Any, stage: str, architecture: "GpuTarget", like: tuple[str, ...]) -> tuple[str | bytes, str]:
+    """The program at the stage on its way to a GPU, and what its kernels take where they are assembled."""
     from compiler.emit import gpu_programs, joined
     from compiler.targets.nvidia import stage_of
 
@@ -168,8 +170,12 @@ def _made(session: Any, stage: str, architecture: "GpuTarget | None", like: tupl
 
 
 def _architecture(backend: str, target: str | None) -> "GpuTarget | None":
-    """What to compile for; None: this CPU. Raises ZyntaxError."""
+    """The GPU to compile for; None: a CPU. Raises ZyntaxError."""
     if backend == "llvm":
+        if target is not None:
+            from compiler.targets.cpu import machine_named
+
+            machine_named(target)
         return None
     from compiler.backends.nvptx.target import DEFAULT, gpu_target, target_of_device
 
@@ -186,9 +192,11 @@ def _require_combination(
     stage: str | None, backend: str, target: str | None, like: tuple[str, ...], output: str | None, verbose: bool
 ) -> None:
     """Refuse options that don't go together. Raises ZyntaxError."""
-    if target is not None and backend != "nvptx":
-        hint = "it compiles for the GPU that is here" if backend == "cuda" else "it compiles for this CPU"
-        raise _usage(f"`--target` goes with `--backend nvptx`, not with `--backend {backend}`", hint)
+    if target is not None and backend == "cuda":
+        message = "`--target` goes with `--backend nvptx` and `--backend llvm`, not with `--backend cuda`"
+        raise _usage(message, "it compiles for the GPU that is here")
+    if target is not None and stage in ALIKE:
+        raise _usage(f"`{stage}` is the same for all targets", "leave `--target` out")
     if like and backend == "cuda":
         hint = "`zyntax run --emit-to FOLDER` writes what a run on the GPU here launches"
         raise _usage("`--like` goes with `--backend llvm` and `--backend nvptx`, not with `--backend cuda`", hint)

@@ -6,14 +6,23 @@ from typing import Any
 
 import click
 
+from zyntax.gpu_here import require_gpu
+from zyntax.options import error_format
+from zyntax.report import reporter
+
 Entry = dict[str, Any]
 """A device's `device`, `present`, `name` (or the `reason` why it isn't here), and its properties; memory in bytes, clocks in kHz."""
 
 
 @click.command("devices")
 @click.option("--json", "as_json", is_flag=True, help="As JSON: a list of objects, memory in bytes, clocks in kHz.")
-def command(as_json: bool) -> None:
+@click.option("--measure", is_flag=True, help="Measure the GPUs first, and keep the figures: kernels are chosen by them from then on.")
+@error_format
+def command(as_json: bool, measure: bool, error_format: str) -> None:
     """List the devices that programs can run on, with their limits, and those that they can't, with the reason."""
+    if measure:
+        reporter(error_format)
+        _measure()
     entries = [_cpu(), _emulator(), *_gpus(), *_absent()]
     if as_json:
         print(json.dumps(entries, indent=2))
@@ -24,6 +33,24 @@ def command(as_json: bool) -> None:
         width = max((len(word) for word, _ in rows), default=0)
         for word, text in rows:
             print(f"  {word.ljust(width)}  {text}")
+
+
+def _measure() -> None:
+    """Each GPU."""
+    require_gpu("`zyntax devices --measure` measures GPUs", "without `--measure` it lists what is here")
+    from compiler.diagnostics import Diagnostic, ZyntaxError
+    from compiler.launch.cuda.rates import measured
+    from runtime.cuda.driver import driver
+    from runtime.cuda.errors import CudaError, CudaRefused
+    from runtime.cuda.gpu import gpu
+
+    for ordinal in range(driver().device_count):
+        try:
+            measured(gpu(ordinal))
+        except (CudaError, CudaRefused) as error:
+            raise ZyntaxError(Diagnostic("0805", f"cuda:{ordinal} failed: {error}")) from None
+        except ValueError as error:
+            raise ZyntaxError(Diagnostic("0805", f"cuda:{ordinal} gave a figure that can't be: {error}")) from None
 
 
 def _cpu() -> Entry:
@@ -69,6 +96,8 @@ def _gpu(ordinal: int) -> Entry:
 
     from compiler.backends.nvptx.target import ptx_of_driver, target_of_device
     from compiler.diagnostics import ZyntaxError
+    from compiler.launch.cuda.rates import rates_of
+    from compiler.machines.rates import H200
     from runtime.cuda.device import CudaDevice
     from runtime.cuda.driver import driver
     from runtime.cuda.errors import CudaError
@@ -77,6 +106,8 @@ def _gpu(ordinal: int) -> Entry:
     limits = device.properties
     entry: Entry = {"device": f"cuda:{ordinal}", "present": True, **attrs.asdict(limits), "architecture": limits.architecture}
     entry["ptx_version"] = ptx_of_driver(limits.driver_version)
+    rates = rates_of(device)
+    entry["rates"] = None if rates is H200 else attrs.asdict(rates)
     try:
         entry["target"] = target_of_device(limits.capability).machine.name
         entry["memory_free"] = device.memory()[0]
@@ -103,6 +134,10 @@ def _rows(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "a block", f"{entry['max_threads_per_block']} threads, {entry['registers_per_block']} registers, {shared}"
         held = f"{entry['max_threads_per_multiprocessor']} threads, {entry['max_blocks_per_multiprocessor']} blocks"
         yield "a multiprocessor", f"{held}, {_bytes(entry['shared_per_multiprocessor'])} of shared memory"
+        if rates := entry["rates"]:
+            memory = f"memory {rates['memory']:.0f} GB/s, L2 cache {rates['second_cache']:.0f} bytes a cycle and multiprocessor"
+            waits = f"a load {rates['latency']:.0f} cycles, a block {rates['block']:.0f}, a launch {rates['launch'] / 1000:.1f} us"
+            yield "measured", f"{memory}; {waits}; {rates['clock']:.2f} GHz"
         yield "driver", f"CUDA {_version(entry['driver_version'])}, PTX {_version(entry['ptx_version'])}"
 
 

@@ -10,9 +10,7 @@ stands for any lines. Without any of them only the exit counts."""
 
 import re
 
-from attrs import field
-
-from runtime.records import frozen
+from runtime.records import field, frozen
 
 
 @frozen

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from attrs import evolve
-
 from compiler.backends.host.continued import Continued, Variables
 from compiler.backends.host.faults import translated_faults
 from compiler.backends.host.naming import MARK
@@ -17,6 +15,7 @@ from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.types import UNIT
 from grammars.scan import mask
+from runtime.records import evolve
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic

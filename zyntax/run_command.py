@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import evolve
 
+from runtime.records import evolve
 from zyntax.emit_to import TRACE, KernelFiles, has_traces
 from zyntax.garbage import collect_from_here
 from zyntax.inputs import STDIN, TEXT, names_of, with_texts

@@ -3,8 +3,6 @@ forms of iterations. Collects; the judgement is in `dependence` and `races`."""
 
 from collections.abc import Callable, Iterable, Iterator
 
-from attrs import Factory, field
-
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, If
 from compiler.hir.core import Binary, Cast, Combine, Compare, Const, InBounds, Index, Select
@@ -13,7 +11,7 @@ from compiler.hir.memory import Alloc, GetSlot, Load, MakeSlot, SetSlot, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem, Tile, is_float
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 
 
 @frozen(eq=False)

@@ -8,10 +8,8 @@ from enum import Enum, auto
 from itertools import islice, product
 from math import gcd
 
-from attrs import Factory
-
 from compiler.hir.affine import Affine, FloorDiv
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 Box = Mapping[str, Affine]
 

@@ -7,8 +7,6 @@ of the block shows it. A race needs two threads of different warps that are seen
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from attrs import field
-
 from compiler.analysis.accesses import Guards, NestAccess, collect, walk
 from compiler.analysis.affine_sets import IndexPoints
 from compiler.diagnostics import Diagnostic, Label
@@ -22,7 +20,7 @@ from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Space, is_float
 from compiler.lowering.kernel import LoweredKernel
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 WARP = 32
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 Key = tuple[str, str]
 """The strategy that a function or handler stands in ("" for none), and its name there."""

@@ -3,8 +3,6 @@ the reason in words. Works on form A, with slots or with carried values, and cha
 
 from enum import Enum
 
-from attrs import Factory, field
-
 from compiler.analysis.accesses import (
     Nest,
     NestAccess,
@@ -24,7 +22,7 @@ from compiler.hir.instruction import Effect, Instruction, InstructionFamily, Reg
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot, Tile
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 
 
 class LoopKind(Enum):

@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
-from attrs import Factory, field
-
 from compiler.analysis.accesses import NestAccess, NestLoop, walk
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
@@ -28,7 +26,7 @@ from compiler.lowering.kernel import (
 )
 from compiler.source import Span
 from compiler.typed_ast.kernel import DataParallel
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 
 _ONE_DEVICE = 'name one device: `@device("cuda:0")`'
 

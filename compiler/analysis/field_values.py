@@ -4,8 +4,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import copysign
 
-from attrs import field
-
 from compiler.analysis.accesses import affine_value, constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -18,7 +16,7 @@ from compiler.hir.module import Form
 from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.source import Span
-from runtime.records import define
+from runtime.records import define, field
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 

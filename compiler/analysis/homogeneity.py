@@ -2,11 +2,9 @@
 exp(c * (x - m)), so rho = exp(c * (m - m')); what follows must be linear: products with what is free of m, casts, sums, contractions,
 guards that put 0."""
 
-from attrs import field
-
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary
 from compiler.hir.instruction import Value
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 
 @frozen(eq=False)

@@ -5,8 +5,6 @@ values) is a placeholder while its body runs, and a reduction, a running value o
 the nest writes is a list of events, through which later reads see (`lift_memory`). Sums are put in normal form at the end
 (`normal_forms`). The proof that a loop may be an axis is this very construction."""
 
-from attrs import evolve, field
-
 from compiler.analysis.accesses import affine_value, constraints_of, sizes_of, slots_set
 from compiler.analysis.affine_sets import lower, upper
 from compiler.analysis.field_values import FieldValues, Refused, folded_index, padded
@@ -23,7 +21,7 @@ from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Alloc, Check, GetSlot, Load, MakeSlot, SetSlot, Store
 from compiler.hir.module import HirFunction, LoopWish
 from compiler.hir.types import INDEX, Tile
-from runtime.records import define
+from runtime.records import define, evolve, field
 
 __all__ = ["Refused", "lift", "wish_of"]
 

@@ -4,8 +4,6 @@
 import math
 from functools import partial
 
-from attrs import field
-
 from compiler.analysis.accesses import COMMUTATIVE, affine_value, reorders
 from compiler.analysis.affine_sets import lower
 from compiler.analysis.field_values import FieldValues, Refused
@@ -18,7 +16,7 @@ from compiler.hir.core import Binary, Combine, Compare, Const, IsNan, Select, Un
 from compiler.hir.instruction import Value
 from compiler.hir.types import is_float
 from compiler.source import Span
-from runtime.records import define
+from runtime.records import define, field
 
 
 @define(eq=False)

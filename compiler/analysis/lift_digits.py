@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from attrs import field
-
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.field_values import FieldValues
 from compiler.analysis.written_order import in_written_order
@@ -19,7 +17,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 
 def digits_joined(function: HirFunction) -> HirFunction:

@@ -3,8 +3,6 @@ and reads of memory that the nest writes, a placeholder each. `C[p] = C[p] (+) e
 
 from collections.abc import Callable, Sequence
 
-from attrs import field
-
 from compiler.analysis.accesses import COMMUTATIVE, walk
 from compiler.analysis.field_values import FieldValues, Refused, guarded_load
 from compiler.analysis.guards import conjuncts
@@ -16,7 +14,7 @@ from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.source import Span
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 
 @frozen(eq=False)

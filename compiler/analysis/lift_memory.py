@@ -8,8 +8,6 @@ in an earlier iteration means that the loop carries the value, which is refused.
 
 from collections.abc import Sequence
 
-from attrs import field
-
 from compiler.analysis.accesses import affine_value, constraints_of, reorders
 from compiler.analysis.affine_sets import Solution, SolveOutcome, injective, solve
 from compiler.analysis.field_values import Refused, guarded_load
@@ -20,7 +18,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile
 from compiler.source import Span
-from runtime.records import define
+from runtime.records import define, field
 
 
 @define(eq=False)

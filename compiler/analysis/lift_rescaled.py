@@ -8,8 +8,6 @@ kept. A score that is -inf by arithmetic weighs 0."""
 
 from collections.abc import Iterator, Sequence
 
-from attrs import evolve
-
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.field_values import FieldValues
 from compiler.analysis.homogeneity import Homogeneity, exponential_of, is_number
@@ -19,7 +17,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Fma, Reduce, Select, dtype_of, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 FLAGS = ("reassoc", "contract")
 INFINITY = float("inf")

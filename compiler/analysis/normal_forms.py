@@ -6,8 +6,6 @@ that the reduction's flags permit."""
 
 from collections.abc import Mapping, Sequence
 
-from attrs import field
-
 from compiler.analysis.accesses import reorders
 from compiler.analysis.field_values import FieldValues, Refused
 from compiler.hir.affine import Affine
@@ -17,7 +15,7 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, FLOATS, SIGNED, Mem, is_float
-from runtime.records import define
+from runtime.records import define, field
 
 
 def normal_form(function: HirFunction, refusals: Mapping[Value, Refused]) -> HirFunction:

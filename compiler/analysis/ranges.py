@@ -3,8 +3,6 @@ of parameters but their types."""
 
 import itertools
 
-from attrs import Factory
-
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.control import Continue, For, While
 from compiler.hir.core import Binary, Cast, Compare, Const, Index, Select, dtype_of
@@ -14,7 +12,7 @@ from compiler.hir.memory import Check, GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
 from compiler.hir.types import is_float
-from runtime.records import define
+from runtime.records import Factory, define
 
 MOST_TURNS = 1 << 40
 """A loop that may run more often counts as one without a bound: that its variable has 64 bits bounds nothing."""

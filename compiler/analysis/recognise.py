@@ -4,14 +4,12 @@ Facts for the schedule and for the checked promise of `@kernel`; it changes noth
 from collections.abc import Iterator
 from enum import Enum
 
-from attrs import field
-
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 
 class FieldKind(Enum):

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from compiler.authoring.build import RULE, flat
 from compiler.authoring.tokens import TextToken
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -15,6 +13,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import nearest
 from grammars.faults import Token
 from grammars.machine import Tables
+from runtime.records import evolve
 
 FAULT = "0902"
 
@@ -113,7 +112,7 @@ class ActionCalls:
     def _placed(self, given: Any, span: Span) -> Any:
         """A node that stands inside of its rule stands where the whole rule does."""
         if isinstance(given, nodes.Node) and given.span.path == span.path and span.start <= given.span.start and given.span.end <= span.end:
-            return attrs.evolve(given, span=span)
+            return evolve(given, span=span)
         return given
 
     def statements(self, value: Any) -> tuple[nodes.Statement, ...]:

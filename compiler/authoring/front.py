@@ -7,14 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from compiler.authoring.conflicts import tables_of
 from compiler.diagnostics import ZyntaxError
 from compiler.language import ExplainOptions, Language, Show, explained_by_session
 from compiler.source import Source, Sources, Span
 from grammars.grammar import Grammar
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 if TYPE_CHECKING:
     from compiler.authoring.actions import AuthorActions
@@ -145,7 +143,7 @@ class AuthoredFront:
             sources.add(kernels.source)
         declarations = () if kernels is None else kernels.declarations
         own, renamed = _apart_from_library(program, source, language.library, self.language.name)
-        tree = attrs.evolve(program, statements=(*declarations, *own.statements))
+        tree = evolve(program, statements=(*declarations, *own.statements))
         others = () if kernels is None else (kernels.source,)
         session = AuthoredSession(source, tree, language, sources, options, warn, others)
         session.shown_names = renamed | ({} if kernels is None else {hidden: name for name, hidden in kernels.names.items()})

@@ -11,7 +11,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source, display_path
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 INLINE = "inline"
 N = TypeVar("N", bound=nodes.Node)
@@ -56,7 +56,7 @@ def _renamed(statement: nodes.Statement, names: Mapping[str, str], inline: bool)
     annotations = changed.annotations
     if inline and not any(annotation.name == INLINE for annotation in annotations):
         annotations = (*annotations, nodes.Annotation(name=INLINE, span=changed.name_span))
-    return attrs.evolve(changed, name=names[changed.name], annotations=annotations)
+    return evolve(changed, name=names[changed.name], annotations=annotations)
 
 
 def _bound(statement: nodes.Statement) -> set[str]:
@@ -89,4 +89,4 @@ def renamed_where(node: N, names: Mapping[str, str], is_meant: Callable[[nodes.N
         elif type(value) is tuple and any(isinstance(item, nodes.Node) for item in value):
             made = (renamed_where(item, names, is_meant) if isinstance(item, nodes.Node) else item for item in value)
             changes[field.name] = tuple(made)
-    return attrs.evolve(node, **changes) if changes else node
+    return evolve(node, **changes) if changes else node

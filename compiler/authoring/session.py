@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.driver import Session
 from compiler.source import Source, Span
 from compiler.typed_ast import nodes
+from runtime.records import evolve
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from functools import partial
 from math import log
 
-from attrs import Factory
-
 from compiler.analysis.work import Work, work_of
 from compiler.launch.cache import MEASURED, Cache
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.plan import grid_of
 from compiler.lowering.launch import LaunchSizes
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 MEASURED_RUNS = 3
 """Runs of a block in one size on one device that are measured; the quickest counts."""

@@ -4,13 +4,11 @@ of blocks that are split."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import Factory, field
-
 from compiler.analysis.device_split import DeviceSplit
 from compiler.source import Sources, Span
 from runtime.cuda.errors import readable
 from runtime.device import Device
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 from runtime.tensor import Tensor
 from runtime.tuples import as_tuple
 

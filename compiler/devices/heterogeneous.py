@@ -7,8 +7,6 @@ from functools import cached_property, partial
 from math import prod
 from typing import Any
 
-from attrs import Factory
-
 from compiler.analysis.work import Work
 from compiler.codes.device_faults import DeviceTrouble, diagnostic
 from compiler.devices.costs import MEASURED_RUNS, History, work_at
@@ -22,7 +20,7 @@ from compiler.launch.signature import as_tensor
 from compiler.launch.updates import require_updatable
 from runtime import forks
 from runtime.device import CPU, Device
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 from runtime.tensor import Tensor
 
 UNABLE = frozenset({"0109", "0502", "0503", "0504", "0804"})

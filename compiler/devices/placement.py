@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from attrs import Factory, evolve
-
 from compiler.devices.explain import Decision, DeviceCandidate, Explain
 from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
 from compiler.devices.places import Block, DevicePlaces
@@ -18,7 +16,7 @@ from compiler.machines.emulated import require_present
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from runtime.device import CPU, Device, NoDevice, is_present, parse_device
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 from runtime.tensor import Tensor
 
 

@@ -6,15 +6,13 @@ from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import Factory
-
 from compiler.devices.costs import Rates
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import PLACED, PLACES, Cache
 from compiler.machines.emulated import emulated
 from compiler.source import Sources
 from runtime.device import CPU, EMULATOR, Device, present_devices
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ that another one released to) stands beside them, by thread, warp and block."""
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import Factory
-
-from runtime.records import define
+from runtime.records import Factory, define
 
 WARP = 32
 

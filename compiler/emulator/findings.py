@@ -3,13 +3,11 @@
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from attrs import Factory
-
 from compiler.emulator.clocks import Dims, ThreadClock, TimedAccess
 from compiler.emulator.fault import KernelFault, ThreadFinding
 from compiler.hir.instruction import Instruction
 from compiler.hir.text import print_instruction
-from runtime.records import define
+from runtime.records import Factory, define
 
 _NOW = {"read": "reads", "write": "writes", "atomic": "changes", "copy": "copies to"}
 _HERE = {"read": "reads it here", "write": "writes it here", "atomic": "changes it here, atomically", "copy": "copies to it from here on"}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from attrs import Factory
 
 from compiler.emulator.clocks import NOTHING, Known, Seen, ThreadClock, TimedAccess, access, joined
 from compiler.emulator.fault import ThreadFinding, fault
@@ -19,7 +18,7 @@ from compiler.emulator.findings import ThreadFindings, thread_words
 from compiler.hir.hopper import BarrierMake, SetMaxRegisters
 from compiler.hir.instruction import Instruction
 from compiler.hir.text import print_instruction
-from runtime.records import define
+from runtime.records import Factory, define
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import Factory
 
 from compiler.emulator.block import EmulatedLaunch, Lanes, SegmentedKernel
 from compiler.emulator.clocks import TimedAccess
@@ -25,7 +24,7 @@ from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import FaultSite, HirFunction, HirModule
 from compiler.hir.types import Mem, Tile, bytes_of
 from compiler.hir.words import WORD, LoadWords, StoreWords
-from runtime.records import define
+from runtime.records import Factory, define
 
 Array = np.ndarray[Any, Any]
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from attrs import Factory
-
 from compiler.emulator.block import END, SegmentedKernel
 from compiler.emulator.execute import finish
 from compiler.emulator.translate_threads import ENVIRONMENT, ThreadTranslator
@@ -22,7 +20,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction, HirModule
 from compiler.hir.tensor_core import MmaStore
 from compiler.hir.types import INDEX, Mem
-from runtime.records import define
+from runtime.records import Factory, define
 
 WARP_WAITS = (*CALLS, WarpgroupFence, WarpgroupWait, WarpSync)
 """Instructions at which a warp's lanes wait for each other."""

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 
-from attrs import Factory
-
 from compiler.hir.control import Break, Condition, Continue, For, If, Return, While, Yield
 from compiler.hir.gpu import DynamicShared, GridIndex, SharedAlloc, WarpIndex
 from compiler.hir.hopper import BarrierMake, WarpgroupMma, WarpgroupWait
 from compiler.hir.instruction import Instruction, InstructionFamily, Region, Value
 from compiler.hir.memory import Alloc, Load, SetSlot
 from compiler.hir.module import HirFunction
-from runtime.records import define
+from runtime.records import Factory, define
 
 _BY_OPERANDS = (
     InstructionFamily.PLAIN,

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import Factory
 
 from compiler.emulator import findings
 from compiler.emulator.clocks import NOTHING, Known, ThreadClock, TimedAccess, access, joined
 from compiler.emulator.findings import ThreadFindings
 from compiler.hir.instruction import Instruction
-from runtime.records import define
+from runtime.records import Factory, define
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]

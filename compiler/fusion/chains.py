@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import Factory, field
 
 from compiler.devices.placement import PlacedBlock
 from compiler.diagnostics import ZyntaxError
@@ -16,7 +15,7 @@ from compiler.launch.kernels import BuiltKernel
 from compiler.launch.native_calls import watch
 from compiler.launch.signature import as_tensor, kernel_key
 from compiler.lowering.result_plan import number_of
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 from runtime.tensor import Tensor, numpy_dtype
 
 CHAINS_REMEMBERED = 256

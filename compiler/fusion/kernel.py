@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, field
-
 from compiler.fusion.judge import require_promising, require_worthwhile
 from compiler.fusion.merge import NotMergeable, Stage, merged
 from compiler.hir.memory import Check
@@ -15,7 +13,7 @@ from compiler.lowering.kernel import Signature
 from compiler.passes.analysed import analysed
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelMetadata
-from runtime.records import define
+from runtime.records import define, evolve, field
 
 PLAIN = KernelMetadata()
 

@@ -4,8 +4,6 @@ several know has one name."""
 
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, field
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -29,7 +27,7 @@ from compiler.lowering.kernel import (
 )
 from compiler.typed_ast.kernel import KernelHints, KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
-from runtime.records import define, frozen
+from runtime.records import define, evolve, field, frozen
 
 NUMBERS = (DType.F32, DType.F16, DType.BF16)
 """Types of numbers that a kernel takes as they are handed back."""

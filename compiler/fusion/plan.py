@@ -3,14 +3,12 @@ joined where their fields allow it. What others read, too, is a result of the ke
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from attrs import Factory, field
-
 from compiler.diagnostics import ZyntaxError
 from compiler.fusion.kernel import joined, require_joinable
 from compiler.fusion.merge import NotMergeable, Stage
 from compiler.launch.kernels import BuiltKernel, KernelOptions
 from compiler.source import Span
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 
 
 @frozen(eq=False)

@@ -3,8 +3,6 @@ words."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 
-from attrs import field
-
 from compiler.fusion.plan import ChainPlan, Link, plan_chain
 from compiler.fusion.program_kernels import ProgramFile, kernels, position_of
 from compiler.launch.kernels import BuiltKernel
@@ -12,7 +10,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.free_names import captured_names
 from compiler.typed_ast.handed_on import HandedOn, handed_on
-from runtime.records import define
+from runtime.records import define, field
 
 Named = tuple[nodes.Compute, BuiltKernel]
 

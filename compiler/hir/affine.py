@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import gcd
 from typing import Union
 
-from attrs import field
-
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -17,12 +17,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
-from attrs import Factory, field
 
 from compiler.hir.affine import Affine
 from compiler.hir.types import HirType
 from compiler.source import Span
-from runtime.records import define
+from runtime.records import Factory, define, field, fields_of
 from runtime.tuples import as_tuple
 
 
@@ -164,7 +163,7 @@ class Instruction:
     @classmethod
     def fields(cls, *roles: Role) -> list[str]:
         """Names of the fields with one of these roles, in order of declaration."""
-        return [f.name for f in attrs.fields(cls) if f.metadata.get("role") in roles]
+        return [f.name for f in fields_of(cls) if f.metadata.get("role") in roles]
 
     def roles(self) -> tuple[tuple[str, Role], ...]:
         """Each field that has a role, with it."""
@@ -211,7 +210,7 @@ class Instruction:
 
 @cache
 def _roles(cls: Any) -> tuple[tuple[str, Role], ...]:
-    return tuple((f.name, f.metadata["role"]) for f in attrs.fields(cls) if f.metadata.get("role") is not None)
+    return tuple((f.name, f.metadata["role"]) for f in fields_of(cls) if f.metadata.get("role") is not None)
 
 
 class _RoleFields(dict[type[Instruction], list[str]]):

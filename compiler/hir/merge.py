@@ -3,13 +3,12 @@ exports; where two modules have a function of one name, those that only their ow
 
 from collections.abc import Mapping
 
-import attrs
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import Call
 from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.module import HirFunction, HirModule, Linkage
+from runtime.records import evolve
 
 
 def merged(*modules: HirModule, name: str = "merged") -> HirModule:
@@ -44,7 +43,7 @@ def _renamed(function: HirFunction, names: Mapping[str, str]) -> HirFunction:
     values = {p.name: Value(p.name, p.type) for p in function.parameters}
     body = _copied(function.body, values, names)
     parameters = [values[p.name] for p in function.parameters]
-    return attrs.evolve(function, name=names.get(function.name, function.name), parameters=parameters, body=body)
+    return evolve(function, name=names.get(function.name, function.name), parameters=parameters, body=body)
 
 
 def _copied(region: Region, values: dict[str, Value], names: Mapping[str, str]) -> Region:

@@ -2,8 +2,6 @@
 
 from enum import Enum
 
-from attrs import Factory, field
-
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Region, Value, ValueScope
 from compiler.hir.sites import FaultSite
@@ -11,7 +9,7 @@ from compiler.hir.types import HirType, Space
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.levels import OptimizationLevel
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 from runtime.tuples import as_tuple
 
 __all__ = [

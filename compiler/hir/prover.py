@@ -6,10 +6,8 @@ sound and gives up (unproved) where a system grows large."""
 from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 
-from attrs import Factory
-
 from compiler.hir.affine import Affine, FloorDiv, Symbol
-from runtime.records import define
+from runtime.records import Factory, define
 
 _LARGEST_SYSTEM = 400
 

@@ -3,10 +3,8 @@
 from collections.abc import Iterable
 from enum import Enum, IntEnum
 
-from attrs import field
-
 from compiler.hir.affine import Affine, AffineLike
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 FLOATS = {"f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from attrs import evolve
 
 from compiler.backends.host.faults import translated
 from compiler.diagnostics import ZyntaxError
@@ -14,6 +13,7 @@ from compiler.launch.signature import as_tensor
 from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from runtime.futures import PendingValue, before_device_write, before_write, completed, started
+from runtime.records import evolve
 from runtime.tensor import Tensor
 
 Run = Callable[[], Any]

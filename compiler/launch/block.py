@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from attrs import Factory, field
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.launch.cache import CALLS, KERNELS, Cache
 from compiler.launch.cpu import CpuCall, on_host
@@ -19,7 +17,7 @@ from compiler.lowering.kernel import LoweredKernel, NeedsNumbers, NumbersWanted,
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values
 from compiler.typed_ast.types import Type
-from runtime.records import define
+from runtime.records import Factory, define, field
 
 COLLISION = "0404"
 

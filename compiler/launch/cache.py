@@ -122,3 +122,4 @@ CALL_ENTRIES = StoredLevel("entries of calls", "the processor, and where the fie
 GPU_CALLS = StoredLevel("gpu call", "the program, the function, the device, and layouts and ints of the values")
 GPU_CODE = StoredLevel("gpu code", "the assembler, the target, the functions, and the text that lines point to")
 TUNING_RUNS = StoredLevel("tuned", "the field")
+GPU_RATES = StoredLevel("gpu rates", "the device and its driver")

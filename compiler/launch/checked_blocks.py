@@ -3,8 +3,6 @@ The checker asks for the type of a block's value, programs that run or are shown
 
 from collections.abc import Mapping
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.launch.block import ComputeBlock, Warn
 from compiler.launch.kernels import BuiltKernel, KernelOptions, built, lower
@@ -17,7 +15,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import ComputeOutcome
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
-from runtime.records import define
+from runtime.records import Factory, define
 
 MENDED = ("0303", "0406")
 """Faults that go where sizes are numbers."""
@@ -81,6 +79,10 @@ class CheckedBlocks:
         if signature not in kernels:
             kernels[signature] = built(lowered, node, self.options)
         return kernels[signature]
+
+    def typed(self, compute: nodes.Compute, functions: Mapping[str, nodes.Function]) -> BuiltKernel | None:
+        """The block's kernel for any call; None where types leave something open that decides it. Raises ZyntaxError."""
+        return self.shown(compute, functions) if compute.span in self._lowered else None
 
     def shown(self, compute: nodes.Compute, functions: Mapping[str, nodes.Function]) -> BuiltKernel:
         """The block's kernel for the types that are known; where a dtype is only known at run time, for f32 and the rank that the block's

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator.fault import KernelFault
@@ -32,7 +31,7 @@ from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.gpu import GpuMachine
 from compiler.schedule.gpu.facts import Facts
 from compiler.typed_ast import nodes
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.tensor import Tensor, numpy_dtype
 
 Report = Callable[[tuple[Diagnostic, ...]], None]

@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import Factory, evolve, field
 
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
@@ -30,7 +29,7 @@ from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.levels import FLOATS
 from compiler.typed_ast.types import DeviceKind
 from compiler.typed_ast.walk import walk
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, field, frozen
 
 if TYPE_CHECKING:
     from compiler.options import Tuning
@@ -105,6 +104,17 @@ class BuiltKernel:
         """The kernel under another name at every stage."""
         return BuiltKernel(self.analysed.named(name), self.options, self.span)
 
+    def on(self, machine: CpuMachine) -> "BuiltKernel":
+        """The kernel for a CPU."""
+        if machine == self.options.machine:
+            return self
+        return BuiltKernel(self.analysed, evolve(self.options, machine=machine), self.span)
+
+    def code(self, ordinary_sizes: bool = True) -> CpuOptions:
+        """What its machine code is made for."""
+        machine = self.options.machine
+        return CpuOptions(self.options.level, machine.triple, machine.cpu, machine.features, ordinary_sizes=ordinary_sizes)
+
     @cached_property
     def scheduled(self) -> Scheduled:
         """The kernel as the CPU runs it."""
@@ -126,7 +136,7 @@ class BuiltKernel:
         with self.options.compiling(self.span):
             function = self.scheduled.function
             started = perf_counter()
-            native = compile_function(function, CpuOptions(level=self.options.level), self.nest)
+            native = compile_function(function, self.code(), self.nest)
             self.options.times.add("llvm", perf_counter() - started)
         return native
 
@@ -136,7 +146,7 @@ class BuiltKernel:
             return self.native
         if self._plain is None:
             with self.options.compiling(self.span):
-                self._plain = compile_function(self.nest, CpuOptions(level=self.options.level, ordinary_sizes=False), self.nest)
+                self._plain = compile_function(self.nest, self.code(ordinary_sizes=False), self.nest)
         return self._plain
 
     def _is_ordinary(self, sizes: LaunchSizes) -> bool:

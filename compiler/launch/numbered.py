@@ -6,11 +6,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.lowering.kernel import NumbersWanted, Signature, TensorInput
 from compiler.lowering.sizes import fact
+from runtime.records import evolve
 from runtime.tensor import Tensor
 
 VERSIONS = 8

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import Factory
 
 from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.types import Mem
@@ -18,7 +17,7 @@ from compiler.lowering.kernel import ResultArgument, TensorArgument
 from compiler.machines.access import ALIGNMENT
 from compiler.machines.gpu import GpuMachine
 from compiler.typed_ast import nodes
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 from runtime.tensor import Tensor, numpy_dtype
 
 

@@ -4,9 +4,7 @@ call that was kept on disk is made with nothing else."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve
-
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 Workspace = tuple[tuple[int, ...], str]
 """Extents of scratch memory, and a program's name of its elements."""

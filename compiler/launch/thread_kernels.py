@@ -4,8 +4,6 @@ same."""
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.gpu import WARP, WarpIndex
 from compiler.hir.hopper import WarpgroupMma
@@ -17,6 +15,7 @@ from compiler.launch.kernels import BuiltKernel
 from compiler.launch.unheeded import warnings
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
+from compiler.machines.rates import H200, GpuRates
 from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
 from compiler.schedule.gpu.derived.nest import derived_extents
@@ -28,7 +27,7 @@ from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
 from compiler.typed_ast import nodes
-from runtime.records import define
+from runtime.records import define, evolve
 
 
 @define(eq=False)
@@ -100,7 +99,12 @@ def launch_facts(
 
 
 def launch_choices(
-    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132
+    built: BuiltKernel,
+    sizes: Mapping[str, int],
+    aligned: Iterable[str],
+    machine: GpuMachine = PORTABLE,
+    processors: int = 132,
+    rates: GpuRates = H200,
 ) -> tuple[LaunchChoice, ...]:
     """The same, and others that may be as fast."""
     inside = built.analysed.assuming is not None and built.analysed.assuming.holds(sizes)
@@ -109,7 +113,7 @@ def launch_choices(
     arrays = [parameter.type for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
     if machine.general is not None and any(dim.evaluate(sizes.__getitem__) <= 0 for mem in arrays for dim in mem.dims):
         machine = machine.general  # bulk copies are from arrays that have elements
-    facts = facts_of(sizes, aligned, machine, processors)
+    facts = facts_of(sizes, aligned, machine, processors, rates)
     facts = evolve(facts, inside=inside, lengths=_lengths(built, field, sizes, machine), divisors=divisors)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
@@ -16,6 +14,7 @@ from compiler.lowering.ranges import NumberRange, extreme, reached
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
+from runtime.records import evolve
 
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem"}
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}

@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import Factory
-
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.lowering.numbers import Nothing, Number, Operand, affine
 from compiler.source import Span
 from compiler.typed_ast.types import DType
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 
 @define(eq=False)

@@ -4,8 +4,6 @@ writes, errors). `compute` walks until types and sizes are settled, and once mor
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from attrs import Factory, field
-
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -22,7 +20,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 
 
 class Fault(Exception):

@@ -3,8 +3,6 @@
 A scan carries a slot along its axis, whose loop stands innermost; a sort writes keys and payload and then sorts them in place.
 Axes are numbered by the loops around the `yield` as the program writes them."""
 
-from attrs import Factory
-
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
@@ -24,7 +22,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
-from runtime.records import define
+from runtime.records import Factory, define
 
 _OPERATORS = {
     "+": "add", "sum": "add", "*": "mul", "prod": "mul", "min": "min", "max": "max", "and": "and", "or": "or",

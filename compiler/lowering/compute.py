@@ -3,8 +3,6 @@ walk saw, and a last walk emits the nest with every index proved or checked."""
 
 from collections.abc import Callable
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -64,6 +62,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
+from runtime.records import evolve
 
 RULE_FILES = (calls, elements, expressions, loops, names, statements, variables)
 """Importing them fills the tables of rules."""

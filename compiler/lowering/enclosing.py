@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attrs import Factory
-
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.prover import Inequalities
 from compiler.lowering.ranges import NumberRange
 from compiler.typed_ast import nodes
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 
 @frozen(eq=False)

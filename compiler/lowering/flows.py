@@ -4,11 +4,9 @@ flows in: one walk notes it, the next one uses it."""
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import Factory
-
 from compiler.lowering.numbers import Number, meet
 from compiler.typed_ast.types import DType
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 Key = tuple[Any, ...]
 

@@ -4,8 +4,6 @@ body sees its parameters only; what it may not contain is refused where it stand
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.lowering.bindings import Bindings
 from compiler.lowering.body import Body, fault
@@ -18,6 +16,7 @@ from compiler.lowering.walk import Arguments, calls, evaluate, run
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments, place
 from compiler.typed_ast.types import DType
+from runtime.records import evolve
 
 _DEEPEST = 40
 _MOST_CALLS = 1000

@@ -8,8 +8,6 @@ solved earlier in `sizes`."""
 
 from collections.abc import Mapping
 
-from attrs import field
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.module import HirFunction
@@ -20,7 +18,7 @@ from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.nodes import Function
 from compiler.typed_ast.program_functions import ProgramFunctions
 from compiler.typed_ast.types import DType
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

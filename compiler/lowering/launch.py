@@ -4,14 +4,12 @@ error that says why these tensors don't fit the block. Plain ints only; allocati
 from collections.abc import Mapping
 from math import prod
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.types import bytes_of
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.kernel import Equation, LaunchPlan, SizeArgument, WorkspaceArgument
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 _LARGEST = (1 << 63) - 1
 

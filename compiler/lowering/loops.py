@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
@@ -20,6 +18,7 @@ from compiler.typed_ast.annotations import same
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 
 Inside = Callable[[], None]
 

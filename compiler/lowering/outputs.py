@@ -2,8 +2,6 @@
 
 from collections.abc import Container, Iterator, Sequence
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.hir.affine import Affine
 from compiler.hir.prover import Inequalities
@@ -14,7 +12,7 @@ from compiler.lowering.walk import number
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen(eq=False)

@@ -6,8 +6,6 @@ in `folds`."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -25,7 +23,7 @@ from compiler.lowering.walk import evaluate
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 _OPERATORS = {
     "+": "add",

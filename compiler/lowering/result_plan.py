@@ -3,11 +3,9 @@ a call that was kept in the cache is made with nothing else."""
 
 from typing import Any
 
-from attrs import field
-
 from compiler.hir.affine import Affine
 from compiler.typed_ast.types import DType
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -1,8 +1,6 @@
 """Results planned: dtype, extents, coverage and names, whether they are written or yielded. The function's parameters for them are
 made here; what fills them is emitted elsewhere."""
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
@@ -32,6 +30,7 @@ from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.sizes import Sizes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
+from runtime.records import evolve
 
 
 class ResultPlanning(LoweredBlock):

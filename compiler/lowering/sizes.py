@@ -6,8 +6,6 @@ speak of the function's parameters: sizes under their names, and `A_0` for an ex
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import Factory, evolve, field
-
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.prover import Inequalities
@@ -19,7 +17,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, field, frozen
 
 
 def fact(tensor: str, axis: int) -> str:

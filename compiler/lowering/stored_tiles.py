@@ -3,15 +3,13 @@ results are written in one block, and where whole tensors are multiplied. Each s
 
 from collections.abc import Callable, Sequence
 
-from attrs import evolve
-
 from compiler.lowering.body import fault
 from compiler.lowering.tile_shapes import Held, Shape, is_tiled, unsupported
 from compiler.lowering.tiles import Position, TileWriting
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
-from runtime.records import define
+from runtime.records import define, evolve
 
 Names = dict[str, Held]
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import attrs
-from attrs import evolve
 
 from compiler.lowering.body import Fault
 from compiler.lowering.kernel import Signature
@@ -13,6 +12,7 @@ from compiler.lowering.tile_shapes import FUNCTIONS, NodeBuilder, TileShapes, is
 from compiler.lowering.tiles import TileWriting
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 
 Some = TypeVar("Some", bound=nodes.Node)
 

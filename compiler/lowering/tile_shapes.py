@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from attrs import Factory
-
 from compiler.lowering.body import fault
 from compiler.lowering.tile_sizes import Dims, extent_of, same_text
 from compiler.lowering.words import words
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
-from runtime.records import define
+from runtime.records import Factory, define
 
 FUNCTIONS = ("dot", "row_max", "row_sum", "transpose", "zeros")
 """Functions of tiles, beside those of numbers, which work element by element."""

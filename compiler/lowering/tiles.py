@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from attrs import Factory, evolve, field
 
 from compiler.lowering.body import fault
 from compiler.lowering.tile_shapes import Axis, Held, NodeBuilder, Shape, TileShapes, is_tiled, step_of, unsupported
@@ -17,7 +16,7 @@ from compiler.lowering.tile_sizes import same_text
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
-from runtime.records import define
+from runtime.records import Factory, define, evolve, field
 
 Position = tuple[nodes.Expression, ...]
 

@@ -1,7 +1,5 @@
 """Writes of tensor elements: may this memory be written, at which index, as which type; and what flows into a result."""
 
-from attrs import evolve
-
 from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
 from compiler.lowering.arithmetic import binary, kept_in, negate
@@ -19,6 +17,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import same
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
+from runtime.records import evolve
 
 
 def target_memory(body: Body, target: nodes.Index) -> Memory:

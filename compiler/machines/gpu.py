@@ -3,10 +3,8 @@
 from enum import Enum
 from functools import cache
 
-from attrs import evolve
-
 from compiler.machines.units.unit import Issue, MatrixUnit
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 class Feature(Enum):

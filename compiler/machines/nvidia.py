@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from attrs import evolve
-
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.units import mma_sync, wgmma, wmma
+from runtime.records import evolve
 
 _KIB = 1024
 

@@ -6,8 +6,6 @@ from contextlib import suppress
 from functools import cached_property
 from time import perf_counter
 
-from attrs import Factory, evolve
-
 from compiler.analysis.barriers import check_barriers
 from compiler.analysis.check import check_kernel, zeroed_memories
 from compiler.analysis.dependence import NestFacts, analyse
@@ -23,7 +21,7 @@ from compiler.passes.known_divisors import divisors_of, with_divisors
 from compiler.passes.pipelines import NEST, PassTimes, run_passes
 from compiler.passes.residues import by_residues
 from compiler.passes.wide_sums import wide_sums
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 
 REMEMBERED_DIVISORS = 64
 """Fields of a nest with known divisors that are kept: programs repeat few sizes."""

@@ -3,8 +3,6 @@ floats keep their signed zeros, infinities and NaNs, so that x + 0.0 stays where
 
 from collections.abc import Sequence
 
-from attrs import field
-
 from compiler.analysis.accesses import affine_value
 from compiler.hir import numbers
 from compiler.hir.build import Builder
@@ -16,7 +14,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, FLOATS, SIGNED, Tile, is_float
 from compiler.passes.ranges import range_of_form
 from compiler.passes.rewrite import Rewriting, rule
-from runtime.records import define
+from runtime.records import define, field
 
 
 def canonicalize(function: HirFunction) -> HirFunction:

@@ -3,13 +3,11 @@ loops that hold nothing any more. What writes, synchronises, faults or leaves is
 
 from collections.abc import Iterator
 
-from attrs import field
-
 from compiler.hir.control import For, If, While, Yield
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Alloc, GetSlot, Load, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
-from runtime.records import define
+from runtime.records import define, field
 
 
 def dce(function: HirFunction) -> HirFunction:

@@ -4,8 +4,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from attrs import Factory, evolve
-
 from compiler.analysis.code_promises import CodeUnit, Key
 from compiler.analysis.host_costs import Cost, Obstacle, obstacle, stack_bytes, worst_case
 from compiler.analysis.vectorizable import broken_promises
@@ -18,7 +16,7 @@ from compiler.passes.unchecked import leave_checks_out
 from compiler.source import Sources, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import NANOSECONDS
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 
 GIGAHERTZ = 3.0
 """Cycles in a nanosecond that estimates assume: what servers run at for long."""

@@ -3,8 +3,6 @@ where there is such a y. Iterations that meet in an element become iterations ea
 
 from collections.abc import Iterator, Sequence
 
-from attrs import field
-
 from compiler.analysis.accesses import reorders, updates
 from compiler.analysis.affine_sets import digits_unique
 from compiler.hir.affine import Affine
@@ -16,7 +14,7 @@ from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 
 def gathered_sums(nest: HirFunction) -> HirFunction | None:

@@ -3,8 +3,6 @@ when its loop doesn't run stays: loads, and integer division unless the divisor 
 
 from collections.abc import Sequence
 
-from attrs import field
-
 from compiler.hir.build import Builder
 from compiler.hir.control import For, While
 from compiler.hir.core import Binary, Const, dtype_of
@@ -12,7 +10,7 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define
+from runtime.records import define, field
 
 
 def hoist(function: HirFunction) -> HirFunction:

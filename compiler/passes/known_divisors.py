@@ -4,8 +4,6 @@ variable is an affine index, and analysis sees through it. Kernels are made for 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from attrs import field
-
 from compiler.analysis.accesses import affine_value, walk
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -16,7 +14,7 @@ from compiler.hir.memory import Check
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, is_float
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define
+from runtime.records import define, field
 
 _DIVISIONS = ("div", "rem")
 

@@ -4,8 +4,6 @@ it; each target has a list that begins with it (`compiler/targets`), and `--emit
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 
-from attrs import Factory
-
 from compiler.hir.module import Form, HirFunction
 from compiler.passes.canonicalize import canonicalize
 from compiler.passes.cse import cse
@@ -14,7 +12,7 @@ from compiler.passes.hoist import hoist
 from compiler.passes.slots_to_carried import slots_to_carried
 from compiler.passes.stop_at_faults import stop_at_faults
 from compiler.passes.threads_to_loops import threads_to_loops
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 Pass = Callable[[HirFunction], HirFunction]
 

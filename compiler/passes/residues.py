@@ -4,8 +4,6 @@ s * p + r and q becomes s * t + r with a residue r. Then every tap that a loop c
 from collections.abc import Sequence
 from math import gcd
 
-from attrs import field
-
 from compiler.analysis.accesses import walk
 from compiler.analysis.guards import conjuncts
 from compiler.hir.affine import Affine, FloorDiv
@@ -18,7 +16,7 @@ from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.passes.canonicalize import canonicalize
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 MOST_RESIDUES = 8
 

@@ -9,8 +9,6 @@ place. A rule is a pattern (the instruction's class), a condition and a replacem
 
 from collections.abc import Callable, Sequence
 
-from attrs import field
-
 from compiler.analysis.accesses import affine_value
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -18,7 +16,7 @@ from compiler.hir.clone import rebuilt
 from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 Replacement = Callable[[Instruction, Builder], Value | None]
 

@@ -1,8 +1,6 @@
 """Slots become values: what a loop changes it carries, what a branch changes is its result. Slots that a `break` or `continue`
 reads past stay slots; `kept_slots` tells which and why. Form A in, form A out."""
 
-from attrs import field
-
 from compiler.analysis.accesses import slots_set
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -11,7 +9,7 @@ from compiler.hir.control import Break, Continue, For, If, Return, While, Yield
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
-from runtime.records import define
+from runtime.records import define, field
 
 
 def slots_to_carried(function: HirFunction) -> HirFunction:

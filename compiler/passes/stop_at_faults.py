@@ -4,8 +4,6 @@ one, and the loop itself checks nothing that its variable alone decides."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from attrs import Factory
-
 from compiler.analysis.accesses import affine_value
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -16,7 +14,7 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load
 from compiler.hir.module import HirFunction
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 
 def stop_at_faults(function: HirFunction) -> HirFunction:

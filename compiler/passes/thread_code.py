@@ -3,8 +3,6 @@ its instructions."""
 
 from collections.abc import Callable
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -17,7 +15,7 @@ from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Slot, Space, Tile
 from compiler.passes.stretches import Stretches
-from runtime.records import define
+from runtime.records import Factory, define
 
 
 @define(eq=False)

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import evolve
-
 from compiler.analysis.dependence import LoopFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -16,6 +14,7 @@ from compiler.hir.memory import Alloc, Load, MakeSlot, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem, Slot, Tile
 from compiler.schedule.chunks import Chunked
+from runtime.records import evolve
 
 Act = Callable[[Builder, tuple[Affine, ...]], object]
 

@@ -20,7 +20,7 @@ from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen
@@ -46,7 +46,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
                 table = table_for(field, machine)
             elif packing is not None:
                 packing, unheeded = in_blocks(field, packing)
-                table = attrs.evolve(table, unheeded=(*table.unheeded, *unheeded))
+                table = evolve(table, unheeded=(*table.unheeded, *unheeded))
             words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
             if packing is not None:
                 return Scheduled(PlacingPacked(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)

@@ -4,8 +4,6 @@ with the reason."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from attrs import Factory
-
 from compiler.analysis.lift import wish_of
 from compiler.hir.control import MOST_UNROLLED, For
 from compiler.hir.core import Contract, Reduce, Scan
@@ -14,7 +12,7 @@ from compiler.hir.module import HirFunction, LoopWish
 from compiler.hir.types import Tile
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import MOST_REGISTERS, named, tile_of, untiled
-from runtime.records import define
+from runtime.records import Factory, define
 
 Tiles = dict[str, tuple[int, int]]
 """Registers and lanes by axis."""

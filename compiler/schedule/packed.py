@@ -22,8 +22,6 @@ Small products keep the tiles of their table: both are in the function, and size
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from compiler.analysis.recognise import instructions_below
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import Value
@@ -35,7 +33,7 @@ from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 VECTORS = 2
 """Vectors of a panel of columns."""

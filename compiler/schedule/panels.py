@@ -4,8 +4,6 @@ serve the tiles of the table stand beside them."""
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, dtype_of
@@ -18,6 +16,7 @@ from compiler.schedule.packed import MOST_THIN, THIN_ROWS, TOGETHER, TURNED, WID
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
+from runtime.records import evolve
 
 STRETCH = 128
 """Panels of columns that are copied before they are used: they stay in the last cache."""

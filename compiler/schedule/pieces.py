@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.schedule.table import AxisPlan
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 WIDE = 4
 """Times as many vectors in flight for a row by itself as there are for each row of a block: the registers of its rows are free."""

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable
 
-from attrs import Factory
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.schedule.table import AxisPlan
-from runtime.records import define
+from runtime.records import Factory, define
 
 Target = Store | Reduce | Contract
 

@@ -6,8 +6,6 @@ that several launches share is handed to all of them as a workspace."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import Factory, evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -22,7 +20,7 @@ from compiler.hir.types import Mem, Space, Tile
 from compiler.schedule.gpu.sorting import counts_memory
 from compiler.schedule.launches import Launch, LaunchSizedShared
 from compiler.schedule.region import NotPlaceable
-from runtime.records import define
+from runtime.records import Factory, define, evolve
 
 Dims = tuple[int, int, int]
 

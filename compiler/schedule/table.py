@@ -5,12 +5,10 @@ registers, `simd` the lanes of a vector."""
 
 from math import prod
 
-from attrs import evolve, field
-
 from compiler.hir.affine import Affine, AffineLike
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
-from runtime.records import frozen
+from runtime.records import evolve, field, frozen
 from runtime.tuples import as_tuple
 
 SIMD = "simd"

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from attrs import evolve
-
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.module import HirFunction
 from compiler.schedule.table import Table, Unheeded
+from runtime.records import evolve
 
 MOST_REGISTERS = 64
 """Elements or vectors that a tile has in registers along an axis, at most."""

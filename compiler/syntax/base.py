@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from grammars.faults import Fault, Token
 from grammars.grammar import Grammar
+from runtime.records import evolve
 
 
 class Actions:

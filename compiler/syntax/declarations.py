@@ -1,12 +1,11 @@
 """Actions for the declarations that all languages have: functions, structs, enums, parameters, tests."""
 
-from attrs import evolve
-
 from compiler.syntax.base import present
 from compiler.syntax.statements import StatementActions
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import Visibility
 from grammars.faults import Token
+from runtime.records import evolve
 
 Signature = tuple[Token, tuple[nodes.TypeParameter, ...] | None, tuple[nodes.Parameter, ...] | None]
 Result = tuple[nodes.TypeSyntax, tuple[nodes.TypeParameter, ...]]

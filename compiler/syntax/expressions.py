@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.syntax.base import present
 from compiler.syntax.literals import LiteralActions
 from compiler.syntax.types import TypeActions
 from compiler.typed_ast import nodes
 from grammars.faults import Token
+from runtime.records import evolve
 
 _OPERATORS = {"||": "or", "&&": "and", "^": "**", "!": "not"}
 

@@ -1,11 +1,10 @@
 """Actions for patterns: after `case`, and to the left of `=` in `let`."""
 
-from attrs import evolve
-
 from compiler.syntax.base import present
 from compiler.syntax.literals import LiteralActions
 from compiler.typed_ast import nodes
 from grammars.faults import Token
+from runtime.records import evolve
 
 
 class PatternActions(LiteralActions):

@@ -1,20 +1,44 @@
-"""This CPU as a target: its machine, the passes of a kernel on its way there, and what is shown of it."""
+"""CPUs as targets, this one and those of objects for elsewhere: the passes of a kernel on its way there, and what is shown of it."""
 
 from collections.abc import Callable
 
+from attrs import evolve
+
+from compiler.backends.cpu.compile import code_target
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import HirFunction, HirModule
 from compiler.hir.text import print_module
 from compiler.launch.kernels import BuiltKernel
+from compiler.machines.cpu import CPUS, CpuMachine
 from compiler.passes.pipelines import NEST, run_passes
 from compiler.targets.shown import ShownKernel, ShownProgram
-from runtime.cpu.load import link
+from runtime.cpu import load
 
 PASSES = ("lower", *(step.name for step in NEST), "lift", "place")
 STAGES = ("hir", "schedule", "llvm", "asm", "obj")
 
 
-def emit(program: ShownProgram, stage: str) -> str | bytes:
-    """One of `STAGES`, or `hir-after=` one of `PASSES`."""
+def machine_named(name: str) -> CpuMachine:
+    """The CPU of that name. Raises ZyntaxError (0501)."""
+    machine = CPUS.get(name)
+    if machine is None:
+        raise ZyntaxError(Diagnostic("0501", f"there is no CPU target `{name}`", hint=f"targets are {', '.join(CPUS)}"))
+    assert machine.triple is not None
+    if not load.has_code(machine.triple):
+        known = [other for other, its in CPUS.items() if its.triple is not None and load.has_code(its.triple)]
+        hint = f"it makes code for {', '.join(known)}" if known else "another build of llvmlite has more targets"
+        raise ZyntaxError(Diagnostic("0501", f"LLVM as it is installed here makes no code for `{name}`", hint=hint))
+    return machine
+
+
+def code_named(name: str | None) -> load.CodeTarget:
+    """What code for the CPU of that name is made for; None: for this one. Raises ZyntaxError (0501)."""
+    return load.target(None, None, None, 3) if name is None else code_target(machine_named(name))
+
+
+def emit(machine: CpuMachine, program: ShownProgram, stage: str) -> str | bytes:
+    """One of `STAGES`, or `hir-after=` one of `PASSES`, for a CPU."""
+    program = evolve(program, kernels=[evolve(kernel, built=kernel.built.on(machine)) for kernel in program.kernels])
     kernels = [kernel.built for kernel in program.kernels]
     match stage:
         case "hir":
@@ -26,7 +50,7 @@ def emit(program: ShownProgram, stage: str) -> str | bytes:
         case "asm":
             return "\n".join(kernel.native.asm for kernel in kernels)
         case "obj":
-            return link([kernel.native.llvm for kernel in kernels])
+            return load.link([kernel.native.llvm for kernel in kernels], code_target(machine))
         case _:
             return _module_text(program, lambda kernel: after(kernel, stage.removeprefix("hir-after=")))
 

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from functools import partial
 
 from compiler.backends.nvptx.target import PTX_VERSIONS, gpu_target
-from compiler.machines.cpu import host_machine
+from compiler.machines.cpu import CPUS, host_machine
 from compiler.targets import cpu, nvidia
 from compiler.targets.installed import installed_target
 from compiler.targets.target import Target
 
 
-def cpu_target() -> Target:
-    """The CPU that this runs on."""
-    return Target("cpu", host_machine(), cpu.PASSES, cpu.STAGES, cpu.emit, "cpu")
+def cpu_target(name: str | None = None) -> Target:
+    """The CPU that this runs on, or another by its name. Raises ZyntaxError (0501)."""
+    machine = host_machine() if name is None else cpu.machine_named(name)
+    return Target(name or "cpu", machine, cpu.PASSES, cpu.STAGES, partial(cpu.emit, machine), "cpu")
 
 
 def nvidia_target(name: str) -> Target:
@@ -22,7 +23,11 @@ def nvidia_target(name: str) -> Target:
     return Target(name, target.machine, nvidia.PASSES, nvidia.STAGES, emitter, f"emulator:{name}")
 
 
-TARGETS: dict[str, Callable[[], Target]] = {"cpu": cpu_target, **{name: partial(nvidia_target, name) for name in PTX_VERSIONS}}
+TARGETS: dict[str, Callable[[], Target]] = {
+    "cpu": cpu_target,
+    **{name: partial(cpu_target, name) for name in CPUS},
+    **{name: partial(nvidia_target, name) for name in PTX_VERSIONS},
+}
 
 
 def target_named(name: str | None) -> Target:

@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 
-import attrs
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes import Annotation, Argument, Expression
-from runtime.records import define
+from runtime.records import Factory, define, evolve
 
 BLOCK_ANNOTATIONS = {
     "kernel": "@kernel(kind, ...)",
@@ -55,10 +52,10 @@ class ArgumentReader:
         self.fault("0109", f"{what} is valid, but not supported yet", span, hint)
 
     def set(self, **changes: object) -> None:
-        self.metadata = attrs.evolve(self.metadata, **changes)  # type: ignore[arg-type]
+        self.metadata = evolve(self.metadata, **changes)  # type: ignore[arg-type]
 
     def hint(self, **changes: object) -> None:
-        self.set(hints=attrs.evolve(self.metadata.hints, **changes))  # type: ignore[arg-type]
+        self.set(hints=evolve(self.metadata.hints, **changes))  # type: ignore[arg-type]
 
     # ---- arguments ----
 

@@ -3,8 +3,6 @@ it for granted."""
 
 from collections.abc import Callable
 
-from attrs import fields
-
 from compiler.typed_ast.nodes import (
     Assign,
     BindingPattern,
@@ -18,6 +16,7 @@ from compiler.typed_ast.nodes import (
     Program,
     TupleLiteral,
 )
+from runtime.records import fields_of
 
 
 def assigned_by_functions(program: Program, may_change: Callable[[str], bool]) -> frozenset[str]:
@@ -39,7 +38,7 @@ def _names_of(owner: Node, may_change: Callable[[str], bool]) -> tuple[set[str],
     assigned: set[str] = set()
     declared: set[str] = set()
     functions: list[Node] = []
-    waiting: list[object] = [getattr(owner, field.name) for field in fields(type(owner))]
+    waiting: list[object] = [getattr(owner, field.name) for field in fields_of(type(owner))]
     while waiting:
         node = waiting.pop()
         match node:
@@ -62,7 +61,7 @@ def _names_of(owner: Node, may_change: Callable[[str], bool]) -> tuple[set[str],
             case BindingPattern(name=name):
                 declared.add(name)
         if isinstance(node, Node):
-            waiting.extend(getattr(node, field.name) for field in fields(type(node)))
+            waiting.extend(getattr(node, field.name) for field in fields_of(type(node)))
     if isinstance(owner, Function | Lambda):
         declared |= {parameter.name for parameter in owner.parameters}
     return assigned, declared, functions

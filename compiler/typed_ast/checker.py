@@ -6,9 +6,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-import attrs
-from attrs import Factory, field
-
 from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.assigned_names import assigned_by_functions
@@ -38,7 +35,7 @@ from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable
 from compiler.typed_ast.turns import CountedLoop
 from compiler.typed_ast.types import ERROR, UNIT, UNKNOWN, Type
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, field, frozen
 from runtime.tuples import as_tuple
 
 Own = TypeVar("Own")
@@ -189,7 +186,7 @@ class CheckerOf(Generic[Own, FrameOf]):
         if key not in self._seen:
             self._seen.add(key)
             shown = calls if len(calls) <= SHOWN_CALLS else (*calls[: SHOWN_CALLS - 1], calls[-1])
-            self.diagnostics.add(attrs.evolve(diagnostic, others=diagnostic.others + shown) if calls else diagnostic)
+            self.diagnostics.add(evolve(diagnostic, others=diagnostic.others + shown) if calls else diagnostic)
 
     def outcome(self, outcome: ComputeOutcome) -> None:
         """Reports the faults of a compute block that are known now; `analyse_blocks` reports the others."""
@@ -232,7 +229,7 @@ class CheckerOf(Generic[Own, FrameOf]):
 
     def findings_here(self) -> Findings:
         """The findings as they are now: a later change of whether messages count doesn't change these."""
-        return attrs.evolve(self.findings)
+        return evolve(self.findings)
 
     def mute(self) -> None:
         self.findings.muted += 1

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast.conversions import DTYPE_NAMES
@@ -31,7 +29,7 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.type_heads import SPELLINGS, head_of
-from runtime.records import define
+from runtime.records import Factory, define
 
 
 class CallableDeclaration(Protocol):

@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-import attrs
-from attrs import field
-
 from compiler.typed_ast import nodes
-from runtime.records import define
+from runtime.records import define, field, fields_of
 
 
 @define(eq=False)
@@ -124,7 +121,7 @@ def _parts(node: nodes.Node, names: _Names) -> Iterator[tuple[Any, _Names]]:
         case nodes.Arm(pattern=pattern, guard=guard, body=body):
             yield (guard, body), _Names(names, set(_pattern_names(pattern)))
         case _:
-            yield tuple(getattr(node, attribute.name) for attribute in attrs.fields(type(node))), names
+            yield tuple(getattr(node, attribute.name) for attribute in fields_of(type(node))), names
 
 
 def _pattern_names(pattern: nodes.Pattern) -> Iterator[str]:
@@ -136,4 +133,4 @@ def _pattern_names(pattern: nodes.Pattern) -> Iterator[str]:
             case tuple() as parts:
                 waiting += reversed(parts)
             case nodes.Node() as inner:
-                waiting += [getattr(inner, attribute.name) for attribute in attrs.fields(type(inner))]
+                waiting += [getattr(inner, attribute.name) for attribute in fields_of(type(inner))]

@@ -4,12 +4,10 @@ A function `fails` where it may stop, `allocates` where it makes what lives on a
 known when it is compiled, and is `dynamic` where a type isn't known or has no native form. What its callees do it does. A function with
 none of these but `fails` is static."""
 
-from attrs import Factory
-
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNKNOWN, Type
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 FAILS, ALLOCATES, SYSTEM, GLOBAL, DYNAMIC = "fails", "allocates", "system", "global", "dynamic"
 

@@ -3,8 +3,6 @@ are checked and compiled as what else the program declares."""
 
 from collections.abc import Iterator, Mapping
 
-from attrs import evolve
-
 from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -16,6 +14,7 @@ from compiler.typed_ast.substitution import ANYTHING, mapped, with_types
 from compiler.typed_ast.type_heads import syntax_of
 from compiler.typed_ast.types import UNKNOWN, Type
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 
 MAX_COPIES = 1000
 MAX_DEPTH = 40

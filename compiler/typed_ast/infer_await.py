@@ -1,8 +1,6 @@
 """`await`: of one future its value, of a tuple of futures and of `all` every value, of `any` which is there first and its value; within a
 time or else."""
 
-from attrs import evolve
-
 from compiler.diagnostics import Label
 from compiler.typed_ast.checker import Checker, infers
 from compiler.typed_ast.constants import duration
@@ -12,6 +10,7 @@ from compiler.typed_ast.nodes import Await, Awaited, Expression
 from compiler.typed_ast.rules.placing import placed
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import ERROR, I64, UNKNOWN, FutureType, ListType, Scalar, StructType, TupleType, Type
+from runtime.records import evolve
 
 
 @infers(Await)

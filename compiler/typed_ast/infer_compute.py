@@ -1,7 +1,5 @@
 """Compute blocks from outside: inputs typed, annotations read, the value's type asked of the rule that looks into bodies."""
 
-import attrs
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast.annotations import kernel_metadata
@@ -17,6 +15,7 @@ from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.taken_apart import in_numbers
 from compiler.typed_ast.types import ERROR, UNIT, FutureType, Type
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 
 checks(Yield)(stray_yield)
 
@@ -61,7 +60,7 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     if faults or not good:
         return ERROR
     findings = checker.findings
-    typed = attrs.evolve(node, inputs=tuple(rebuild(i, findings) for i in node.inputs), kernel=metadata)
+    typed = evolve(node, inputs=tuple(rebuild(i, findings) for i in node.inputs), kernel=metadata)
     outcome = checker.compute_rule(typed, scope.variables(), ProgramFunctions(scope.functions(), checker.declarations))
     checker.outcome(outcome)
     return FutureType(outcome.type) if metadata.is_async and outcome.type != ERROR else outcome.type

@@ -2,8 +2,6 @@
 
 from functools import reduce
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.typed_ast import infer_maps
 from compiler.typed_ast.checker import ZYNML_RULES, Checker
@@ -38,6 +36,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
+from runtime.records import evolve
 
 
 def index(checker: Checker, node: Index, value: Type, scope: Scope) -> Type:

@@ -1,7 +1,5 @@
 """Types of values and of control flow that yields values: names, lists, branches, lambdas."""
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.typed_ast.checker import ZYNML_RULES, Checker, Frame, infers
 from compiler.typed_ast.conversions import join, strong
@@ -31,6 +29,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from compiler.typed_ast.user_iterators import collected
+from runtime.records import evolve
 
 
 def undeclared(checker: Checker, word: str, span: Span) -> Type | None:

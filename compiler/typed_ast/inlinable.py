@@ -4,8 +4,6 @@ only look at what they are given. `inline.py` copies these bodies."""
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from attrs import field
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.bound_names import bindings, bound_names
 from compiler.typed_ast.free_names import free_names
@@ -13,7 +11,7 @@ from compiler.typed_ast.handed_on import QUIET_CALLS, stands_alone
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import UNKNOWN, Scalar, ShapeExpr, TensorType, Type
 from compiler.typed_ast.walk import parts, walk
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 Resolve: TypeAlias = Callable[[nodes.TypeSyntax | None], Type]
 """The type that is written; Unknown for none."""

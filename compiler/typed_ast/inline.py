@@ -5,8 +5,6 @@ the calls run instead, and say what it is as they always do."""
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from attrs import Factory, evolve
-
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
@@ -18,7 +16,7 @@ from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.substitution import mapped
 from compiler.typed_ast.types import UNKNOWN, DynamicShape, Scalar, TensorType, Type
 from compiler.typed_ast.walk import parts, with_parts
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 
 SIGN = "·"
 """In the names of copies, and in none of a program's."""

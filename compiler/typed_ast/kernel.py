@@ -2,11 +2,9 @@
 
 from enum import Enum
 
-from attrs import field
-
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.types import AUTO, DeviceTarget
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Container
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.nodes import Argument, Expression, Lambda, Name, OperatorValue, TupleLiteral
 from compiler.typed_ast.suggest import did_you_mean
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 REDUCE_OPERATORS = ("+", "*", "min", "max", "and", "or", "any", "all", "mean", "argmin", "argmax")
 SCAN_OPERATORS = ("+", "*", "min", "max", "and", "or")

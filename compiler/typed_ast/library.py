@@ -4,10 +4,8 @@ that the checker, tier 0, completion lists and error messages all read the same 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import Factory, field
-
 from compiler.typed_ast.types import UNKNOWN, Type
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 from runtime.tuples import as_tuple
 
 REQUIRED = object()

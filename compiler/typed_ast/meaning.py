@@ -4,9 +4,6 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-import attrs
-from attrs import Factory
-
 from compiler.source import Span
 from compiler.typed_ast.conversions import meet
 from compiler.typed_ast.nodes import (
@@ -28,7 +25,7 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.scope import Scope, Variable
 from compiler.typed_ast.types import DType, Scalar, Type, TypeVariable
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 
 Rule = Callable[[Any, Any, Scope, Type | None, bool], Type]
 """`(checker, node, scope, wanted, used) -> type`. `wanted` helps literals and lambdas, and promises nothing; `used`: the value is."""
@@ -212,7 +209,7 @@ class RuleTable:
     def extended(self, other: "RuleTable | None" = None) -> "RuleTable":
         """These rules in a table of its own, to which `other` adds."""
         other = RuleTable() if other is None else other
-        return attrs.evolve(
+        return evolve(
             other, values=self.values | other.values, statements=self.statements | other.statements, kinds=self.kinds | other.kinds
         )
 

@@ -4,15 +4,13 @@ the texts that import it. Then all files of a program are one tree, with one tab
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from attrs import Factory, evolve, fields
-
 from compiler.diagnostics import Diagnostic
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import is_method
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.walk import walk
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, fields_of, frozen
 
 N = TypeVar("N", bound=nodes.Node)
 
@@ -111,7 +109,7 @@ class Renaming:
     def parts(self, node: N, names: Names, **given: Any) -> N:
         """The node with its parts renamed, but those that are `given`."""
         changes: dict[str, Any] = {}
-        for attribute in fields(type(node)):
+        for attribute in fields_of(type(node)):
             value = given.get(attribute.name)
             if value is None:
                 value = self._value(getattr(node, attribute.name), names)
@@ -282,7 +280,7 @@ def _renamed_pattern(node: N, prefix: str) -> N:
         if isinstance(found, nodes.BindingPattern):
             return evolve(found, name=prefix + found.name)
         changes: dict[str, Any] = {}
-        for attribute in fields(type(found)):
+        for attribute in fields_of(type(found)):
             value: Any = getattr(found, attribute.name)
             if isinstance(value, nodes.Pattern | nodes.FieldPattern):
                 changes[attribute.name] = renamed(value)

@@ -3,12 +3,11 @@ being declared; a program may declare its own of the same name."""
 
 from collections.abc import Mapping
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import Visibility
 from compiler.typed_ast.substitution import mapped
+from runtime.records import evolve
 
 BINARY = {
     "+": ("Add", "add"), "-": ("Sub", "sub"), "*": ("Mul", "mul"), "/": ("Div", "div"), "%": ("Mod", "mod"), "@": ("MatMul", "matmul"),

@@ -3,8 +3,6 @@
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import ZYNML_RULES, Checker
 from compiler.typed_ast.conversions import fits, is_silent, strong
@@ -35,6 +33,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 
 _OWN_TYPES = (StructType, EnumType)
 _WITHOUT_RIGHT = {"unary -": "Neg", "for": "Iterator"}

@@ -4,12 +4,11 @@ changed is shared with the old tree."""
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import attrs
-
 from compiler.typed_ast.nodes import Call, Compute, Expression, Function, Impl, Node
 from compiler.typed_ast.scope import Findings, UserFunction
 from compiler.typed_ast.types import UNKNOWN
 from compiler.typed_ast.walk import branches
+from runtime.records import evolve
 
 N = TypeVar("N", bound=Node)
 
@@ -63,4 +62,4 @@ def rebuild(node: N, findings: Findings, copies: Copies = no_copies) -> N:
         changes["kernel"] = findings.kernels[id(node)]
     if isinstance(node, Call) and id(node) in findings.callees:
         changes["callee"] = findings.callees[id(node)]
-    return attrs.evolve(node, **changes) if changes else node  # type: ignore[arg-type]
+    return evolve(node, **changes) if changes else node  # type: ignore[arg-type]

@@ -1,11 +1,10 @@
 """Records without a struct: `{ x: 1.0, y: 2.0 }` is one of a struct that has these fields, of any types, and that the program needn't
 declare. Records with the same fields are of one type, however they are ordered."""
 
-from attrs import evolve
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.substitution import mapped
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 
 Fields = dict[frozenset[str], tuple[str, ...]]
 

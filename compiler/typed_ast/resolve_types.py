@@ -3,8 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 
-from attrs import Factory, evolve
-
 from compiler.diagnostics import Diagnostic
 from compiler.source import Span
 from compiler.typed_ast.constants import constant, whole_constant
@@ -67,7 +65,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.records import define
+from runtime.records import Factory, define, evolve
 
 _PLAIN: dict[str, Type] = {
     "String": STRING,

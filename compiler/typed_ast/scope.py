@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from enum import Enum
 
-from attrs import Factory, field
-
 from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes import Expression, Function, Node
 from compiler.typed_ast.types import ShapeExpr, Type
-from runtime.records import define
+from runtime.records import Factory, define, field
 
 
 class VariableKind(Enum):

@@ -7,8 +7,6 @@ no trap as long as nothing calls it: it is warned of where something does."""
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.source import Span
 from compiler.typed_ast.library import Library
@@ -30,7 +28,7 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.walk import parts, walk
-from runtime.records import define
+from runtime.records import Factory, define
 
 
 @define(eq=False)

@@ -3,8 +3,6 @@ function made of the lambda. What the lambda captures are further arguments. A c
 
 from collections.abc import Callable
 
-from attrs import evolve
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.bound_names import bindings, bound_names
 from compiler.typed_ast.checker import Checker
@@ -15,7 +13,7 @@ from compiler.typed_ast.native_calls import has_native_code
 from compiler.typed_ast.substitution import mapped
 from compiler.typed_ast.types import Scalar
 from compiler.typed_ast.walk import walk
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 SIGN = "·"
 """In the names of copies, and in none of a program's."""

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from attrs import evolve, fields
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.type_heads import head_of
+from runtime.records import evolve, fields_of
 
 N = TypeVar("N", bound=nodes.Node)
 Named = Mapping[str, nodes.TypeSyntax]
@@ -18,7 +17,7 @@ ANYTHING = nodes.NamedTypeSyntax(name="any")
 def mapped(node: N, change: Callable[[nodes.Node], nodes.Node]) -> N:
     """The tree with each node changed, children first. A change gives a node that may stand where the one before did."""
     changes: dict[str, Any] = {}
-    for attribute in fields(type(node)):
+    for attribute in fields_of(type(node)):
         value = getattr(node, attribute.name)
         new = value
         if isinstance(value, nodes.Node):

@@ -1,8 +1,6 @@
 """Structs and tuples of numbers as inputs of compute blocks, named or seen from outside: the block gets their numbers as inputs, and its
 body begins by putting the values together again."""
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
@@ -12,7 +10,7 @@ from compiler.typed_ast.rules.parts import fields_of
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.types import Scalar, StructType, TupleType, Type
 from compiler.typed_ast.walk import walk
-from runtime.records import define
+from runtime.records import define, evolve
 
 
 def in_numbers(checker: Checker, node: nodes.Compute, types: dict[str, Type], scope: Scope) -> nodes.Expression | None:

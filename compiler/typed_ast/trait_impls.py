@@ -3,13 +3,12 @@ and the types inside of it stand for. The checker sees programs as they are afte
 
 from collections.abc import Mapping
 
-from attrs import evolve
-
 from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import Declarations
 from compiler.typed_ast.operator_traits import TRAITS, given_by
 from compiler.typed_ast.substitution import mapped, with_types
+from runtime.records import evolve
 
 Types = dict[str, nodes.TypeSyntax]
 

@@ -2,9 +2,7 @@
 
 from enum import Enum, IntEnum
 
-from attrs import field
-
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -1,7 +1,5 @@
 """Values of types that implement `Iterator`: loops over them, and the lazy methods that all such values have."""
 
-from attrs import evolve
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import ZYNML_RULES, Checker
 from compiler.typed_ast.conversions import strong
@@ -14,6 +12,7 @@ from compiler.typed_ast.trait_impls import trait_name
 from compiler.typed_ast.traits import bound_by
 from compiler.typed_ast.type_arguments import substituted
 from compiler.typed_ast.types import UNKNOWN, OptionType, Type
+from runtime.records import evolve
 
 ITERATED = "·iterated"
 """The library's function that hands out what a function gives until that is none."""

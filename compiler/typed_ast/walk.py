@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args
 
-import attrs
-
 from compiler.typed_ast import nodes
+from runtime.records import evolve, fields_of
 
 N = TypeVar("N", bound=nodes.Node)
 
@@ -19,7 +18,7 @@ def branches(node: nodes.Node) -> tuple[str, ...]:
 
 @cache
 def _branches(cls: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in attrs.fields(cls) if _may_hold_nodes(field.type))
+    return tuple(field.name for field in fields_of(cls) if _may_hold_nodes(field.type))
 
 
 def _may_hold_nodes(annotated: Any) -> bool:
@@ -64,4 +63,4 @@ def with_parts(node: N, new: Mapping[int, nodes.Node]) -> N:
             changes[name] = new[id(value)]
         elif isinstance(value, tuple) and any(isinstance(one, nodes.Node) and new[id(one)] is not one for one in value):
             changes[name] = tuple(new[id(one)] if isinstance(one, nodes.Node) else one for one in value)
-    return attrs.evolve(node, **changes) if changes else node
+    return evolve(node, **changes) if changes else node

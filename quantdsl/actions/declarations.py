@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.syntax.declarations import DeclarationActions, Result, Signature, with_bounds
 from compiler.typed_ast import nodes
@@ -14,6 +12,7 @@ from grammars.faults import Token
 from quantdsl import nodes as quant
 from quantdsl.actions.clauses import LinkWord, Part, fit
 from quantdsl.actions.expressions import QuantExpressions
+from runtime.records import evolve
 
 _IN_STRATEGIES = (
     quant.RiskNamed,

@@ -2,11 +2,10 @@
 
 import re
 
-from attrs import evolve
-
 from compiler.syntax.statements import StatementActions
 from compiler.typed_ast import nodes
 from grammars.faults import Token
+from runtime.records import evolve
 
 _LAST_WORD = re.compile(r"\w+\Z")
 _EXPONENT = re.compile(r"[eE]([+-]?[\d_]+)")

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from quantdsl.check.world import Callee, World
-from runtime.records import frozen
+from runtime.records import Factory, frozen
 
 
 @frozen

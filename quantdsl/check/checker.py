@@ -1,7 +1,5 @@
 """What QuantDSL's rules share beyond the checker of all languages: what a body may do, and what changes states."""
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -14,7 +12,7 @@ from compiler.typed_ast.types import UNIT
 from compiler.typed_ast.yielded import Yielded
 from quantdsl import nodes as quant
 from quantdsl.check.world import Market, World
-from runtime.records import define
+from runtime.records import Factory, define
 
 
 @define(eq=False)

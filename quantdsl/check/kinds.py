@@ -3,8 +3,6 @@ value of another market."""
 
 from collections.abc import Mapping
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.meaning import LiteralRule, TypeRules, always
@@ -33,6 +31,7 @@ from quantdsl.check.fits import CONVERSIONS, report_float, shown
 from quantdsl.check.literals import on_grid
 from quantdsl.check.resolve import resolve
 from quantdsl.check.shadowing import warn_of_variable
+from runtime.records import evolve
 
 _PLAIN: dict[Type, Mapping[str, Type]] = {
     qt.SIDE: {"sign": I64, "opposite": qt.SIDE},

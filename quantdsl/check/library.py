@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic
 from compiler.source import Source, Span
 from compiler.syntax.parse import parse_with
@@ -16,6 +14,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.actions import QuantActions
+from runtime.records import evolve
 
 _FOLDER = Path(__file__).parents[1] / "std"
 _HEAD = re.compile(r"^(?:signal|fn) (\w+)", re.MULTILINE)

@@ -1,7 +1,5 @@
 """Checks a whole program: its declarations, then what its annotations promise."""
 
-from attrs import evolve
-
 from compiler.analysis.code_promises import prove
 from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
@@ -14,6 +12,7 @@ from quantdsl.check.declarations import check_declarations, check_library
 from quantdsl.check.resolve import resolve
 from quantdsl.check.world import world_of
 from quantdsl.critical.graph import call_graph
+from runtime.records import evolve
 
 
 def check_program(program: nodes.Program, memory: str | None = None) -> CheckedQuantProgram:

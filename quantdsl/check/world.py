@@ -2,8 +2,6 @@
 
 from fractions import Fraction
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -17,7 +15,7 @@ from quantdsl.check import library
 from quantdsl.check.exact import MAX_SCALE, CheckedCurrency, CheckedInstrument, shown
 from quantdsl.check.prelude import prelude
 from quantdsl.types import MarketType
-from runtime.records import define
+from runtime.records import Factory, define
 
 Callee = nodes.Function | quant.Signal
 Market = tuple[str | None, str | None]

@@ -3,8 +3,6 @@ is held by `min` with one of those; a `for` over an array or a ring; `while c ma
 
 from collections.abc import Iterator, Mapping
 
-from attrs import Factory
-
 from compiler.analysis.code_promises import Annotated
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -12,7 +10,7 @@ from compiler.typed_ast.types import ArrayType, DType, Scalar
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from runtime.records import define
+from runtime.records import Factory, define
 
 _NARROW = (DType.I8, DType.U8, DType.I16, DType.U16, DType.BOOL)
 _UNSIGNED = (DType.U32, DType.U64)

@@ -1,7 +1,5 @@
 """What the code of a strategy needs of the engine, and the keys of the memory that they share."""
 
-from attrs import Factory
-
 from compiler.hir.native_types import struct
 from compiler.hir.types import Struct
 from compiler.lowering.native.names import LentVariable
@@ -11,7 +9,7 @@ from quantdsl import types as qt
 from quantdsl.engine.layout import ENGINE_STATE
 from quantdsl.engine.risk import RiskRules, risk_memory
 from quantdsl.metadata import LogSite
-from runtime.records import define
+from runtime.records import Factory, define
 
 MEMORY, HEAD, STATE = "engine", "head", "state"
 """Keys of what handlers borrow: the engine's state, and the part of the program's state in front that risk rules remember in; a state's key

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.layout import size_of
 from compiler.hir.module import HirExecutionConstraints
@@ -43,7 +41,7 @@ from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules
 from quantdsl.engine.terms import risk_rules, session_of
 from quantdsl.native.values import match
-from runtime.records import define
+from runtime.records import Factory, define
 
 LARGEST = 1 << 30
 """Bytes of a strategy's states and signals."""

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import attrs
-
 from compiler.typed_ast.library import CallTypes, Library, LibraryFault, LibraryFunction, LibraryParameter
 from compiler.typed_ast.types import BOOL, DType, Scalar, TensorType, Type
+from runtime.records import evolve
 from zynml.stdlib import StdlibSettings
 from zynml.stdlib import library as zynml_library
 
@@ -25,7 +24,7 @@ def library(settings: StdlibSettings) -> Library:
         wanted = _chosen(_stem(name))
         if wanted is not None and any(parameter.name == "dtype" for parameter in function.parameters):
             functions[name] = _doubled(function, wanted)
-    functions["str"] = attrs.evolve(functions["to_string"], name="str")
+    functions["str"] = evolve(functions["to_string"], name="str")
     parameters = (LibraryParameter("a"), LibraryParameter("b"), LibraryParameter("rel", 1e-9))
     functions["approx"] = LibraryFunction("approx", parameters, BOOL, _approx, "Whether two floats are equal up to `rel` of the larger.")
     found.functions = functions
@@ -64,7 +63,7 @@ def _doubled(function: LibraryFunction, makes_floats: Choice) -> LibraryFunction
             values = (*values[:place], DType.F64.value, *values[place + 1 :])
         return function.implementation(*values)
 
-    return attrs.evolve(function, implementation=implementation, result=partial(_typed, function))
+    return evolve(function, implementation=implementation, result=partial(_typed, function))
 
 
 def _typed(function: LibraryFunction, calls: CallTypes) -> Type:
@@ -74,7 +73,7 @@ def _typed(function: LibraryFunction, calls: CallTypes) -> Type:
     given = next(iter(calls.types.values()), None)
     natural = "dtype" not in calls.types and not isinstance(given, TensorType)
     if natural and isinstance(type_, TensorType) and type_.element == Scalar(DType.F32):
-        return attrs.evolve(type_, element=Scalar(DType.F64))
+        return evolve(type_, element=Scalar(DType.F64))
     return type_
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.driver import CompileOptions, Session
 from compiler.source import Source, Sources
@@ -16,6 +14,7 @@ from quantdsl.check.checker import MEANING
 from quantdsl.host.library import library
 from quantdsl.host.refused import refused
 from quantdsl.host.tree import host_tree
+from runtime.records import evolve
 from zynml.api import ZynML
 from zynml.stdlib import StdlibSettings
 

@@ -12,7 +12,7 @@ from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
 from quantdsl.check import library
 from quantdsl.host.refused import RATIOS, RENAMED
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 N = TypeVar("N", bound=nodes.Node)
 
@@ -38,13 +38,13 @@ def host_tree(program: nodes.Program) -> HostTree:
     """The program, of which nothing is refused, as the host runs it."""
     own = {statement.name for statement in program.statements if isinstance(statement, nodes.Function)}
     used = {name: found for name, found in library.used_by(program.statements).items() if isinstance(found, nodes.Function)}
-    taken = [attrs.evolve(found, name=library.INSIDE + name) for name, found in used.items()]
+    taken = [evolve(found, name=library.INSIDE + name) for name, found in used.items()]
     change = _Change(set(used) - own)
     kept = [s for s in (*program.statements, *taken) if not isinstance(s, nodes.Import | nodes.Module)]
     statements = tuple(change.node(statement) for statement in kept)
     modules = dict.fromkeys(found.span.path for found in taken)
     sources = tuple(library.source(path.strip("<>")) for path in modules)
-    return HostTree(attrs.evolve(program, statements=statements), sources)
+    return HostTree(evolve(program, statements=statements), sources)
 
 
 class _Change:
@@ -65,7 +65,7 @@ class _Change:
                 continue
             if new != value:
                 changes[field.name] = new
-        changed = attrs.evolve(node, **changes) if changes else node  # type: ignore[arg-type]
+        changed = evolve(node, **changes) if changes else node  # type: ignore[arg-type]
         rule = _RULES.get(type(changed))
         return changed if rule is None else rule(self, changed)  # type: ignore[return-value]
 
@@ -75,25 +75,25 @@ class _Change:
 
     def function(self, node: nodes.Function) -> nodes.Function:
         """A function that writes no result gives none."""
-        return attrs.evolve(node, result=nodes.TupleTypeSyntax(span=node.name_span)) if node.result is None else node
+        return evolve(node, result=nodes.TupleTypeSyntax(span=node.name_span)) if node.result is None else node
 
     def unit_number(self, node: nodes.UnitNumber) -> nodes.Expression:
         ratio = RATIOS.get(node.unit)
         return node if ratio is None else nodes.FloatLiteral(value=float(Fraction(node.text) * ratio), span=node.span)
 
     def name(self, node: nodes.Name) -> nodes.Name:
-        return attrs.evolve(node, name=OPTIONALS[node.name]) if node.name in OPTIONALS else node
+        return evolve(node, name=OPTIONALS[node.name]) if node.name in OPTIONALS else node
 
     def case_pattern(self, node: nodes.VariantPattern) -> nodes.VariantPattern:
         case = OPTIONALS.get(node.path[-1])
-        return node if case is None else attrs.evolve(node, path=(*node.path[:-1], case))
+        return node if case is None else evolve(node, path=(*node.path[:-1], case))
 
     def call(self, node: nodes.Call) -> nodes.Expression:
         if not isinstance(node.function, nodes.Name):
             return node
         name = node.function.name
         changed = library.INSIDE + name if name in self.library else RENAMED.get(name, name)
-        return node if changed == name else attrs.evolve(node, function=attrs.evolve(node.function, name=changed))
+        return node if changed == name else evolve(node, function=evolve(node.function, name=changed))
 
 
 _RULES: dict[type[nodes.Node], Callable[[_Change, Any], nodes.Node]] = {

@@ -6,7 +6,6 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import field
 
 from compiler.backends.native.link import RunOutcome
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -18,7 +17,7 @@ from quantdsl.run.failure import halted, of_engine
 from quantdsl.run.log import log_rows
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import LinkedStrategy
-from runtime.records import define
+from runtime.records import define, field
 from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT, Events

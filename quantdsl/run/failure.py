@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from attrs import evolve
-
 from compiler.backends.host.stopped_natively import ENDS, TOO_DEEP
 from compiler.backends.native.link import Linked
 from compiler.backends.native.record import HostFault
@@ -11,6 +9,7 @@ from compiler.diagnostics import Diagnostic
 from quantdsl.engine.interface import EVENTS
 from quantdsl.run.engine_state import EngineState
 from quantdsl.run.shapes import said
+from runtime.records import evolve
 from runtime.replay.outputs.charts import moment
 
 SHOWN = 24

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import evolve
 
 from compiler.backends.native import kept
 from compiler.backends.native.link import Linked, link_modules
@@ -22,7 +21,7 @@ from quantdsl.run.engine_run import EngineRun, feed_of
 from quantdsl.run.options import RunOptions, fills_of, refused
 from quantdsl.run.program import LinkedStrategy
 from runtime.cache.store import store
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 from runtime.replay.events import EventKind, Events, Flag, empty
 from runtime.replay.outputs.records import I64, Records
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from attrs import Factory
-
 from compiler.backends.native import kept
 from compiler.backends.native.link import link_modules
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -15,7 +13,7 @@ from quantdsl.metadata import StrategyMetadata
 from quantdsl.run.program import LinkedStrategy
 from runtime.cache.store import CacheStore, store
 from runtime.cpu import load
-from runtime.records import frozen
+from runtime.records import Factory, frozen
 
 if TYPE_CHECKING:
     from compiler.hir.module import HirModule

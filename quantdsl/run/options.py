@@ -6,11 +6,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.engine.layout import NEXT, QUEUE, TOUCH
-from runtime.records import frozen
+from runtime.records import Factory, frozen
 
 FILLS = {"next": NEXT, "touch": TOUCH, "queue": QUEUE}
 SAMPLE = 64

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import perf_counter
 
-from attrs import field
-
 from compiler.backends.native.stopping import stoppable
 from compiler.codes.packages import package_missing
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -17,7 +15,7 @@ from quantdsl.run.machine import pinned
 from quantdsl.run.options import fills_of
 from quantdsl.run.totals import run_of, settings_of, totals_of
 from runtime.extras import PackageMissing
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 from runtime.replay.events import Events
 from runtime.replay.outputs.files import OutputFault
 from runtime.replay.outputs.records import RunDescription

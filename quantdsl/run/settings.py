@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import attrs
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
@@ -11,6 +9,7 @@ from compiler.typed_ast.suggest import nearest
 from quantdsl.check.parameters import GIVEN, written
 from quantdsl.parse import parse_expression
 from quantdsl.run.options import refused
+from runtime.records import evolve
 
 _LITERALS = (nodes.IntLiteral, nodes.FloatLiteral, nodes.UnitNumber, nodes.BoolLiteral, nodes.Name)
 
@@ -28,7 +27,7 @@ def with_settings(program: nodes.Program, settings: Mapping[str, str], sources: 
         return program
     made = {name: _set(parameters[name], text, sources) for name, text in settings.items()}
     statements = [made.get(s.name, s) if isinstance(s, nodes.ProgramParameter) else s for s in program.statements]
-    return attrs.evolve(program, statements=tuple(statements))
+    return evolve(program, statements=tuple(statements))
 
 
 def _set(parameter: nodes.ProgramParameter, text: str, sources: Sources) -> nodes.ProgramParameter:
@@ -37,4 +36,4 @@ def _set(parameter: nodes.ProgramParameter, text: str, sources: Sources) -> node
     inner = value.operand if isinstance(value, nodes.Unary) and value.operator == "-" else value
     if not isinstance(inner, _LITERALS):
         raise refused(f"--set {parameter.name}={text}: this is no plain value", f"--set {parameter.name}={written(parameter.default)}")
-    return attrs.evolve(parameter, default=value)
+    return evolve(parameter, default=value)

@@ -1,12 +1,13 @@
 """The files that decide what code is compiled, as one hash of their contents: the same wherever, and whenever, they were put there.
 Imports nothing but Python, for the build of the wheel needs it before anything is installed."""
 
-import hashlib
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PACKAGES = ("compiler", "grammars", "quantdsl", "runtime", "zynml")
 ENDINGS = (".json", ".lark", ".py", ".qdsl", ".zynml")
@@ -34,23 +35,25 @@ class SourceFile(NamedTuple):
         return max(self.about.st_mtime_ns, self.about.st_ctime_ns)
 
 
-def source_files(root: Path, packages: Iterable[str] = PACKAGES, endings: tuple[str, ...] = ENDINGS) -> list[SourceFile]:
+def source_files(root: "str | Path", packages: Iterable[str] = PACKAGES, endings: tuple[str, ...] = ENDINGS) -> list[SourceFile]:
     """The files of the packages that lie in `root`, by name."""
-    files = [file for package in packages for file in _files(str(root / package), package, endings)]
-    return sorted(files)
-
-
-def _files(folder: str, name: str, endings: tuple[str, ...]) -> Iterator[SourceFile]:
-    for entry in os.scandir(folder):
-        inner = f"{name}/{entry.name}"
-        if entry.name.endswith(endings):
-            yield SourceFile(inner, entry.path, entry.stat())
-        elif entry.is_dir() and entry.name not in ("__pycache__", "tests"):
-            yield from _files(entry.path, inner, endings)
+    files: list[SourceFile] = []
+    waiting = [(os.path.join(root, package), package) for package in packages]  # noqa: PTH118
+    while waiting:
+        folder, name = waiting.pop()
+        for entry in os.scandir(folder):
+            if entry.name.endswith(endings):
+                files.append(SourceFile(f"{name}/{entry.name}", entry.path, entry.stat()))
+            elif entry.is_dir() and entry.name not in ("__pycache__", "tests"):
+                waiting.append((entry.path, f"{name}/{entry.name}"))
+    files.sort()
+    return files
 
 
 def hash_of(files: Iterable[SourceFile]) -> str:
     """Of names and contents."""
+    import hashlib
+
     total = hashlib.sha256()
     for file in files:
         with open(file.path, "rb", buffering=0) as opened:  # noqa: PTH123 - there are hundreds, and paths take longer than to read

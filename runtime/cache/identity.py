@@ -1,18 +1,22 @@
 """What compiled code depends on besides its source: the compiler itself, LLVM, and this machine's processor. Files count by what is in
 them. A wheel carries the hash of the compiler's; where there is none, in a checkout, they are read once and the hash is remembered."""
 
+import os
 import sys
 import time
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import TYPE_CHECKING
 
 from runtime.cache.contents import WRITTEN, SourceFile, hash_of, source_files
 from runtime.cache.store import key_of, store
 from runtime.cpu import detect
 
-_ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))  # noqa: PTH118, PTH120 - every start waits for this file
 _LIBRARIES = (".dll", ".dylib", ".so")
 
 _SETTLED = 2_000_000_000
@@ -33,10 +37,11 @@ def identity() -> str:
     return key_of([compiler_identity(), binding.get_process_triple(), detect.host_cpu(), detect.host_features()])
 
 
-def compiler_contents(root: Path = _ROOT) -> str:
+def compiler_contents(root: "str | Path" = _ROOT) -> str:
     """The hash of the compiler's files: the wheel's, else of the files as they are."""
     try:
-        return (root / "runtime" / "cache" / WRITTEN).read_text(encoding="ascii")
+        with open(os.path.join(root, "runtime", "cache", WRITTEN), encoding="ascii") as file:  # noqa: PTH118, PTH123
+            return file.read()
     except OSError:
         return remembered_hash(source_files(root))
 
@@ -45,24 +50,33 @@ def llvm_contents() -> str:
     """LLVM and its binding: by the hashes that its installer has checked, else of the files as they are."""
     spec = find_spec("llvmlite")
     for folder in (spec.submodule_search_locations if spec is not None else None) or ():
-        return _recorded(Path(folder)) or remembered_hash(source_files(Path(folder).parent, [Path(folder).name], (".py", *_LIBRARIES)))
+        within, package = os.path.split(folder)
+        return _recorded(within, package) or remembered_hash(source_files(within, [package], (".py", *_LIBRARIES)))
     return ""
 
 
-def _recorded(package: Path) -> str:
+def find_spec(package: str) -> ModuleSpec | None:
+    """Where a package lies; `importlib.util`, which says it too, takes longer to import."""
+    loaded = sys.modules.get(package)
+    return PathFinder.find_spec(package) if loaded is None else loaded.__spec__
+
+
+def _recorded(folder: str, package: str) -> str:
     """The hashes of a package's files as its wheel has them; nothing where it wasn't installed from one, or the record is in doubt."""
     try:
-        (record,) = package.parent.glob(f"{package.name}-*.dist-info/RECORD")
-        lines = record.read_text(encoding="utf-8").splitlines()
+        names = os.listdir(folder)  # noqa: PTH208
+        (about,) = [name for name in names if name.startswith(f"{package}-") and name.endswith(".dist-info")]
+        with open(os.path.join(folder, about, "RECORD"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
+            lines = file.read().splitlines()
     except (OSError, ValueError):
         return ""
-    files = sorted(line for line in lines if line.startswith(f"{package.name}/") and ",sha256=" in line)
+    files = sorted(line for line in lines if line.startswith(f"{package}/") and ",sha256=" in line)
     return key_of(files) if any(line.partition(",")[0].endswith(_LIBRARIES) for line in files) else ""
 
 
 def remembered_hash(files: Sequence[SourceFile], now: int | None = None) -> str:
     """The hash of these files, out of the user's cache where it has been computed since their last change. `now`: ns since 1970."""
-    cache, name = store(), key_of(["contents", *(file.stamp for file in files)])
+    cache, name = store(), key_of(["contents", "\n".join([file.stamp for file in files])])
     entry = cache.get(name) if cache is not None else None
     if entry is not None and isinstance(entry[0], str):
         return entry[0]

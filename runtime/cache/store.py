@@ -4,7 +4,6 @@ An entry that is damaged, or a folder that can't be used, costs nothing but the 
 several processes write at once are whole: each is written beside its place and then moved there (see `unfinished`)."""
 
 import contextlib
-import hashlib
 import json
 import os
 import struct
@@ -12,11 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from runtime.cache.digest import sha256
 from runtime.cache.unfinished import remove_abandoned, written
 from runtime.records import Factory, define, field
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LARGEST = 256 << 20
 """Bytes of all entries together, and of those being written; the ones unused for longest go first."""
@@ -26,7 +28,7 @@ _ANY_VERSION = b"zyntax code "
 _ENDING = ".zyn"
 _LATELY = 60.0
 """Seconds for which an entry counts as used just now."""
-_ROOM: dict[tuple[Path, int], int] = {}
+_ROOM: dict[tuple[str, int], int] = {}
 """By folder and its largest size, the bytes that this process may add before it looks at all entries again."""
 
 
@@ -34,17 +36,23 @@ _ROOM: dict[tuple[Path, int], int] = {}
 class CacheStore:
     """A folder of entries, which nobody else may look into. `notes`: what went wrong, in words, each once; `tell` hears them, too."""
 
-    folder: Path
+    _folder: "str | Path"
     largest: int = LARGEST
     notes: list[str] = Factory(list)
     tell: Callable[[str], None] = field(default=lambda words: None, eq=False)
     _is_ours: bool | None = None
 
+    @property
+    def folder(self) -> "Path":
+        from pathlib import Path
+
+        return Path(self._folder)
+
     def get(self, key: str) -> tuple[Any, bytes] | None:
         """Head and bytes of an entry; None where there is none that is whole."""
         if not self.is_ours():
             return None
-        path = f"{self.folder}{os.sep}{key}{_ENDING}"
+        path = f"{self._folder}{os.sep}{key}{_ENDING}"
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a warm start waits for it, and paths take longer than to read
                 about = os.fstat(file.fileno())
@@ -64,7 +72,7 @@ class CacheStore:
         if entry is None:
             self._note(f"{path} is damaged: its code is made again")
             with contextlib.suppress(OSError):  # of a folder that is only read from
-                Path(path).unlink(missing_ok=True)
+                os.unlink(path)  # noqa: PTH108 - as above
             return None
         if time.time() - about.st_mtime > _LATELY:
             with contextlib.suppress(OSError):  # of a folder that is only read from
@@ -82,8 +90,8 @@ class CacheStore:
             packed = _packed(holds, head, code, key)
             with written(self._path(key)) as file:
                 file.write(packed)
-            room = _ROOM.get((self.folder, self.largest), 0) - len(packed)
-            _ROOM[self.folder, self.largest] = room if room > 0 else self._make_room()
+            room = _ROOM.get((str(self._folder), self.largest), 0) - len(packed)
+            _ROOM[str(self._folder), self.largest] = room if room > 0 else self._make_room()
         except OSError as error:
             self._note(f"nothing can be kept in the cache {self.folder}: {_reason(error)}")
 
@@ -95,7 +103,7 @@ class CacheStore:
 
     def _is_closed(self) -> bool:
         try:
-            about = os.stat(self.folder)  # noqa: PTH116 - a warm start waits for it
+            about = os.stat(self._folder)  # noqa: PTH116 - a warm start waits for it
         except OSError:
             return True
         if about.st_uid != os.getuid():
@@ -107,14 +115,14 @@ class CacheStore:
                 self.folder.chmod(0o700)
         return True
 
-    def paths(self) -> list[Path]:
+    def paths(self) -> "list[Path]":
         """Of all entries."""
         try:
             return sorted(self.folder.glob(f"*{_ENDING}"))
         except OSError:
             return []
 
-    def _path(self, key: str) -> Path:
+    def _path(self, key: str) -> "Path":
         return self.folder / f"{key}{_ENDING}"
 
     def _make_room(self) -> int:
@@ -132,7 +140,8 @@ class CacheStore:
             for _, size, path in sorted(entries):
                 if total <= self.largest - share:
                     break
-                Path(path).unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)  # noqa: PTH108
                 total -= size
         return min(self.largest - total, share)
 
@@ -174,16 +183,16 @@ _LOGGED: set[str] = set()
 
 
 @cache
-def _folder(user: str) -> Path:
+def _folder(user: str) -> str:
     """Cleared of what killed processes left, once a process."""
-    folder = Path(user) / "code"
+    folder = os.path.join(user, "code")  # noqa: PTH118 - as above
     remove_abandoned(folder)
     return folder
 
 
 def key_of(parts: Iterable[str | bytes]) -> str:
     """The name of what is made of these parts, in this order."""
-    digest = hashlib.sha256()
+    digest = sha256(b"")
     for part in parts:
         held = part.encode() if isinstance(part, str) else part
         digest.update(struct.pack("<Q", len(held)) + held)
@@ -193,7 +202,7 @@ def key_of(parts: Iterable[str | bytes]) -> str:
 def _packed(holds: str, head: Any, code: bytes, key: str) -> bytes:
     text = json.dumps([holds, head], separators=(",", ":")).encode()
     body = struct.pack("<QQ", len(text), len(code)) + text + code
-    return _MAGIC + hashlib.sha256(key.encode() + body).digest() + body
+    return _MAGIC + sha256(key.encode() + body).digest() + body
 
 
 def is_of_another_version(held: bytes) -> bool:
@@ -205,7 +214,7 @@ def unpacked(held: bytes, key: str) -> tuple[str, Any, bytes] | None:
     """What an entry of that name says that it holds, its head and its bytes; None for a damaged one."""
     start = len(_MAGIC) + 32
     body = held[start:]
-    if not held.startswith(_MAGIC) or len(body) < 16 or hashlib.sha256(key.encode() + body).digest() != held[len(_MAGIC) : start]:
+    if not held.startswith(_MAGIC) or len(body) < 16 or sha256(key.encode() + body).digest() != held[len(_MAGIC) : start]:
         return None
     length, _ = struct.unpack_from("<QQ", body)
     try:

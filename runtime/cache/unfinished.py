@@ -5,8 +5,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 try:
     import fcntl
@@ -20,7 +22,7 @@ _GIVEN_UP = 3600.0
 
 
 @contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def written(path: "Path") -> Iterator[BinaryIO]:
     """Gives a file to write to, which becomes `path` at the end of the block, at once; nothing is left where that fails."""
     file, temporary = _opened(path)
     try:
@@ -36,8 +38,10 @@ def written(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def _opened(path: Path) -> tuple[BinaryIO, Path]:
+def _opened(path: "Path") -> "tuple[BinaryIO, Path]":
     """A new file, locked. Another process may take it for an abandoned one before the lock is there; then it is another file's turn."""
+    from pathlib import Path
+
     while True:
         import tempfile
 
@@ -52,7 +56,7 @@ def _opened(path: Path) -> tuple[BinaryIO, Path]:
         file.close()
 
 
-def remove_abandoned(folder: Path, of: str = "") -> int:
+def remove_abandoned(folder: "str | Path", of: str = "") -> int:
     """Removes what killed processes left in a folder; `of`: only of files whose names begin so. Gives the bytes of the files that are
     still being written."""
     bytes_under_way = 0
@@ -60,16 +64,16 @@ def remove_abandoned(folder: Path, of: str = "") -> int:
         for name in os.listdir(folder):  # noqa: PTH208 - every start waits for it, and names are all it needs
             if name.endswith(ENDING) and name.startswith(of):
                 with suppress(OSError):
-                    bytes_under_way += _remove_unless_locked(folder / name)
+                    bytes_under_way += _remove_unless_locked(f"{folder}{os.sep}{name}")
     return bytes_under_way
 
 
-def _remove_unless_locked(path: Path) -> int:
+def _remove_unless_locked(path: str) -> int:
     if fcntl is None:
         with suppress(PermissionError):
-            path.unlink()
+            os.unlink(path)  # noqa: PTH108 - as above
             return 0
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116
     handle = os.open(path, os.O_RDWR)  # over a network, locks are for those who may write
     try:
         about = os.fstat(handle)
@@ -80,7 +84,8 @@ def _remove_unless_locked(path: Path) -> int:
         except OSError:
             if time.time() - about.st_mtime <= _GIVEN_UP:
                 return about.st_size
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108
         return 0
     finally:
         os.close(handle)

@@ -4,12 +4,14 @@ and of NumPy that machine code calls, by name."""
 import ctypes
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from runtime.calls.vectorcall import is_supported
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 TYPE = 8
 """Where an object has its type."""
@@ -103,7 +105,7 @@ def _reads_right() -> bool:
     return all(_is_laid_out(array) for array in (whole, whole[:, ::-1, 1:], locked, np.ones(3, ">f8")))
 
 
-def _is_laid_out(array: npt.NDArray[Any]) -> bool:
+def _is_laid_out(array: "npt.NDArray[Any]") -> bool:
     rank = array.ndim
     extents, strides = (_whole(id(array) + field) for field in (EXTENTS, STRIDES))
     flags = ctypes.c_int.from_address(id(array) + FLAGS).value

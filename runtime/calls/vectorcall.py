@@ -6,7 +6,6 @@ Python calls `__call__`."""
 
 import ctypes
 import sys
-import sysconfig
 from functools import cache
 
 SLOW, KEPT, ENTRY = "slow", "kept", "entry"
@@ -54,7 +53,8 @@ def is_supported() -> bool:
     return (
         sys.implementation.name == "cpython"
         and sys.version_info[:2] in TESTED
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and "t" not in getattr(sys, "abiflags", "")
+        and getattr(sys, "_is_gil_enabled", bool(1).__bool__)()
         and not hasattr(sys, "gettotalrefcount")
         and ctypes.sizeof(ctypes.c_void_p) == 8
         and sys.byteorder == "little"

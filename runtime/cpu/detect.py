@@ -1,7 +1,6 @@
 """What this machine's processor can do: its name, its features, the width of its vectors."""
 
 from functools import cache
-from pathlib import Path
 
 
 @cache
@@ -57,6 +56,8 @@ def cores() -> int:
 @cache
 def caches() -> dict[str, int]:
     """Bytes of the caches that a core sees, by name: `L1d`, `L1i`, `L2`, `L3`; nothing where the system doesn't tell."""
+    from pathlib import Path
+
     sizes: dict[str, int] = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

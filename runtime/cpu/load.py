@@ -69,12 +69,32 @@ def machine(of: CodeTarget) -> Any:
     """The LLVM target machine."""
     from llvmlite import binding
 
-    if of.triple == binding.get_process_triple():
+    is_here = of.triple == binding.get_process_triple()
+    if is_here:
         _initialise()
     else:
         _initialise_all()
     target = binding.Target.from_triple(of.triple)
-    return target.create_target_machine(cpu=of.cpu, features=of.features, opt=of.level, reloc="pic", codemodel="default", jit=True)
+    # code that is linked elsewhere may be near its data, as that of other compilers is
+    return target.create_target_machine(cpu=of.cpu, features=of.features, opt=of.level, reloc="pic", codemodel="default", jit=is_here)
+
+
+def is_of_this_architecture(triple: str) -> bool:
+    from llvmlite import binding
+
+    return triple.partition("-")[0] == str(binding.get_process_triple()).partition("-")[0]
+
+
+def has_code(triple: str) -> bool:
+    """Whether LLVM as it is installed makes code for a machine."""
+    from llvmlite import binding
+
+    _initialise_all()
+    try:
+        binding.Target.from_triple(triple)
+    except RuntimeError:
+        return False
+    return True
 
 
 @cache
@@ -209,16 +229,19 @@ def link_objects(objects: Sequence[bytes], names: Sequence[str]) -> tuple[dict[s
         return {name: tracker[name] for name in names}, tracker
 
 
-def link(texts: Sequence[str]) -> bytes:
-    """One object file of several modules, given as optimised IR, for this machine."""
+def link(texts: Sequence[str], code_for: CodeTarget | None = None, internal: Sequence[str] = ()) -> bytes:
+    """One object file of several modules, given as optimised IR; None: for this machine. `internal`: functions that nobody else sees."""
     from llvmlite import binding
 
-    of = machine(target(None, None, None, 3))
+    made_for = code_for or target(None, None, None, 3)
+    of = machine(made_for)
     with _LOCK:
         whole = binding.parse_assembly("")
-        whole.triple, whole.data_layout = binding.get_process_triple(), str(of.target_data)
+        whole.triple, whole.data_layout = made_for.triple, str(of.target_data)
         for text in texts:
             whole.link_in(binding.parse_assembly(text))
+        for name in internal:
+            whole.get_function(name).linkage = "internal"
         return bytes(of.emit_object(whole))
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import Factory, field
 
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 from runtime.replay.bad_rows import BadRow, BadSource, Why, shortened
 from runtime.replay.events import Events
 from runtime.replay.grids import Listing

@@ -4,9 +4,8 @@ go onto their grids together."""
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import field
 
-from runtime.records import define
+from runtime.records import define, field
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import TextColumn, settled

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from itertools import chain
 
-from attrs import Factory, field
-
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 from runtime.replay.bad_rows import BadData, BadRow, BadSource, Why
 from runtime.replay.batches import Batch, DataSource
 from runtime.replay.content import Content

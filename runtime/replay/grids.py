@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field
 
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.replay.bad_rows import Why
 
 I64 = npt.NDArray[np.int64]

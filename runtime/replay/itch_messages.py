@@ -1,8 +1,6 @@
 """The messages of NASDAQ TotalView-ITCH 5.0, as the exchange's specification has them. Each stands behind its length in 2 bytes."""
 
-from attrs import Factory
-
-from runtime.records import frozen
+from runtime.records import Factory, frozen
 from runtime.replay.events import EventKind, Flag
 
 UNKNOWN, FOREIGN = -2, -1

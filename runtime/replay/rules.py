@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from attrs import field
 
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 from runtime.replay.bad_rows import BadData, BadRow, Why
 from runtime.replay.batches import NOBODY, Batch, DataSource, refuse
 from runtime.replay.content import Content

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field
 
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, DataSource, refuse
 from runtime.replay.events import EventKind

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import attrs
 import pytest
 
-from runtime.records import Factory, define, evolve, field, frozen, frozen_in_types
+from runtime.records import Factory, define, evolve, field, fields_of, frozen, frozen_in_types
 
 
 def is_written(cls: type) -> bool:
@@ -35,6 +35,7 @@ def test_a_class_is_written_with_its_bases_when_it_is_used():
     assert not is_written(base) and not is_written(derived)
     made = derived(1, [2, 3], z=[4])
     assert (made.x, made.y, made.z) == (1, (2, 3), [4])
+    assert attrs.asdict(made) == {"x": 1, "y": (2, 3), "z": [4]}
     assert is_written(base) and is_written(derived)
 
 
@@ -303,6 +304,81 @@ class Cell:
 assert Cell([Point(1, [2])]).points[0].y == (2,)
 assert "attr" not in sys.modules
 assert evolve(Point(1), x=2).x == 2
+assert Point(1) == Point(1) != Point(2) and len({Point(1), Point(1), Point(2)}) == 2
+assert "attr" not in sys.modules
+assert repr(Point(1)) == "Point(x=1, y=())"
 assert "attr" in sys.modules
 """
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def derived_classes():
+    @frozen_in_types
+    class Node:
+        place: int
+        kind: str = field(default="node", repr=False)
+
+    @frozen_in_types
+    class Leaf(Node):
+        kind: str = "leaf"
+        parts: tuple[int, ...] = field(default=(), converter=tuple, metadata={"role": "parts"})
+
+    @define(eq=False, kw_only=True)
+    class Step:
+        results: list[int] = Factory(list)
+
+    @define(eq=False, kw_only=True)
+    class Add(Step):
+        first: int
+        total: int = field(init=False)
+
+        def __attrs_post_init__(self) -> None:
+            self.total = self.first + sum(self.results)
+
+    return Node, Leaf, Step, Add
+
+
+def test_objects_of_derived_classes_are_made_without_attrs_as_with_it():
+    _, leaf, _, add = derived_classes()
+    _, late_leaf, _, late_add = derived_classes()
+    attrs.fields(late_leaf), attrs.fields(late_add)
+    for arguments, named in (((1,), {}), ((1, "x", [2]), {}), ((), {"kind": "y", "place": 3})):
+        assert vars(leaf(*arguments, **named)) == vars(late_leaf(*arguments, **named))
+        assert list(vars(leaf(*arguments, **named))) == [each.name for each in attrs.fields(late_leaf)]
+    assert vars(add(first=2, results=[3, 4])) == vars(late_add(first=2, results=[3, 4])) == {"results": [3, 4], "first": 2, "total": 9}
+    assert not is_written(leaf) and not is_written(add)
+    assert leaf.__match_args__ == late_leaf.__match_args__ and add.__match_args__ == late_add.__match_args__
+    for wrong in ({"first": 1, "total": 2}, {"results": []}):
+        with pytest.raises(TypeError) as late:
+            late_add(**wrong)
+        with pytest.raises(TypeError) as early:
+            add(**wrong)
+        assert str(early.value) == str(late.value)
+
+
+def test_fields_are_told_without_attrs_in_its_order():
+    for early, late in zip(derived_classes(), derived_classes(), strict=True):
+        told = fields_of(early)
+        assert not is_written(early)
+        assert [(each.name, each.type) for each in told] == [(each.name, each.type) for each in attrs.fields(late)]
+    assert fields_of(derived_classes()[1])[2].metadata == {"role": "parts"}
+    assert [each.name for each in fields_of(_Leaf)] == ["place", "name", "parts"]
+
+
+def test_hashes_and_comparisons_stay_when_a_class_is_written():
+    early = {derived_classes()[1](1): "a"}
+    (key,) = early
+    attrs.fields(type(key))
+    assert early[type(key)(1)] == "a" and type(key)(1) == key != type(key)(2)
+
+    @frozen
+    class Alone:
+        x: int
+
+    @frozen
+    class Other:
+        x: int
+
+    held = {Alone(1): 1, Other(1): 2}
+    attrs.fields(Alone)
+    assert held[Alone(1)] == 1 and held[Other(1)] == 2 and Alone(1) != Other(1)

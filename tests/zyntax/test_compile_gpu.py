@@ -171,8 +171,8 @@ SHOWN = GPU.removesuffix(", hir-after=PASS")
         ("--emit magic", "`--backend llvm` makes no `magic`", f"its stages are {CPU}"),
         ("--backend nvptx --emit obj", "`--backend nvptx` makes no `obj`", f"its stages are {GPU}; `--backend llvm` makes `obj`"),
         ("--backend nvptx --emit hir-after=magic", "`--emit hir-after=magic`: there is no such pass", f"passes are {', '.join(PASSES)}"),
-        ("--target sm_80", "`--target` goes with `--backend nvptx`, not with `--backend llvm`", "it compiles for this CPU"),
-        ("--backend cuda --target sm_80", "`--target` goes with `--backend nvptx`, not with `--backend cuda`", "it compiles for the GPU that is here"),
+        ("--target aarch64 --emit typed-ast", "`typed-ast` is the same for all targets", "leave `--target` out"),
+        ("--backend cuda --target sm_80", "`--target` goes with `--backend nvptx` and `--backend llvm`, not with `--backend cuda`", "it compiles for the GPU that is here"),
         ("--backend cuda -o x.ptx", "`-o` goes with `--emit`", f"stages are {SHOWN}"),
         ("--backend nvptx --emit fusion --like x=4", "`--like` describes a call, and `fusion` is of the whole program", f"it goes with {SHOWN}, asm, obj"),
         ("--backend cuda --like x=4", "`--like` goes with `--backend llvm` and `--backend nvptx`, not with `--backend cuda`", "`zyntax run --emit-to FOLDER` writes what a run on the GPU here launches"),
@@ -189,6 +189,12 @@ def test_an_unknown_target_says_which_there_are(zyntax: Zyntax) -> None:
     done = zyntax("compile", "two.zynml", "--backend", "nvptx", "--target", "sm_70", "--emit", "ptx")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error[ZYN0501]: there is no GPU target `sm_70`\nhint: targets are {', '.join(PTX_VERSIONS)}\n"
+
+
+def test_an_unknown_cpu_says_which_there_are(zyntax: Zyntax) -> None:
+    done = zyntax("compile", "two.zynml", "--target", "sm_80", "--emit", "llvm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error[ZYN0501]: there is no CPU target `sm_80`\nhint: targets are x86-64-v2, x86-64-v3, x86-64-v4, aarch64\n"
 
 
 @pytest.mark.skipif(gpu_available(), reason="there is a GPU")

@@ -1,11 +1,10 @@
 """Actions for the declarations that only ZynML has: traits, imports, settings, pipelines, and those that nothing executes yet."""
 
-from attrs import evolve
-
 from compiler.syntax.base import present
 from compiler.syntax.declarations import DeclarationActions, Result, Signature, Where, with_bounds
 from compiler.typed_ast import nodes
 from grammars.faults import Token
+from runtime.records import evolve
 
 
 class ZynmlDeclarations(DeclarationActions):

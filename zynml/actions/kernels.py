@@ -1,9 +1,8 @@
 """Named kernels: `@kernel(elementwise) def gelu(x: tensor[N]) { ... }` is a function with one compute block over its parameters."""
 
-from attrs import evolve
-
 from compiler.syntax.statements import StatementActions, is_of_compute
 from compiler.typed_ast import nodes
+from runtime.records import evolve
 
 
 class NamedKernels(StatementActions):

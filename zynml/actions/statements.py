@@ -1,13 +1,12 @@
 """Actions for the statements and expressions that only ZynML has."""
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.syntax.base import present
 from compiler.syntax.statements import StatementActions
 from compiler.typed_ast import nodes
 from compiler.typed_ast.stream_steps import STEPS
 from grammars.faults import Token
+from runtime.records import evolve
 
 _RENDER_FORMS = frozenset(["image", "heatmap", "chart", "histogram", "scatter", "table", "grid", "markdown"])
 

@@ -3,13 +3,12 @@
 import re
 from fractions import Fraction
 
-from attrs import evolve
-
 from compiler.source import Span
 from compiler.syntax.declarations import DeclarationActions, Where, with_bounds
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import BYTES
 from grammars.faults import Token
+from runtime.records import evolve
 
 ANY_SUFFIX = ""
 """Among a text's units: modules that it imports may have more."""

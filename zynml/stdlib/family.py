@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from attrs import field
-
 from compiler.typed_ast.library import REQUIRED, TARGET, CallTypes, HandedRule, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
-from runtime.records import define
+from runtime.records import define, field
 from zynml.stdlib.settings import StdlibSettings
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])

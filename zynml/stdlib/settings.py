@@ -4,9 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from attrs import field
-
-from runtime.records import define
+from runtime.records import define, field
 
 
 @define

@@ -9,15 +9,16 @@ from compiler.backends.llvm.bundle import is_simd
 from compiler.hir.control import For, While
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.hir.types import Tile
+from compiler.machines.cpu import CpuMachine
 from runtime.cpu import detect, load, pool
 from runtime.records import frozen
 
 
 @frozen
 class CpuOptions:
-    """`cpu` and `features` None: this machine's. `threads`: "auto" (libgomp where it loads, else a pool), "gomp", "pool" or
-    "serial". `report`: the variant that finds the first fault, in the nest's own order. `ordinary_sizes`: every size that is an extent
-    of a memory lies in 0..2^47, which LLVM is told."""
+    """`triple`, `cpu` and `features` None: this machine's. `threads`: "auto" (libgomp for another machine and where it loads here, else a
+    pool), "gomp", "pool" or "serial". `report`: the variant that finds the first fault, in the nest's own order. `ordinary_sizes`: every
+    size that is an extent of a memory lies in 0..2^47, which LLVM is told."""
 
     level: OptimizationLevel = OptimizationLevel.O3
     triple: str | None = None
@@ -34,7 +35,7 @@ def compile_function(function: HirFunction, options: CpuOptions | None = None, r
     options = options or CpuOptions()
     started = time.perf_counter()
     target = load.target(options.triple, options.cpu, options.features, _code_level(options.level))
-    parallel = "serial" if options.report else pool.kind() if options.threads == "auto" else options.threads
+    parallel = "serial" if options.report else _team(options)
     mode = Mode.REPORT if options.report else Mode.FAST
     ordinary = options.ordinary_sizes and not options.report
     module, checks = emit_function(function, mode, parallel, attributes(target, options.level), has_half(target), ordinary)
@@ -47,6 +48,12 @@ def compile_function(function: HirFunction, options: CpuOptions | None = None, r
         return compile_function(chosen, CpuOptions(OptimizationLevel.O1, options.triple, options.cpu, options.features, "serial", True))
 
     return NativeKernel(function, symbol_name(function), compiled, tuple(checks), None if options.report else report)
+
+
+def _team(options: CpuOptions) -> str:
+    if options.threads != "auto":
+        return options.threads
+    return pool.kind() if options.triple is None else "gomp"
 
 
 def attributes(target: "load.CodeTarget", level: OptimizationLevel) -> tuple[str, ...]:
@@ -75,6 +82,11 @@ def _has_vectors(loop: For) -> bool:
 def has_half(target: "load.CodeTarget") -> bool:
     """Whether the target converts between f16 and f32 by itself."""
     return "+f16c" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))
+
+
+def code_target(machine: CpuMachine, level: int = 3) -> load.CodeTarget:
+    """What code for a CPU is made for."""
+    return load.target(machine.triple, machine.cpu, machine.features, level)
 
 
 def _code_level(level: OptimizationLevel) -> int:

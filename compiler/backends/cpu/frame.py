@@ -4,8 +4,6 @@ current place, and the checks that have been passed on the way here."""
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from attrs import Factory, field
-
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import AddressedMemory, FunctionFrame
@@ -14,7 +12,7 @@ from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWrite
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
-from runtime.records import define
+from runtime.records import Factory, define, field
 
 
 class Mode(Enum):

@@ -34,6 +34,11 @@ class NativeKernel:
         self._slots = ctypes.c_int64 * (len(self._pack) + 2)
 
     @property
+    def checks(self) -> Sequence[CheckSite]:
+        """By the numbers that records of faults use."""
+        return self._checks
+
+    @property
     def llvm_unoptimised(self) -> str:
         """The IR as emitted."""
         return self._compiled.text

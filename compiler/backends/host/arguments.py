@@ -4,8 +4,6 @@ a tuple or range stands for a list, an array for a list of its elements. What do
 from collections.abc import Callable
 from typing import Any
 
-from attrs import evolve
-
 from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.numbers import dtype_of, loses_nothing, scalar_class
 from compiler.backends.host.record_arguments import RecordArguments, restored
@@ -15,6 +13,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType, ListType, Scalar, TensorType, TupleType, Type, UnknownType
 from runtime.lazy_numpy import np
+from runtime.records import evolve
 from runtime.tensor import Tensor, is_foreign, numpy_dtype
 
 Taker = Callable[[Any], Any]

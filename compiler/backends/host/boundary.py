@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from attrs import Factory
-
 from compiler.backends.host.heap import heap_limit, heap_owner, tensor_at
 from compiler.backends.host.numbers import I64_MAX, I64_MIN, scalar_class
 from compiler.backends.native.facts import NativeEntry
@@ -39,7 +37,7 @@ from compiler.typed_ast.types import (
 from runtime.buffers import address as address_of
 from runtime.futures import before_write
 from runtime.lazy_numpy import np
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.tensor import Tensor, numpy_dtype
 from runtime.values import NONE, Err, Ok, Some, case_classes
 

@@ -4,8 +4,6 @@ type, and of values that turn out to be functions when the program runs."""
 import ast
 from collections.abc import Callable
 
-from attrs import evolve
-
 from compiler.backends.host import direct
 from compiler.backends.host.emit import is_stable, load, not_supported
 from compiler.backends.host.fitted import ConversionTarget, Fitting
@@ -33,6 +31,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
+from runtime.records import evolve
 
 Maker = Callable[[], ast.expr]
 

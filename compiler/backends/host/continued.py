@@ -4,10 +4,8 @@ declarations it has anew; the statements at the top of that part have run, and t
 import ast
 from typing import Any
 
-from attrs import Factory
-
 from compiler.backends.host.naming import MARK
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 
 @define(eq=False)

@@ -1,12 +1,10 @@
-"""Functions of a program as C calls them: an object with a wrapper around each native function, and one that tells what went wrong.
+"""Native functions of a program as C calls them: a wrapper around each, and a function that tells what went wrong. C's `snprintf` is the
+only function of the C library that is called besides those of <math.h> and of memory."""
 
-The message lies in a buffer that each thread has for itself. It is written with C's `snprintf`, the only function of the C library that
-is called besides those of <math.h> and of memory."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from string import Formatter
+from collections.abc import Iterator, Sequence
 
 from compiler.backends.host.exported_header import ExportedFunction
+from compiler.backends.host.exported_messages import compare_extents, declare_messages, fail, printed, write_error
 from compiler.backends.host.native_faults import NO_ELEMENT
 from compiler.backends.host.stopped_natively import TOO_DEEP
 from compiler.backends.llvm.types import I8, I32, I64, PTR, LlvmType, memory_type, register_type
@@ -18,34 +16,28 @@ from compiler.backends.native.record import HEAP, RUN_BYTES, FaultPoint
 from compiler.hir.layout import offset_of, size_of
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.native_expressions import OUTSIDE
-from compiler.hir.types import HirType, Struct, Tile, is_float, is_wide
+from compiler.hir.types import HirType, Struct, Tile, is_float
 from compiler.lowering.native.layouts import Layouts
-from compiler.source import Source, Sources, Span
-from compiler.typed_ast.native_tensors import extents
+from compiler.source import Sources, Span
 from compiler.typed_ast.types import UNIT, TensorType, Type
 from runtime.cpu import load
 
-BUFFER = 512
-"""Bytes of a message, with the 0 at its end."""
-_BUFFER = "zyn.message.buffer"
 _TELL = "zyn.message"
 
 
-def exported_object(module: HirModule, functions: Sequence[ExportedFunction], layouts: Layouts, sources: Sources) -> bytes:
-    """The object file, for this machine."""
+def exported_code(
+    module: HirModule, functions: Sequence[ExportedFunction], layouts: Layouts, sources: Sources, target: load.CodeTarget
+) -> str:
+    """Native functions for C: optimised IR for a machine."""
     level = OptimizationLevel.OLATENCY
-    target = load.target(None, None, None, 3)
     writer, points = emit_module(module, attributes(target, level))
     _hide_entries(writer, module)
-    writer.globals.append(f"@{_BUFFER} = internal thread_local global [{BUFFER} x i8] zeroinitializer")
-    writer.declare("llvm.threadlocal.address.p0", "ptr (ptr)")
-    writer.declare("snprintf", "i32 (ptr, i64, ptr, ...)")
+    declare_messages(writer)
     _telling(writer, module, points, sources)
     for function in functions:
         _Wrapper(writer, module, function, layouts, sources).write()
-        told = writer.function(f"{function.name}_error", PTR, [], "", "")
-        told.ret(_buffer(told))
-    return load.CompiledModule(writer.text(), target, level.value, {}).object
+        write_error(writer, function.name)
+    return load.CompiledModule(writer.text(), target, level.value, {}).optimised
 
 
 def _hidden(name: str) -> str:
@@ -58,10 +50,6 @@ def _hide_entries(writer: ModuleWriter, module: HirModule) -> None:
     for function in writer.functions:
         if function.name in names:
             function.name, function.linkage = _hidden(function.name), "internal"
-
-
-def _buffer(w: FunctionWriter) -> LlvmValue:
-    return w.value(PTR, f"call ptr @llvm.threadlocal.address.p0(ptr @{_BUFFER})")
 
 
 class _Wrapper:
@@ -102,7 +90,7 @@ class _Wrapper:
                 passed += [value, *extents[parameter.name], *self._distances(extents[parameter.name])]
             else:
                 passed += self._taken(found, value)
-        self._compare(extents)
+        compare_extents(w, own, extents, self.sources)
         place = w.parameters[-1] if own.result != UNIT else None
         if place is not None and self.layouts.in_memory(own.result):
             passed.append(place)
@@ -140,34 +128,6 @@ class _Wrapper:
         for extent in reversed(extents[1:]):
             distances.insert(0, self.w.binary("mul", distances[0], extent))
         return distances
-
-    def _compare(self, given: Mapping[str, list[LlvmValue]]) -> None:
-        """Leaves with 0802 where an extent is below 0 or isn't what the types of the parameters say."""
-        sizes: dict[str, tuple[LlvmValue, str]] = {}
-        for parameter, type_ in zip(self.one.own.function.parameters, self.one.own.parameters, strict=True):
-            declared = extents(type_) if isinstance(type_, TensorType) else ()
-            for axis, (want, extent) in enumerate(zip(declared or (), given.get(parameter.name, ()), strict=True)):
-                where = f"axis {axis} of `{parameter.name}`"
-                self._leave_if("slt", extent, constant(I64, 0), f"{where} has the extent %lld", extent)
-                if isinstance(want, int):
-                    self._leave_if("ne", extent, constant(I64, want), f"`{want}` is {want}, but {where} has the extent %lld", extent)
-                elif want is not None and want in sizes:
-                    known, first = sizes[want]
-                    text = f"size `{want}` is %lld by {first} and %lld by {where}"
-                    self._leave_if("ne", extent, known, text, known, extent)
-                elif want is not None:
-                    sizes[want] = (extent, where)
-
-    def _leave_if(self, comparison: str, left: LlvmValue, right: LlvmValue, text: str, *values: LlvmValue) -> None:
-        w = self.w
-        bad, good = w.label("misfit"), w.label("fits")
-        w.branch_if(w.compare(comparison, left, right), bad, good)
-        w.start(bad)
-        message = _text(w.module, f"ZYN0802: {text}{_place(self.one.own.function.name_span, self.sources)}")
-        inside = ", ".join(map(str, [_buffer(w), constant(I64, BUFFER), message, *values]))
-        w.line(f"call i32 (ptr, i64, ptr, ...) @snprintf({inside})")
-        w.ret(constant(I32, 802))
-        w.start(good)
 
     def _given(self, actual: Type, results: LlvmValue, place: LlvmValue) -> None:
         """The numbers of a result go where C wants them, which nested structs put elsewhere."""
@@ -208,7 +168,7 @@ def _numbers(memory: HirType, start: int = 0) -> Iterator[tuple[Tile, int]]:
 def _telling(writer: ModuleWriter, module: HirModule, points: Sequence[FaultPoint], sources: Sources) -> None:
     """The function that writes the message of a record, and gives the number of its code."""
     w = writer.function(_TELL, I32, [(PTR, "record")], "internal", "cold noinline")
-    record, buffer = w.parameters[0], _buffer(w)
+    record = w.parameters[0]
     point = w.convert("trunc", w.load(I64, record, 8), "i32")
     labels = [w.label("point") for _ in points]
     strange = w.label("strange")
@@ -217,18 +177,14 @@ def _telling(writer: ModuleWriter, module: HirModule, points: Sequence[FaultPoin
     w.terminated = True
     for found, label in zip(points, labels, strict=True):
         w.start(label)
-        code, text, arguments = _message(w, module, found, sources, record)
-        inside = ", ".join(map(str, [buffer, constant(I64, BUFFER), _text(writer, text), *arguments]))
-        w.line(f"call i32 (ptr, i64, ptr, ...) @snprintf({inside})")
-        w.ret(constant(I32, int(code)))
+        code, text, arguments, span = _message(w, module, found, record)
+        fail(w, code, text, arguments, span, sources)
     w.start(strange)
     w.ret(constant(I32, 901))
 
 
-def _message(
-    w: FunctionWriter, module: HirModule, point: FaultPoint, sources: Sources, record: LlvmValue
-) -> tuple[str, str, list[LlvmValue]]:
-    """The code, the format for `printf`, and its arguments."""
+def _message(w: FunctionWriter, module: HirModule, point: FaultPoint, record: LlvmValue) -> tuple[str, str, list[LlvmValue], Span | None]:
+    """The code, the format for `printf`, its arguments, and the place in the program."""
     sites = module.functions[point.function].sites
     site = sites[point.site] if 0 <= point.site < len(sites) else None
     code, span = (site.code, site.span) if site is not None else (point.code, point.span)
@@ -241,17 +197,8 @@ def _message(
     if template is NO_ELEMENT:
         values.append(w.binary("sub", values[1], constant(I64, 1)))
         dtypes.append("i64")
-    text = ""
-    arguments: list[LlvmValue] = []
-    for literal, field, _, _ in Formatter().parse(template):
-        text += literal.replace("%", "%%")
-        if field is not None and int(field) >= len(values):
-            text += "?"  # a value that this failure does not record
-        elif field is not None:
-            form, argument = _shown(w, dtypes[int(field)], values[int(field)])
-            text += form
-            arguments.append(argument)
-    return code, f"ZYN{code}: {text}{_place(span, sources)}", arguments
+    text, arguments = printed(w, template, dtypes, values)
+    return code, text, arguments, span
 
 
 def _value(w: FunctionWriter, dtype: str, record: LlvmValue, number: int) -> LlvmValue:
@@ -262,32 +209,3 @@ def _value(w: FunctionWriter, dtype: str, record: LlvmValue, number: int) -> Llv
 def _wrapped(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     narrow = w.convert("trunc", value, f"i{dtype[1:]}") if dtype[1:] != "64" else value
     return w.convert("zext" if dtype[0] == "u" else "sext", narrow, "i64")
-
-
-def _shown(w: FunctionWriter, dtype: str, value: LlvmValue) -> tuple[str, LlvmValue]:
-    """How `printf` writes a number. Floats have as many digits as tell them apart."""
-    if is_float(dtype):
-        return "%.17g" if dtype == "f64" else "%.9g", value
-    if dtype == "i1":
-        yes, no = (_text(w.module, word) for word in ("true", "false"))
-        return "%s", w.select(w.compare("ne", value, constant(I64, 0)), yes, no)
-    if is_wide(dtype):
-        return "%s", _text(w.module, "a number of 128 bits")
-    return "%llu" if dtype.startswith("u") else "%lld", value
-
-
-def _place(span: Span | None, sources: Sources) -> str:
-    if span is None:
-        return ""
-    source: Source | None = sources.get(span.path)
-    position = "" if source is None else ":{}:{}".format(*source.line_and_column(span.start))
-    return f" ({span.path}{position})".replace("%", "%%")
-
-
-def _text(writer: ModuleWriter, text: str) -> LlvmValue:
-    """The address of a text that ends with 0."""
-    data = text.encode() + b"\0"
-    name = writer.unique("zyn.text")
-    inside = "".join(chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}" for byte in data)
-    writer.globals.append(f'@{name} = private unnamed_addr constant [{len(data)} x i8] c"{inside}"')
-    return LlvmValue(PTR, f"@{name}")

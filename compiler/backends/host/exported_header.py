@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.lowering.native.layouts import Layouts
 from compiler.source import Span
+from compiler.typed_ast import nodes
 from compiler.typed_ast.function_effects import FunctionEffects
 from compiler.typed_ast.types import UNIT, ArrayType, Scalar, StructType, TensorType, Type
 from runtime.records import frozen
@@ -40,6 +41,18 @@ class ExportedFunction:
     own: FunctionEffects
 
 
+@frozen
+class ExportedKernel:
+    """A function that is one compute block. `parameters`: as the header declares them; `modules`: optimised IR, in which `internal` are
+    the symbols that nobody else sees."""
+
+    name: str
+    own: FunctionEffects
+    parameters: tuple[str, ...]
+    modules: tuple[str, ...]
+    internal: tuple[str, ...]
+
+
 def refused(message: str, span: Span | None, hint: str) -> ZyntaxError:
     return ZyntaxError(Diagnostic("0109", message, span, hint=hint))
 
@@ -47,11 +60,17 @@ def refused(message: str, span: Span | None, hint: str) -> ZyntaxError:
 def require_types(own: FunctionEffects, layouts: Layouts) -> None:
     """Refuses a function whose parameters or result C has no form for. Raises ZyntaxError."""
     for parameter, found in zip(own.function.parameters, own.parameters, strict=True):
-        if not _is_tensor_of_numbers(found):
+        if not is_tensor_of_numbers(found):
             _require(own, found, layouts, parameter.span)
-        _require_name(own, parameter.name, parameter.span)
     if own.result != UNIT:
         _require(own, own.result, layouts, own.function.span)
+    require_names(own)
+
+
+def require_names(own: FunctionEffects) -> None:
+    """Refuses parameters that C can't call so. Raises ZyntaxError."""
+    for parameter in own.function.parameters:
+        _require_name(own, parameter.name, parameter.span)
     names = {parameter.name for parameter in own.function.parameters}
     for parameter, found in zip(own.function.parameters, own.parameters, strict=True):
         both = names & set(extent_names(parameter.name, found)) if isinstance(found, TensorType) else ()
@@ -60,7 +79,7 @@ def require_types(own: FunctionEffects, layouts: Layouts) -> None:
             raise refused(message, parameter.span, "rename the parameter")
 
 
-def _is_tensor_of_numbers(type_: Type) -> bool:
+def is_tensor_of_numbers(type_: Type) -> bool:
     return isinstance(type_, TensorType) and isinstance(type_.element, Scalar) and type_.element.dtype.value in C_NAMES
 
 
@@ -109,12 +128,12 @@ def is_name(text: str) -> bool:
     return _is_name(text)
 
 
-def header(title: str, functions: Sequence[ExportedFunction], layouts: Layouts) -> str:
+def header(title: str, exported: Sequence[ExportedFunction | ExportedKernel], layouts: Layouts) -> str:
     """The text of the header."""
-    guard = "ZYNTAX_" + "_".join(function.name for function in functions).upper() + "_H"
+    guard = "ZYNTAX_" + "_".join(function.name for function in exported).upper() + "_H"
     structs: dict[str, str] = {}
-    declared = [line for function in functions for line in _declared(function, structs, layouts)]
-    for function in functions:
+    declared = [line for function in exported for line in _declared(function, structs, layouts)]
+    for function in exported:
         if function.name in structs:
             message = f"the function `{function.name}` and a struct have one name, which C can't have"
             raise refused(message, function.own.function.span, "rename it")
@@ -123,7 +142,8 @@ def header(title: str, functions: Sequence[ExportedFunction], layouts: Layouts) 
             f"/* {title}, made by `zyntax export`. Functions return 0, or the number of an error's code (`zyntax explain 806`); then",
             "   `*result` isn't to be read, and NAME_error() is the message, until the next failure in the same thread. `result` must not",
             "   overlap an argument. */",
-            *(_TENSORS if any(isinstance(type_, TensorType) for function in functions for type_ in function.own.parameters) else ()),
+            *(_TENSORS if any(isinstance(type_, TensorType) for function in exported for type_ in function.own.parameters) else ()),
+            *(_KERNELS if any(isinstance(function, ExportedKernel) for function in exported) else ()),
             f"#ifndef {guard}",
             f"#define {guard}",
             "",
@@ -153,22 +173,44 @@ _TENSORS = (
 )
 
 
-def _declared(one: ExportedFunction, structs: dict[str, str], layouts: Layouts) -> list[str]:
+_KERNELS = (
+    "/* A result that is a tensor is written to memory of the caller, whose extents are compared with those that it has. What a function",
+    "   changes in its arguments is undefined after an error. */",
+)
+
+
+def _declared(one: ExportedFunction | ExportedKernel, structs: dict[str, str], layouts: Layouts) -> list[str]:
+    if isinstance(one, ExportedKernel):
+        written = [*one.parameters]
+    else:
+        written = _parameters(one, structs, layouts)
+    return [f"int32_t {one.name}({', '.join(written) or 'void'});", f"const char *{one.name}_error(void);"]
+
+
+def passed(parameter: nodes.Parameter, type_: Type, name: str) -> list[str]:
+    """A parameter that is a number or a tensor of numbers, as C declares it."""
+    element = type_.element if isinstance(type_, TensorType) else type_
+    assert isinstance(element, Scalar)
+    if not isinstance(type_, TensorType):
+        return [f"{C_NAMES[element.dtype.value]} {name}"]
+    first = f"{'' if parameter.mutable else 'const '}{C_NAMES[element.dtype.value]} *{name}"
+    return [first, *(f"int64_t {extent}" for extent in extent_names(name, type_))]
+
+
+def _parameters(one: ExportedFunction, structs: dict[str, str], layouts: Layouts) -> list[str]:
     own = one.own
     names = c_names([parameter.name for parameter in own.function.parameters])
     written: list[str] = []
     for name, type_, parameter in zip(names, own.parameters, own.function.parameters, strict=True):
         if isinstance(type_, TensorType):
-            assert isinstance(type_.element, Scalar)
-            written.append(f"{'' if parameter.mutable else 'const '}{C_NAMES[type_.element.dtype.value]} *{name}")
-            written += [f"int64_t {extent}" for extent in extent_names(name, type_)]
+            written += passed(parameter, type_, name)
         else:
             written.append(_parameter(type_, name, structs, layouts))
     if isinstance(own.result, ArrayType):
         written.append(_variable(own.result, "result", structs, layouts))
     elif own.result != UNIT:
         written.append(_variable(own.result, "*result", structs, layouts))
-    return [f"int32_t {one.name}({', '.join(written) or 'void'});", f"const char *{one.name}_error(void);"]
+    return written
 
 
 def _parameter(type_: Type, name: str, structs: dict[str, str], layouts: Layouts) -> str:

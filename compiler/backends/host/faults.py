@@ -10,8 +10,6 @@ from itertools import islice
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-import attrs
-
 from compiler.backends.host.direct import looked_up_again
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.stopped_natively import ENDS, TOO_DEEP, StoppedNatively, placed
@@ -21,6 +19,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast.library import LibraryFault
 from runtime.cuda.errors import CudaError, CudaRefused, CudaUnavailable
 from runtime.host_tasks import stop
+from runtime.records import evolve
 from runtime.thrown import Thrown
 
 if TYPE_CHECKING:
@@ -142,12 +141,12 @@ def spans_of(trace: TracebackType | None) -> list[Span]:
 def _seen_from_outside(diagnostic: Diagnostic, span: Span | None, trace: TracebackType | None) -> Diagnostic:
     """A diagnostic that shows the user's own text first: what goes wrong inside of the library is shown at its call."""
     if diagnostic.span in (None, NOWHERE):
-        return attrs.evolve(diagnostic, span=span)
+        return evolve(diagnostic, span=span)
     inside = {positions.path for positions in map(_positions, _all_generated(trace)) if positions.of_library}
     if diagnostic.span is None or diagnostic.span.path not in inside or span is None:
         return diagnostic
     others = (Label(diagnostic.span, diagnostic.label or "in the library"), *diagnostic.others)
-    return attrs.evolve(diagnostic, span=span, label="called from here", others=others)
+    return evolve(diagnostic, span=span, label="called from here", others=others)
 
 
 def _in_library(trace: TracebackType | None) -> tuple[Label, ...]:

@@ -3,12 +3,10 @@ lexically and may shadow; Python functions have one scope each: every binding th
 
 from collections.abc import Mapping
 
-from attrs import Factory, field
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.library import LibraryFunction
 from compiler.typed_ast.types import UNKNOWN, Type
-from runtime.records import define
+from runtime.records import Factory, define, field
 
 MARK = "·"
 """In every generated name and in none of a program's."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import Factory
-
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.stopped_natively import StoppedNatively
 from compiler.backends.host.support import MISSING
@@ -24,7 +22,7 @@ from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.native_calls import has_native_code
 from compiler.typed_ast.rules.parts import cases_of, parts_of
 from compiler.typed_ast.types import ArrayType, Scalar, Type
-from runtime.records import define
+from runtime.records import Factory, define
 
 if TYPE_CHECKING:
     from compiler.backends.host.boundary import NativeRoom

@@ -4,10 +4,8 @@ span covers, so debuggers and tracebacks show the program's own text, and the wa
 import ast
 from bisect import bisect_right
 
-from attrs import field
-
 from compiler.source import Source, Span
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 
 Position = tuple[int, int, int, int]
 """Line, column, end line, end column as Python's `ast` has them: lines from 1, columns in bytes from 0."""

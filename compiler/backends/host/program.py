@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from attrs import field
-
 from compiler.backends.host.arguments import Taker, taken_as
 from compiler.backends.host.continued import Continued, leave_out
 from compiler.backends.host.emit import place_all
@@ -36,7 +34,7 @@ from compiler.typed_ast.types import FunctionType, Type
 from runtime.futures import PendingValue
 from runtime.host_tasks import beside, one_at_a_time
 from runtime.lazy_numpy import np
-from runtime.records import define
+from runtime.records import define, field
 
 
 @define(eq=False)

@@ -3,8 +3,6 @@
 import ast
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import evolve
-
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.intervals import interval
@@ -17,6 +15,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.types import I64, UNKNOWN, Scalar, TupleType, Type
+from runtime.records import evolve
 
 
 class Statements(Tries):

@@ -1,9 +1,8 @@
 """What a native function raises when it stopped, and the place in the program that it gets."""
 
-import attrs
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
+from runtime.records import evolve
 
 CALLED = "called from here"
 TOO_DEEP = "functions call each other too deep"
@@ -21,7 +20,7 @@ class StoppedNatively(Exception):
 def placed(stopped: Diagnostic, called: Span | None) -> Diagnostic:
     """The failure with the place in the program that called native code, where nothing nearer did."""
     if stopped.span is None:
-        return attrs.evolve(stopped, span=called)
+        return evolve(stopped, span=called)
     if called is None or any(label.text == CALLED for label in stopped.others):
         return stopped
-    return attrs.evolve(stopped, others=(*stopped.others, Label(called, CALLED)))
+    return evolve(stopped, others=(*stopped.others, Label(called, CALLED)))

@@ -3,8 +3,6 @@ place, and the checks that have been passed on the way here. Affine forms become
 
 from collections.abc import Callable
 
-from attrs import Factory
-
 from compiler.backends.llvm.bundle import Bundle, build, scalar_bundle
 from compiler.backends.llvm.types import I64, register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant, poison
@@ -13,7 +11,7 @@ from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction
 from compiler.hir.types import HirType, Mem, Tile
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 
 @frozen

@@ -128,12 +128,13 @@ def compile_module(
     allowed: frozenset[str] | None = None,
     tells_callers: bool = False,
     stack: int = STACK,
+    target: load.CodeTarget | None = None,
 ) -> HostModule:
-    """Compile for this machine. `allowed`: the outside functions that the code may call; None: no check. A call of another is an
-    internal fault, for what the program may call was proved before (`analysis/effects.py`). `tells_callers`: records tell the places of
-    calls on the way to a failure, and are longer; `stack`: bytes that functions which call themselves may take."""
+    """Compile for a machine; None: this one. `allowed`: the outside functions that the code may call; None: no check. A call of another
+    is an internal fault, for what the program may call was proved before (`analysis/effects.py`). `tells_callers`: records tell the places
+    of calls on the way to a failure, and are longer; `stack`: bytes that functions which call themselves may take."""
     started = time.perf_counter()
-    target = load.target(None, None, None, 0 if level is OptimizationLevel.O0 else 3)
+    target = target or load.target(None, None, None, 0 if level is OptimizationLevel.O0 else 3)
     inline = level not in (OptimizationLevel.O0, OptimizationLevel.OS)
     callers: list[Span | None] | None = [] if tells_callers else None
     writer, points = emit_module(module, attributes(target, level), inline, callers, stack)

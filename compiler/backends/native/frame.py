@@ -6,8 +6,6 @@ wrong is in the record then (`faults.py`)."""
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from attrs import Factory
-
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.frame import FunctionFrame
 from compiler.backends.llvm.writer import LlvmValue, ModuleWriter
@@ -15,7 +13,7 @@ from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction, HirModule
 from compiler.source import Span
-from runtime.records import define
+from runtime.records import Factory, define
 
 if TYPE_CHECKING:
     from compiler.backends.native.record import FaultPoint

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attrs import evolve
-
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.writer import ModuleWriter
 from compiler.backends.nvptx import overlap
@@ -23,7 +21,7 @@ from compiler.hir.types import Mem, Tile, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.source import Sources
 from runtime import forks
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 _LOCK = forks.quiet_lock()
 

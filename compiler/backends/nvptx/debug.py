@@ -1,11 +1,9 @@
 """Line information: which line of which source file an instruction comes from, as LLVM's metadata. Directives only (`.loc`,
 `.file`): anything more would mark the PTX as debug code, which isn't optimised."""
 
-from attrs import Factory
-
 from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter
 from compiler.source import Sources, Span
-from runtime.records import define
+from runtime.records import Factory, define
 
 
 @define

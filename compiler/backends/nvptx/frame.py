@@ -3,8 +3,6 @@ locations, the kernel's shared memories and tensor maps."""
 
 from collections.abc import Callable
 
-from attrs import Factory
-
 from compiler.backends.llvm.bundle import Bundle, unsupported
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import FunctionFrame
@@ -20,7 +18,7 @@ from compiler.hir.types import Fragment, FragmentRole, HirType, Mem
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.nvidia import first_with
 from compiler.machines.units.unit import Issue
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 ALL_LANES = constant(I32, -1)
 

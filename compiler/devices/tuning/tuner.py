@@ -7,8 +7,6 @@ from functools import partial
 from time import perf_counter
 from weakref import WeakKeyDictionary
 
-from attrs import Factory
-
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.devices.tuning.contest import LEAST_ROUNDS, ContestResult, Round, Verdict, contest
 from compiler.devices.tuning.trials import BEFORE, Trials, may_be_tried
@@ -22,7 +20,7 @@ from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import Facts
 from runtime import forks
 from runtime.cuda.gpu import Gpu
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.tensor import Tensor
 
 ALL_RUNS = 60.0

@@ -4,8 +4,6 @@ for the launches that check something."""
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field
-
 from compiler.diagnostics import ZyntaxError
 from compiler.launch.cpu import first_fault
 from compiler.launch.cuda.direct import DirectCall
@@ -19,7 +17,7 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import copy, fill, restore, saved, to_host
 from runtime.cuda.remote import OnGpu, elements_on, kept_copy, sent
 from runtime.cuda.stream import Stream
-from runtime.records import define
+from runtime.records import define, field
 from runtime.tensor import Tensor
 
 

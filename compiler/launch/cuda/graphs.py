@@ -6,14 +6,12 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from attrs import Factory
-
 from compiler.launch.cache import ABSENT, GRAPHS, RecentCache
 from runtime import forks
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.stream import Stream
-from runtime.records import define
+from runtime.records import Factory, define
 
 
 def recorded(gpu: Gpu, launch: Callable[[Stream], None]) -> Graph:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import Factory
 
 from compiler.backends.nvptx.compile import KernelParameter
 from compiler.codes.device_faults import DeviceTrouble, diagnostic
@@ -32,7 +31,7 @@ from runtime.cuda.gpu import Gpu
 from runtime.cuda.remote import OnGpu, copy_on
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import PARAMETER
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.tensor import Tensor
 from runtime.uncollected import uncollected
 

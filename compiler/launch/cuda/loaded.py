@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import Factory, field
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.diagnostics import Diagnostic
@@ -20,7 +19,7 @@ from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream, StreamEvent
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 
 RECORD_WORDS = 8
 """Of 64 bits each: where a launch says which of its checks failed (see `backends.nvptx.faults`)."""

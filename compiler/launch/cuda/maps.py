@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import field
-
 from compiler.launch.cache import TENSOR_MAPS, Cache
 from compiler.launch.slots import element_name
 from runtime.cuda.array import contiguous_strides
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.tensor_map import TensorBoxes
-from runtime.records import frozen
+from runtime.records import field, frozen
 
 if TYPE_CHECKING:
     from compiler.backends.nvptx.compile import KernelEntry

@@ -4,8 +4,6 @@ is its value. A layout, a size and an int are the same at each call; addresses a
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import field
-
 from compiler.launch.cuda.direct import DirectCall
 from compiler.launch.cuda.maps import LaunchMap
 from compiler.launch.cuda.memory import CallMemory, LastingZeros
@@ -16,7 +14,7 @@ from compiler.lowering.result_plan import grouped
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.stream import Stream
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
-from attrs import evolve
-
 from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
@@ -14,6 +12,7 @@ from compiler.launch.cuda.direct import CallStep
 from compiler.launch.cuda.loaded import LoadedKernel
 from compiler.launch.cuda.maps import launch_maps
 from compiler.launch.cuda.memory import CallMemory, LastingZeros
+from compiler.launch.cuda.rates import rates_of
 from compiler.launch.plan import KernelPlan
 from compiler.launch.slots import Workspace, element_name
 from compiler.launch.thread_kernels import launch_choices
@@ -25,7 +24,7 @@ from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import CheckedLaunch
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
-from runtime.records import define, frozen
+from runtime.records import define, evolve, frozen
 from runtime.tensor import Tensor
 
 Settle = Callable[[tuple[LaunchChoice, ...], Mapping[str, int], Callable[[Facts], PlannedCall]], PlannedCall]
@@ -77,7 +76,8 @@ class GpuPlan:
         memories = [(position, parameter.name) for position, parameter in parameters if isinstance(parameter.type, Mem)]
         properties = self.gpu.device.properties
         aligned = [name for position, name in memories if position not in foreign]
-        return launch_choices(kernel, known, aligned, target_of_device(properties.capability).machine, properties.multiprocessors)
+        machine, rates = target_of_device(properties.capability).machine, rates_of(self.gpu.device)
+        return launch_choices(kernel, known, aligned, machine, properties.multiprocessors, rates)
 
     def call(self, loaded: LoadedKernel) -> PlannedCall:
         """The call of a kernel that was loaded for one of the choices."""

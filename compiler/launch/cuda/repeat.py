@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import field
-
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cuda.direct import DirectCall
 from runtime.cuda.array import BorrowedMemory, DeviceArray
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
-from runtime.records import define, frozen
+from runtime.records import define, field, frozen
 from runtime.tensor import Tensor
 
 LARGEST = 3e38

@@ -10,7 +10,6 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
-from attrs import Factory
 
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cache import FUNCTION_CALLS, Cache
@@ -25,7 +24,7 @@ from runtime.cuda.peers import GLANCES
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.futures import under_way
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.tensor import Tensor
 from runtime.unawaited import Unawaited
 

@@ -5,7 +5,7 @@ to try again."""
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import asdict, evolve
+from attrs import asdict
 
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
@@ -15,6 +15,7 @@ from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from runtime.cuda.device import CudaDevice
+from runtime.records import evolve
 
 MOST = 256
 """Runs that an entry holds; the oldest go first."""

@@ -6,8 +6,6 @@ from contextlib import suppress
 from typing import Any
 from weakref import ref
 
-from attrs import Factory
-
 from compiler.launch.native_calls import emit
 from compiler.launch.native_calls.answers import answer, new_code
 from compiler.launch.native_calls.kept import KeptAnswers
@@ -19,7 +17,7 @@ from compiler.launch.native_calls.watch import CPU_LAUNCHES
 from runtime import forks
 from runtime.calls.answering import PLANS
 from runtime.cpu.image import ObjectToLink
-from runtime.records import define
+from runtime.records import Factory, define
 from runtime.unawaited import READING
 
 COMES_AGAIN = 2

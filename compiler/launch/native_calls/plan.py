@@ -4,13 +4,11 @@ numbers are not part of a plan: they are read from the arguments."""
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field
-
 from compiler.hir.affine import Affine
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.native_calls.kinds import ArrayLayout
 from compiler.typed_ast.types import DType
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.tuples import as_tuple
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.native_expressions import Expr
 from compiler.lowering.native.changes import changes
@@ -22,7 +20,7 @@ from compiler.typed_ast.declarations import CallableDeclaration, changes_receive
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.type_arguments import is_open, substituted, unify_argument
 from compiler.typed_ast.types import BOOL, ERROR, UNIT, OptionType, ResultType, Scalar, Size, Type, TypeVariable
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen

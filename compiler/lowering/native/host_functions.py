@@ -3,8 +3,6 @@
 from collections.abc import Collection, Mapping
 from functools import partial
 
-import attrs
-
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.module import HirExecutionConstraints, HirModule
 from compiler.hir.native_build import ModuleBuilder
@@ -39,7 +37,7 @@ from compiler.typed_ast.rules.parts import cases_of
 from compiler.typed_ast.scope import Findings
 from compiler.typed_ast.types import UNIT, UNKNOWN, TensorType, Type
 from compiler.typed_ast.walk import parts
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen
@@ -131,7 +129,7 @@ def _settled(own: FunctionEffects) -> nodes.Function:
     _unused(body, findings.types, own.result == UNIT)
     # of a tensor only the dtype and the rank are known
     result = None if isinstance(own.result, TensorType) else own.function.result
-    return attrs.evolve(own.function, body=rebuild(body, findings), result=result)
+    return evolve(own.function, body=rebuild(body, findings), result=result)
 
 
 def _unused(node: nodes.Node, types: dict[int, Type], unwanted: bool) -> None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from attrs import Factory
-
 from compiler.hir import native_types as native
 from compiler.hir.types import HirType, Pointer
 from compiler.lowering.native.layouts import Layouts
@@ -12,7 +10,7 @@ from compiler.lowering.native.rules import located
 from compiler.typed_ast import nodes
 from compiler.typed_ast.declarations import CallableDeclaration
 from compiler.typed_ast.types import UNIT, TupleType, Type
-from runtime.records import define
+from runtime.records import Factory, define
 
 
 @define(eq=False)

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from attrs import field
-
 from compiler.hir import native_types as native
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
 from compiler.lowering.native.rules import NativeRules, TypeLowering
@@ -25,7 +23,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.records import define
+from runtime.records import define, field
 
 _NO_FORM = TypeLowering()
 

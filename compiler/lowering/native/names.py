@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from attrs import Factory
-
 from compiler.hir.native_expressions import Record
 from compiler.hir.types import HirType
 from compiler.lowering.native.values import Location, Value
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import Type
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 
 @frozen

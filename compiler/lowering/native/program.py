@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import Factory, field
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.native_build import ModuleBuilder
 from compiler.hir.types import HirType
@@ -21,7 +19,7 @@ from compiler.typed_ast.declarations import CallableDeclaration, changes_receive
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import UNIT, Type
-from runtime.records import define, frozen
+from runtime.records import Factory, define, field, frozen
 
 DEEPEST = 100
 """Functions that may be being written at once, each called by the one before."""

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 import attrs
-from attrs import Factory, evolve
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.native_expressions import Expr, Record
@@ -18,7 +17,7 @@ from compiler.typed_ast.exhaustiveness import Parts
 from compiler.typed_ast.meaning import Meaning, Resolve
 from compiler.typed_ast.nodes import Expression, Node, Statement
 from compiler.typed_ast.types import UNIT, ListType, StringType, TensorType, Type
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 
 
 def _nothing(type: Any) -> None:

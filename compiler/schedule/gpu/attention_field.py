@@ -1,8 +1,6 @@
 """Fields that are attention: two products joined by a maximum and its sums. Everything between the products is the field's: scales, masks,
 caps. Which processors take one, and how, is for others to say (`warpgroup_attention.py`, `fragment_attention.py`)."""
 
-from attrs import evolve
-
 from compiler.analysis.recognise import ProductSum, recognise
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
@@ -15,7 +13,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import is_product, rescaling_of
 from compiler.schedule.gpu.visible import Visible, visible_of
 from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, plain_load, side_of
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 MOST = 256
 """Elements of a query, and of a value."""

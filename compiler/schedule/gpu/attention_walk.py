@@ -1,7 +1,5 @@
 """In which order the blocks of attention take tiles of queries, and which tiles of keys each of them walks along."""
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
@@ -10,7 +8,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.region import TileRegion
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 HEADS = 16
 """Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in

@@ -6,8 +6,6 @@ division by the sums makes up for."""
 from collections.abc import Callable, Sequence
 from math import inf
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Reduce, Select, dtype_of
@@ -24,6 +22,7 @@ from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.region import TileRegion
 from compiler.schedule.table import Table
+from runtime.records import evolve
 
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that

@@ -7,8 +7,6 @@ Barriers stand as late as they can; what a loop has left open at its end is open
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
-from attrs import Factory
-
 from compiler.analysis.accesses import NestAccess, NestLoop
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.control import Break, Continue, For, If, While
@@ -16,7 +14,7 @@ from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import Alloc, Load, MakeSlot, SetSlot, Store
 from compiler.hir.types import Mem
 from compiler.schedule.gpu.spread import Spread, is_plain, is_single
-from runtime.records import define, frozen
+from runtime.records import Factory, define, frozen
 
 
 class Who(Enum):

@@ -8,8 +8,6 @@ Who does what depends on sizes alone: the same sizes give the same bits on every
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from attrs import Factory, evolve
-
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -40,7 +38,7 @@ from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Sta
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of
 from compiler.schedule.threads import BLOCK
-from runtime.records import define, frozen
+from runtime.records import Factory, define, evolve, frozen
 
 ALONE = 1024
 """Threads of a block that does everything there is to do."""

@@ -3,9 +3,8 @@ model may be wrong about them."""
 
 from collections.abc import Iterator, Sequence
 
-from attrs import evolve
-
 from compiler.schedule.gpu.warpgroup_tiles import Estimated, Tiling
+from runtime.records import evolve
 
 NEAR = 1.15
 """Of the first one's time."""

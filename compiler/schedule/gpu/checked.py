@@ -4,8 +4,6 @@ the field touch nothing where a check fails, and a fault makes all results void.
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from attrs import evolve
-
 from compiler.analysis.dependence import analyse
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -19,6 +17,7 @@ from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import NotPlaceable
+from runtime.records import evolve
 
 
 def without_checks(field: HirFunction) -> tuple[HirFunction, HirFunction | None]:

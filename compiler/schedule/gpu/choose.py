@@ -3,8 +3,6 @@ wasn't lifted on blocks that share its inner loops, else one thread an iteration
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import evolve
-
 from compiler.analysis.dependence import analyse
 from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
@@ -52,7 +50,7 @@ from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.threads import launches_of, thread_table
 from compiler.schedule.tile_sizes import tile_of, untiled
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen

@@ -6,8 +6,6 @@ zeros weren't enough, a tile is computed again as the nest is written."""
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
-from attrs import evolve
-
 from compiler.analysis.guards import conditions
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
@@ -25,7 +23,7 @@ from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.reading_copies import FreshNames
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, unguarded
 from compiler.schedule.gpu.workspaces import Computed
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 REUSED = 16
 """Products of an element of an operand below which it's computed where it is multiplied."""

@@ -11,8 +11,6 @@ Each loop of place "block" at the top becomes a launch."""
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import evolve
-
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -38,6 +36,7 @@ from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
+from runtime.records import evolve
 
 Summed = Reduce | Contract
 

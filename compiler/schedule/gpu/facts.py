@@ -4,8 +4,6 @@ the width of accesses and the shape of blocks."""
 
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -15,10 +13,11 @@ from compiler.hir.types import Mem
 from compiler.machines.access import ALIGNMENT as ALIGNMENT
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
+from compiler.machines.rates import H200, GpuRates
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 UNITS = (256, 64, 16, 8, 4)
 """Divisors that are told apart. A size is said to be a multiple of the largest that divides it."""
@@ -37,6 +36,7 @@ class Facts:
     machine: GpuMachine = PORTABLE
     """What the kernels are made for; all architectures alike where it isn't known."""
     processors: int = 132
+    rates: GpuRates = H200
     exact: frozenset[str] = frozenset()
     """Sizes that are as large as their magnitude says."""
     lengths: tuple[tuple[str, int], ...] = ()
@@ -59,7 +59,9 @@ class Facts:
 NOTHING = Facts()
 
 
-def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132) -> Facts:
+def facts_of(
+    sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132, rates: GpuRates = H200
+) -> Facts:
     """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes, on a machine with
     so many multiprocessors."""
     units = [(name, next((unit for unit in UNITS if value % unit == 0), 1)) for name, value in sorted(sizes.items())]
@@ -68,7 +70,7 @@ def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachi
     ]
     exact = frozenset(name for name, value in magnitudes if value == sizes[name])
     divisors = tuple((name, unit) for name, unit in units if unit > 1)
-    return Facts(divisors, tuple(magnitudes), frozenset(aligned), machine, processors, exact)
+    return Facts(divisors, tuple(magnitudes), frozenset(aligned), machine, processors, rates, exact)
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import prod
 
-from attrs import evolve
-
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
@@ -23,7 +21,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_operands import divides, rounds
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.tile_sizes import tile_of
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 WIDEST = 16
 """Bytes of a copy."""

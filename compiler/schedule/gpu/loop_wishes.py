@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from attrs import evolve
-
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.module import HirFunction, HirKernelInfo, LoopWish
@@ -15,6 +13,7 @@ from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.loop_wishes import no_unrolling, no_unrolling_of
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import in_sizes, named, tile_of
+from runtime.records import evolve
 
 Heeded = frozenset[tuple[str, str]]
 """Annotations that a schedule follows, by name and axis."""

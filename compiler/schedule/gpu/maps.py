@@ -4,8 +4,6 @@ along the other."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import evolve
-
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Load, Store, mem_of
@@ -21,6 +19,7 @@ from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_sizes import tile_of
+from runtime.records import evolve
 
 THREADS = 256
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve
-
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -17,7 +15,7 @@ from compiler.hir.types import is_float
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads
 from compiler.schedule.gpu.workspaces import Copied, holding
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen(eq=False)

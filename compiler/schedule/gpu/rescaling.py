@@ -3,8 +3,6 @@ the exponential changes (`passes/online.py` proves where that holds). The textbo
 one."""
 
 
-from attrs import Factory
-
 from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.instruction import Value
@@ -15,7 +13,7 @@ from compiler.passes.online import Online, online
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.region import Target, TileRegion
-from runtime.records import define
+from runtime.records import Factory, define
 
 LOWEST = {
     "f16": -(2.0 - 2.0**-10) * 2.0**15,

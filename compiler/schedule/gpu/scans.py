@@ -12,8 +12,6 @@ All of them join in an order that depends on sizes alone: floats are the same in
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
-from attrs import evolve
-
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -37,7 +35,7 @@ from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 WARPS = 8
 

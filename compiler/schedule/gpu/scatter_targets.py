@@ -4,8 +4,6 @@ in which threads come is of no consequence, as the monoids are exact."""
 from collections.abc import Sequence
 from math import prod
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import Atomic, DynamicShared, SharedAlloc, SyncThreads
@@ -16,7 +14,7 @@ from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.facts import MAGNITUDES, Facts
 from compiler.schedule.launches import SHARED_ALIGN, LaunchSizedShared
 from compiler.schedule.stages import Start
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 STAGED_BYTES = 32 << 10
 """Of shared memory for copies of small memories."""

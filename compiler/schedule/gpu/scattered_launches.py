@@ -4,8 +4,6 @@ beside a sum's own are cleared before, and joined with it after."""
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Instruction, Value
@@ -20,7 +18,7 @@ from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start, iterations
 from compiler.schedule.threads import BLOCK
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 STAGED_THREADS = 1024
 """Of a block with such copies: one such block a multiprocessor clears and adds up the fewest copies."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TypeVar
 
-from attrs import evolve
-
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Reduce, Scan
@@ -22,6 +20,7 @@ from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
+from runtime.records import evolve
 
 Access = TypeVar("Access", bound=Instruction)
 

@@ -6,8 +6,6 @@ The extent of the one is a product of sizes, which no affine form is: a further 
 from itertools import pairwise
 from typing import Any
 
-from attrs import evolve
-
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -19,7 +17,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem, Tile
 from compiler.schedule.gpu.facts import MAGNITUDES, Facts
 from compiler.schedule.launches import Product
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 def joined_axes(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Product, ...], Facts]:

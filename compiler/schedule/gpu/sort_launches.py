@@ -4,8 +4,6 @@ short; which, and for how many elements, is known from the launch's sizes."""
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
@@ -36,7 +34,7 @@ from compiler.schedule.gpu.sorting import (
 from compiler.schedule.launches import CountedSort, Either, Launch, SortPasses
 from compiler.schedule.stages import Around, Group, Start
 from compiler.schedule.threads import sort_passes
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 BLOCKS = 2
 """Blocks that a multiprocessor holds at once, at least: while one waits another works."""

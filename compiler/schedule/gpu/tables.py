@@ -10,8 +10,6 @@ Maps have tables of their own (`maps.py`)."""
 
 from math import prod
 
-from attrs import evolve
-
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
@@ -25,7 +23,7 @@ from compiler.schedule.gpu.rows import is_chain, row_table
 from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 THREADS = 256
 SQUARE = 16

@@ -6,8 +6,6 @@ are computed again by FMAs (`warpgroup_border.py`)."""
 from collections.abc import Sequence
 from math import prod
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast, dtype_of
@@ -17,6 +15,7 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, SumOfLoads, rounds
 from compiler.schedule.gpu.workspaces import Copied
+from runtime.records import evolve
 
 WORTH = 1 << 27
 """Products below which launches that put aside take longer than they save."""

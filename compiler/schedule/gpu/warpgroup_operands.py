@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as choices
 from math import prod
 
-from attrs import Factory, evolve
-
 from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
@@ -21,7 +19,7 @@ from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, SWIZZLED, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
 from compiler.schedule.tile_sizes import tile_of
-from runtime.records import frozen
+from runtime.records import Factory, evolve, frozen
 
 GROUPS = 2
 """Warpgroups that share a large tile."""

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import product as choices
 from math import prod
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
 from compiler.hir.gpu import ClusterSync, Fence, SyncThreads, WarpIndex
@@ -41,6 +39,7 @@ from compiler.schedule.gpu.warpgroup_split import ClusterSums
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, ROWS, WARPGROUP, TileRequests, digit
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
+from runtime.records import evolve
 
 BAND = 2048
 """Rows that are taken together, so that what they read stays in the L2 cache."""

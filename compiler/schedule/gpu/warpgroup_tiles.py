@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product as choices
 from math import prod
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.module import HirKernelInfo
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 BOX = 64
 """Columns of 16 bits that a box has."""

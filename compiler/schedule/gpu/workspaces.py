@@ -6,8 +6,6 @@ from functools import reduce
 from itertools import chain
 from typing import Protocol
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -21,7 +19,7 @@ from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 WIDTHS = (16, 8, 4)
 """Bytes that a thread reads and writes at once, of what is turned."""

@@ -1,10 +1,8 @@
 """What all nodes are: fields only, and where in the source they stand."""
 
-from attrs import field
-
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.types import UNKNOWN, Type
-from runtime.records import frozen_in_types
+from runtime.records import field, frozen_in_types
 from runtime.tuples import as_tuple
 
 children = field(default=(), converter=as_tuple)

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -15,6 +13,7 @@ from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ANY_TENSOR, ERROR, NEVER, UNIT, UNKNOWN, ListType, Scalar, TensorType, TupleType, Type
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 
 PART = "what is assigned to"
 

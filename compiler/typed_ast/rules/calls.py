@@ -4,8 +4,6 @@ A function is found by its name, a method by its name and the type of what it is
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from compiler.diagnostics import Diagnostic
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.checker import CORE, Checker
@@ -37,7 +35,7 @@ from compiler.typed_ast.scope import CONSTANT_KINDS, Scope, UserFunction
 from compiler.typed_ast.signatures import parameter_type, result_type, signature
 from compiler.typed_ast.type_arguments import is_open, substituted, unify, unify_argument
 from compiler.typed_ast.types import ERROR, UNKNOWN, EnumType, FunctionType, OptionType, StructType, TupleType, Type, TypeVariable
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen

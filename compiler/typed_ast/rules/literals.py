@@ -1,8 +1,6 @@
 """Numbers, bools and texts that are written out. A number without a suffix is weak: it takes the type of its place, or of its neighbour in
 an operator, and is what it says until then, however large."""
 
-from attrs import evolve
-
 from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -14,6 +12,7 @@ from compiler.typed_ast.scope import CONSTANT_KINDS, Scope
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import BOOL, ERROR, STRING, WEAK_FLOAT, WEAK_INT, DType, FutureType, Scalar, Type
 from compiler.typed_ast.weak_ints import lost_remainder, remainder_fault
+from runtime.records import evolve
 
 DTYPE_SUFFIXES = "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64"
 

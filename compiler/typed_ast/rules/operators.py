@@ -1,8 +1,6 @@
 """Operators: what may be added to what, and what comes of it. Each type says in its row what operators mean on its values; here stands what
 holds of all of them, and the rows of numbers and of values with parts."""
 
-from attrs import evolve
-
 from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.checker import CORE, Checker
@@ -38,6 +36,7 @@ from compiler.typed_ast.types import (
     UnitType,
 )
 from compiler.typed_ast.weak_ints import DIVIDES_BY_ZERO, lost_remainder, remainder_fault
+from runtime.records import evolve
 
 EQUALITIES = ("==", "!=")
 COMPARISONS = (*EQUALITIES, "<", "<=", ">", ">=")

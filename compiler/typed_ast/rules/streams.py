@@ -1,7 +1,5 @@
 """Streams: the types of the values between the steps."""
 
-from attrs import evolve
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import is_silent, strong
@@ -11,6 +9,7 @@ from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.stream_steps import STEPS, VALUES, StepForm
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import BOOL, ERROR, I64, UNIT, UNKNOWN, FunctionType, ListType, TupleType, Type
+from runtime.records import evolve
 
 
 @CORE.infers(nodes.Stream)

@@ -5,9 +5,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from attrs import field, fields
+from attrs import fields
 
-from runtime.records import define
+from runtime.records import define, field
 from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered

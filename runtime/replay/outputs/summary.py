@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from attrs import field
-
-from runtime.records import frozen
+from runtime.records import field, frozen
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.scales import Scales

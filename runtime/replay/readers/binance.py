@@ -3,9 +3,7 @@
 from collections import deque
 from typing import Any
 
-from attrs import field
-
-from runtime.records import define
+from runtime.records import define, field
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import DataSource
 from runtime.replay.collecting import Collector, Level, RowFault

@@ -2,9 +2,8 @@
 
 import numpy as np
 import numpy.typing as npt
-from attrs import evolve
 
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 from runtime.replay.bad_rows import BadRow, Why
 from runtime.replay.batches import DataSource
 from runtime.replay.columns import TextColumn

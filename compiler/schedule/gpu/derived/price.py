@@ -1,5 +1,5 @@
 """What a thread's kernel costs by its table: an analysis of its numbered values and of what a block touches. Times are nanoseconds of one
-launch. The machine's figures are those of an H200, measured; what depends on them is an order among tables, not a promise."""
+launch. What depends on them is an order among tables, not a promise."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,25 +10,18 @@ from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.machines.access import ALIGNMENT
 from compiler.machines.gpu import GpuMachine
+from compiler.machines.rates import GpuRates
 from compiler.schedule.gpu.derived.accesses import LoadGroup, load_groups, store_groups, strides_of
 from compiler.schedule.gpu.derived.instances import Part, ThreadInstances, operands_of
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
 from runtime.records import frozen
 
-CLOCK = 1.9
-"""Cycles a nanosecond."""
-DRAM, L2 = 4250.0, 34 * CLOCK
-"""Bytes a nanosecond: of the device, and of the second cache for each multiprocessor."""
-FIXED = 2800.0
-"""Nanoseconds of a launch beyond its streams."""
 SECTOR, LINE = 32, 128
 ISSUE = 4 * 0.8
 """Instructions of warps that a multiprocessor begins each cycle."""
-BLOCK_START = 157
-"""Cycles between blocks that begin on a multiprocessor."""
-BEGIN, LATENCY = 800, 700
-"""Cycles of a thread beside its loads, and from a load to its value."""
+BEGIN = 800
+"""Cycles of a thread beside its loads."""
 DRAIN = 0.3
 """Of a wave: loads come first and stores last."""
 NARROW = 0.04
@@ -164,9 +157,10 @@ class ThreadPrice:
 
 
 def price(
-    nest: ThreadNest, table: ThreadTable, works: Sequence[tuple[float, ThreadWork]], machine: GpuMachine, processors: int
+    nest: ThreadNest, table: ThreadTable, works: Sequence[tuple[float, ThreadWork]], machine: GpuMachine, processors: int, rates: GpuRates
 ) -> ThreadPrice:
     """`works`: what threads do, each with its share of them."""
+    clock = rates.clock
     blocks, threads = prod(table.blocks(nest)), table.block
     warps = -(-threads // machine.lanes)
     instructions = sum(share * work.instructions for share, work in works)
@@ -193,15 +187,15 @@ def price(
     resident = max(1, machine.resident_blocks(threads, registers, 0))
     each = blocks / processors
     code = sum(each_work.instructions for _, each_work in works)
-    issue = each * warps * instructions / ISSUE / CLOCK * (1 + max(0.0, code - CODE) / CODE / 4)
+    issue = each * warps * instructions / ISSUE / clock * (1 + max(0.0, code - CODE) / CODE / 4)
     streams = {
-        "memory": bytes_dram / DRAM * dram_factor * (1 + 0.3 * max(0.0, 1 - PAGES / max(1.0, pages))),
-        "the second cache": each * l2_bytes / L2,
-        "the first cache": each * warps * wavefronts / CLOCK,
+        "memory": bytes_dram / rates.memory * dram_factor * (1 + 0.3 * max(0.0, 1 - PAGES / max(1.0, pages))),
+        "the second cache": each * l2_bytes / (rates.second_cache * clock),
+        "the first cache": each * warps * wavefronts / clock,
         "instructions": issue,
-        "blocks": each * BLOCK_START / CLOCK,
+        "blocks": each * rates.block / clock,
     }
-    waiting = (BEGIN + LATENCY) / CLOCK
+    waiting = (BEGIN + rates.latency) / clock
     at_once = min(resident, max(1, ceil(each)))
     customers = at_once * max(1, warps // 4)
     portions = each * max(1, warps // 4)
@@ -210,7 +204,7 @@ def price(
     if each < 8:
         passed *= ceil(each) / each
     passed *= 1 + DRAIN / max(0.6, each / resident)
-    return ThreadPrice(passed + FIXED, tuple(streams.items()), instructions / prod(table.registers), registers)
+    return ThreadPrice(passed + rates.launch, tuple(streams.items()), instructions / prod(table.registers), registers)
 
 
 def _throughput(waiting: float, services: Sequence[float], customers: int) -> float:

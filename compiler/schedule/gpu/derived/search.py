@@ -189,7 +189,8 @@ def _with(nest: ThreadNest, registers: tuple[int, ...], tables: Iterable[ThreadT
         if sum(part * each.instructions for part, each in works) > work.instructions:
             inside, works = None, [(1.0, work)]
     few = [table for table in tables if prod(table.blocks(nest)) < MOST_BLOCKS]
-    tried = [PricedTable(table, price(nest, table, works, facts.machine, facts.processors), everywhere, inside) for table in few]
+    prices = [price(nest, table, works, facts.machine, facts.processors, facts.rates) for table in few]
+    tried = [PricedTable(table, cost, everywhere, inside) for table, cost in zip(few, prices, strict=True)]
     return sorted(tried, key=lambda each: each.price.nanoseconds)[:3]
 
 
