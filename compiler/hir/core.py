@@ -64,6 +64,10 @@ NARROW_FLOATS = frozenset(FLOATS) - {"f64"}
 MONOIDS = ("add", "mul", "min", "max", "and", "or", "xor", "argmin", "argmax")
 """Names of reductions. `argmin` and `argmax` work on pairs (value, index): NaN wins, then the lower index."""
 
+JOINED_PASSES = ("moments", "exponentials")
+"""Reductions that stand for two, which fields have between passes and tiles do not. `moments` of (x, 0, 1): the sum, the sum of squares of
+what is left behind the mean, and the number of elements; `exponentials` of (x, 1): the maximum, and the sum of exp(x - maximum)."""
+
 
 def plain_number(value: Any) -> Any:
     """A Python number, also of a NumPy one, so that it prints and compares as what it is."""
@@ -288,8 +292,8 @@ class Combine(Instruction):
 @instruction("reduce", InstructionFamily.MONOID)
 class Reduce(Instruction):
     """`%s = reduce add %x over=[j]`: all elements along the axes combined, beginning with the identity. `argmin`/`argmax` take
-    (and give) the value and the index. `flags`: `reassoc` lets floats be summed in any order; without it the order is the axes',
-    first slowest."""
+    (and give) the value and the index; `moments` and `exponentials` stand for two reductions, in fields alone. `flags`: `reassoc`
+    lets floats be summed in any order; without it the order is the axes', first slowest."""
 
     monoid: str = attribute()
     values: tuple[Value, ...] = operands()
@@ -301,7 +305,7 @@ class Reduce(Instruction):
         return [Tile(dtype_of(value), axes) for value in self.values]
 
     def check(self, scope: ValueScope) -> Iterator[str]:
-        if self.monoid not in MONOIDS:
+        if self.monoid not in (*MONOIDS, *JOINED_PASSES):
             yield f"no monoid {self.monoid}"
         have = {name for name, _ in union_axes(*self.values)}
         yield from (f"no operand varies along {axis}" for axis in self.over if axis not in have)

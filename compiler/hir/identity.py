@@ -38,5 +38,9 @@ def identity_of(monoid: str, dtypes: list[str]) -> list[float | int]:
             return [highest(first), *[LAST_INDEX] * (len(dtypes) - 1)]
         case "argmax":
             return [lowest(first), *[LAST_INDEX] * (len(dtypes) - 1)]
+        case "moments":
+            return [0.0] * len(dtypes)
+        case "exponentials":
+            return [lowest(first), 0.0]
         case _:
             raise AssertionError(f"no monoid {monoid}")

@@ -34,9 +34,9 @@ def kernels(launches: Launches) -> list[str]:
 
 
 def test_when_rows_go_in_passes() -> None:
-    three = ["softmax_pass0_0", "softmax_pass1_0", "softmax_stored0_0"]
-    assert kernels(made(softmax(), {"M": 4, "N": 1_000_003})) == three
-    assert kernels(made(softmax(), {"M": 100, "N": 1_000_003}, "sm_90a")) == three
+    two = ["softmax_pass0_0", "softmax_stored0_0"]
+    assert kernels(made(softmax(), {"M": 4, "N": 1_000_003})) == two
+    assert kernels(made(softmax(), {"M": 100, "N": 1_000_003}, "sm_90a")) == two
     assert kernels(made(softmax(), {"M": 5000, "N": 1_000_003})) == ["softmax_0"]
     assert kernels(made(softmax(), {"M": 4, "N": 30_000})) == ["softmax_0"]
 

@@ -29,7 +29,8 @@ from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
-from compiler.schedule.gpu.passes import launches_in_passes
+from compiler.schedule.gpu.one_pass import in_one_pass
+from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, several_products
 from compiler.schedule.gpu.short_sums import short_launches
@@ -320,13 +321,19 @@ def _passes(field: HirFunction, facts: Facts) -> Launches | None:
     table = block_table(field, facts)
     if table is None or any(plan.place == "once" for plan in table.plans):
         return None
-    return launches_in_passes(field, facts, _blocks, map_launches)
+    return launches_in_passes(in_one_pass(field) or field, facts, _blocks, map_launches)
+
+
+def _rows_first(field: HirFunction, facts: Facts) -> Launches | None:
+    return launches_of_rows_first(field, facts, _blocks)
 
 
 def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
     table = block_table(field, facts)
     if table is None:
         return None
+    if not any(plan.place == "once" for plan in table.plans) and (joined := in_one_pass(field)) is not None:
+        field, table = joined, block_table(joined, facts) or table
     table, heeded = with_tile(field, table)
     return evolve(field_launches(field, table), heeded=followed(table) | heeded)
 
@@ -357,6 +364,7 @@ WAYS: tuple[Way, ...] = (
     short_launches,
     _window,
     _passes,
+    _rows_first,
     _blocks,
     _threads,
 )

@@ -5,14 +5,12 @@ from collections.abc import Iterable, Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
+from compiler.hir.core import Reduce, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from compiler.schedule.launches import Launches
-
-Summed = Reduce | Contract
 
 ALIGN = 256
 """Bytes that workspaces begin at multiples of."""
@@ -38,7 +36,7 @@ class Cutting:
             self.levels[target] = max((self.level(source) + isinstance(source, Reduce) for source in sources), default=0)
         return self.levels[target]
 
-    def part(self, name: str, targets: Sequence[Summed | Store]) -> HirFunction:
+    def part(self, name: str, targets: Sequence[Instruction]) -> HirFunction:
         """A field of these alone, with the workspaces of all that is kept behind its parameters."""
         field = self.field
         out = FunctionBuilder(f"{field.name}_{name}", field.form)
@@ -80,7 +78,7 @@ class Cutting:
         part.stands_for(field)
         return part
 
-    def axes(self, targets: Sequence[Summed | Store]) -> set[str]:
+    def axes(self, targets: Sequence[Instruction]) -> set[str]:
         """The axes of all that a part computes."""
         names: set[str] = set()
         waiting: list[Instruction] = [*targets]

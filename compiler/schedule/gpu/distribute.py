@@ -28,6 +28,7 @@ from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.combine_clusters import combine_over_cluster
 from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_totals, leave_totals, reading
 from compiler.schedule.gpu.loop_wishes import turns_of
+from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, tile_joined
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.taking_part import bounds_of
@@ -183,6 +184,8 @@ class Distributing(BlockTiles):
         axes = sorted(self.target_axes(target), key=self.table.order)
         self.require_distinct(axis for axis in axes if not (isinstance(target, Contract) and axis in target.over))
         if isinstance(target, Reduce):
+            if is_joined(target):
+                return nothing_joined(self, target, region)
             return nothing_found(self, target, region) if counts_turns(self, target) else super().identity(target, region)
         if target.accumulator is not None:
             raise NotPlaceable("a contraction with an accumulator in a field")
@@ -207,6 +210,8 @@ class Distributing(BlockTiles):
             accumulators = rule.rescaled(accumulators, region)
         if isinstance(target, Contract) and any(self.table[axis].tile > 1 for axis in target.over if axis in self.table):
             return staged_product(self, target, self.fragments(target, region), accumulators, region)
+        if isinstance(target, Reduce) and is_joined(target):
+            return tile_joined(self, target, accumulators, region)
         if isinstance(target, Reduce) and self.brings_all(target, region):
             return self.brought(target, region)
         if isinstance(target, Reduce) and counts_turns(self, target):
@@ -227,13 +232,18 @@ class Distributing(BlockTiles):
             return accumulators if fragments is None else collected(self, target, fragments, accumulators, region)
         if counts_turns(self, target):
             accumulators = indexed(self, target, accumulators, region)
-        values = super().combine_digits(target, accumulators, region)
+        values = accumulators if is_joined(target) else super().combine_digits(target, accumulators, region)
         dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
         if dims and not self.threads:
             raise NotPlaceable("a reduction by threads, and no block stands around it")
         if self.member is None or self.once.isdisjoint(target.over):
             return combine_over_threads(self, target, values, sorted(dims), region.builder)
         return combine_over_cluster(self, target, values, sorted(dims), region.builder)
+
+    def combined(self, target: Target, left: list[Value], right: list[Value], b: Builder) -> list[Value]:
+        if isinstance(target, Reduce) and is_joined(target):
+            return joined(b, target, left, right)
+        return super().combined(target, left, right, b)
 
     # ---- values ----
 

@@ -1,11 +1,17 @@
-"""Few and long rows, or columns, that are read again after their reductions: each reduction is a launch of its own, in which many blocks
-share a row, and leaves its results in a workspace; what reads the rows again is a launch behind them. All of the GPU works on rows that
-are fewer than its multiprocessors, at the price of a read for each launch."""
+"""Fields that are several launches, which leave results of reductions in workspaces for those behind.
 
-from collections.abc import Callable
+Few and long rows, or columns, that are read again after their reductions: each reduction is a launch of its own, in which many blocks
+share a row; what reads the rows again is a launch behind them. All of the GPU works on rows that are fewer than its multiprocessors, at
+the price of a read for each launch.
+
+Reductions of everything that combine what reductions of rows make: rows are reduced as others are, several at a time on a
+multiprocessor; a launch behind them combines a number for each."""
+
+from collections.abc import Callable, Sequence
 from math import prod
 
-from compiler.hir.core import Contract, Reduce, Scan
+from compiler.hir.core import Contract, Reduce, Scan, union_axes
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction
 from compiler.schedule.field import axes_contiguous
@@ -22,6 +28,9 @@ ROWS_EACH = 2
 
 LEAST = 1 << 15
 """Elements of a row, or of the columns of a block, that are worth further launches."""
+
+MANY = 1 << 20
+"""Elements of all rows that are worth another launch behind them."""
 
 COLUMNS = 32
 """Columns that a block reads side by side."""
@@ -43,6 +52,38 @@ def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapp
         return None
     words = "rows are few: a launch for each reduction along them"
     return one_after_the_other(field, [pass_ for pass_ in launches if pass_ is not None], words)
+
+
+def launches_of_rows_first(field: HirFunction, facts: Facts, reduced: Schedule) -> Launches | None:
+    """The launches of a field that reduces what it makes of its rows. None where it doesn't, or where there is little of it."""
+    ops = field.body.body
+    whole = [op for op in ops if isinstance(op, Reduce) and not union_axes(*op.results)]
+    inner = [op for op in ops if isinstance(op, Reduce) and op not in whole]
+    outer = {frozenset(op.over) for op in whole}
+    if not inner or len(outer) != 1 or any(isinstance(op, Contract | Scan | Alloc) for op in ops):
+        return None
+    (over,) = outer
+    if any({axis for axis, _ in union_axes(*op.results)} != over for op in inner):
+        return None
+    values = list(dict.fromkeys(value for op in whole for value in op.values if _is_behind(value, inner)))
+    if not values or any({axis for axis, _ in union_axes(value)} != over for value in values):
+        return None
+    if prod(facts.about(field.axes[axis]) for axis in field.axes) < MANY:
+        return None
+    cutting = Cutting(field, values)
+    sources = [value.source for value in values if value.source is not None]
+    stores = [op for op in ops if isinstance(op, Store)]
+    launches = [reduced(cutting.part("rows", sources), facts), reduced(cutting.part("whole", stores), facts)]
+    if any(pass_ is None for pass_ in launches):
+        return None
+    words = "rows are reduced first: a launch behind combines what they make"
+    return one_after_the_other(field, [pass_ for pass_ in launches if pass_ is not None], words)
+
+
+def _is_behind(value: Value, reductions: Sequence[Reduce]) -> bool:
+    """Whether a value is computed from one of these."""
+    source = value.source
+    return source is not None and (source in reductions or any(_is_behind(operand, reductions) for operand in source.operand_values))
 
 
 def _along(field: HirFunction) -> frozenset[str]:

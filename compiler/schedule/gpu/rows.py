@@ -21,11 +21,12 @@ THREADS = 256
 
 MOST_THREADS = 512
 
-LONGEST = 32768
+LONGEST = 49152
 """Elements of a row that a block's registers hold."""
 
 KEPT_BYTES = 128
-"""What a thread keeps of a row: enough accesses in flight to hide their latency. Of rows too long for that, twice as much."""
+"""What a thread keeps of a row: enough accesses in flight to hide their latency. Of rows too long for that, twice or three times as
+much."""
 
 THREAD_BYTES = 4 * 255
 """Registers that a thread can have."""
@@ -44,6 +45,14 @@ FLIGHT = 4
 
 MANY = 1 << 14
 """Blocks of short rows from which on fewer with more to do each are faster."""
+
+COLUMN_SHAPES = ((THREADS, KEPT_BYTES), (MOST_THREADS, KEPT_BYTES), (MOST_THREADS, 2 * KEPT_BYTES), (2 * MOST_THREADS, KEPT_BYTES))
+"""Threads of a block that keeps columns, and bytes of these that each has: few of both rather, so that blocks take turns."""
+
+COLUMN_LANES = 2
+"""Columns of a thread where as many as 16 bytes hold are too many."""
+
+MOST_RESIDENT = 16
 
 WORD = 4
 """Bytes of elements that are kept as they are in memory."""
@@ -70,7 +79,8 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     threads = power_of_two(max(min(facts.machine.lanes, -(-part // lanes)), -(-part * lines // values)))
     if others:
         values = max(1, -(-part // (threads * lanes))) * lanes * lines
-    needed = max(1, len(read)) * values * width + OTHER_BYTES + (ROUNDING_BYTES if rounding else 0)
+    spared = OTHER_BYTES - TIGHT_BYTES if words and threads > THREADS else 0
+    needed = max(1, len(read)) * values * width + OTHER_BYTES - spared + (ROUNDING_BYTES if rounding else 0)
     if threads > (MOST_THREADS if chain else THREADS) or needed > THREAD_BYTES or threads * needed > REGISTER_BYTES:
         return None
     registers = max(1, -(-part // (threads * lanes)))
@@ -83,9 +93,36 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
     if cluster > 1:
         reason = f"rows along {along} stay in registers of {cluster} blocks of {threads} threads, a cluster: they are read once"
-    spared = OTHER_BYTES - TIGHT_BYTES if words and threads > THREADS else 0
-    resident = max(1, REGISTER_BYTES // (threads * beside * (needed - spared)))
+    resident = max(1, REGISTER_BYTES // (threads * beside * needed))
     return Table(plans, [reason], (threads, beside), resident=resident, machine=facts.machine, cluster=cluster)
+
+
+def column_table(field: HirFunction, common: tuple[str, ...], columns: str, along: str, facts: Facts) -> Table | None:
+    """The table that keeps columns along an axis in registers, `columns` being the one of all other axes along which memory is contiguous:
+    a warp stands across, and rows of threads have some elements of each column; None where they are too long, or nothing reads them
+    again."""
+    read, length = _read(field, common, along), field.axes[along].value
+    if length is None or not read or not is_chain(field, along):
+        return None
+    width = max([WORD, *(bytes_of(dtype_of(op.result)) for op in read)])
+    across, most = facts.about(field.axes[columns]), lanes_along(field, [columns])
+    others = prod(facts.about(field.axes[axis]) for axis in common if axis != columns)
+    for threads, kept in COLUMN_SHAPES:
+        for lanes in dict.fromkeys((most, min(most, COLUMN_LANES), 1)):
+            wide = min(facts.machine.lanes, power_of_two(-(-across // lanes)))
+            if lanes > 1 and others * -(-across // (wide * lanes)) < facts.processors:
+                continue
+            tall = min(threads // wide, power_of_two(length))
+            registers = -(-length // tall)
+            needed = len(read) * registers * lanes * width
+            if needed > kept or (needed + OTHER_BYTES) * wide * tall > REGISTER_BYTES:
+                continue
+            plans = [AxisPlan(axis, "block") for axis in common if axis != columns]
+            plans += [AxisPlan(columns, "block", lanes=lanes, threads=wide), AxisPlan(along, "once", registers, threads=tall, dim=1)]
+            reason = f"columns along {along} stay in registers of {tall} threads each: they are read once"
+            resident = max(1, REGISTER_BYTES // ((needed + OTHER_BYTES) * wide * tall))
+            return Table(plans, [reason], (wide, tall), resident=min(resident, MOST_RESIDENT), machine=facts.machine)
+    return None
 
 
 def _rows_each(values: int, rows: int, beside: int) -> int:
@@ -95,17 +132,19 @@ def _rows_each(values: int, rows: int, beside: int) -> int:
 
 def cut(length: int, values: int, blocks: int, threads: int = THREADS) -> tuple[int, int]:
     """Blocks that share a row, of so many at most, and elements of it that a thread keeps: `values`, where so many threads a block are
-    enough for that, else twice as many. Blocks are fewer rather than threads' parts small, since blocks of a cluster begin and end
-    together."""
+    enough for that, else twice or three times as many. Blocks are fewer rather than threads' parts small, since blocks of a cluster
+    begin and end together."""
     cluster = min(blocks, power_of_two(-(-length // (2 * values * THREADS))))
-    return cluster, values if length <= cluster * values * threads else 2 * values
+    if length <= cluster * values * threads:
+        return cluster, values
+    return cluster, 2 * values if length <= cluster * 2 * values * MOST_THREADS else 3 * values
 
 
 def row_lengths(field: HirFunction, sizes: Mapping[str, int], machine: GpuMachine = PORTABLE) -> tuple[tuple[str, int], ...]:
     """The sizes that a kernel for chains of rows is made for: lengths of rows that registers hold, by their names."""
     longest = LONGEST * machine.cluster
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
-    over = {frozenset(op.over) for op in reductions}
+    over = {frozenset(op.over) for op in reductions if union_axes(*op.results) or len(reductions) == 1}
     if len(over) != 1 or any(not isinstance(op, Reduce) for op in reductions):
         return ()
     (inside,) = over

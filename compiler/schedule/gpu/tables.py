@@ -13,13 +13,14 @@ from math import prod
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
-from compiler.hir.memory import Store
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
-from compiler.schedule.gpu.rows import is_chain, row_table
+from compiler.schedule.gpu.rows import column_table, is_chain, row_table
 from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
@@ -41,8 +42,11 @@ SHARED_LANES = 4
 SUM_STEP = 16
 """Elements of a summed axis that are in shared memory at a time."""
 
-BLOCKS = 512
-"""Blocks of a reduction that fill a large GPU."""
+BLOCKS = 1024
+"""Blocks of a reduction that fill a large GPU, so many that those of the last round are few."""
+
+RESIDENT = 3
+"""Blocks of lines that a multiprocessor has at a time: enough loads under way."""
 
 LONG_THREADS = 1024
 """Threads for a long row that is read again: with one block on a multiprocessor the rows under way stay in the cache."""
@@ -52,6 +56,9 @@ LONG_REGISTERS = 16
 
 REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
+
+IN_FLIGHT, MOST_IN_FLIGHT = 64, 16
+"""Bytes, and loads, that a thread has under way down columns."""
 
 MANY_ROWS = 1 << 14
 """Rows that keep all warps of a large GPU at work, one a warp."""
@@ -171,6 +178,8 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
         reasons = [f"{along} lies along {who}: memory is contiguous along it"]
         return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), machine=launch.machine))
     columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
+    if len(inside) == 1 and free == inside and (kept := column_table(field, facts.common, columns, inside[0], launch)) is not None:
+        return kept
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
     lanes = lanes_along(field, [columns])
     wide = min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
@@ -186,12 +195,21 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
         reasons.append(f"few are summed, and each thread has its own: neighbours along {below[-1]}")
         return Table([*plans, *(AxisPlan(axis) for axis in inside)], reasons, (wide, THREADS // wide), machine=launch.machine)
     shared = free[0] if free else None
+    registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide)) if shared is not None else 1
     for axis in sorted(inside, key=lambda axis: axis != shared):
-        plans.append(AxisPlan(axis, "time", REDUCTION_REGISTERS, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
+        plans.append(AxisPlan(axis, "time", registers, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
         return Table(plans, reasons, (wide,), machine=launch.machine)
     reasons.append(f"{shared} is shared by rows of threads")
     return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), machine=launch.machine))
+
+
+def _in_flight(field: HirFunction, lanes: int, turns: int) -> int:
+    """Loads of a thread at once: as many bytes as hide their latency, of no more turns than there are."""
+    loads = [op for op in field.body.body if isinstance(op, Load)]
+    width = max((bytes_of(mem_of(op.mem).dtype) for op in loads), default=1)
+    most = max(REDUCTION_REGISTERS, min(MOST_IN_FLIGHT, IN_FLIGHT // (lanes * width * max(1, len(loads)))))
+    return max(REDUCTION_REGISTERS, min(most, power_of_two(turns + 1) // 2))
 
 
 def _lines_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts, along: str, others: list[str]) -> Table:
@@ -204,12 +222,15 @@ def _lines_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts, alo
     beside = max(others, key=lambda axis: launch.about(field.axes[axis]))
     plans = [AxisPlan(axis, "block") for axis in facts.common]
     plans += [AxisPlan(axis) for axis in others if axis != beside]
-    registers = min(REDUCTION_REGISTERS, max(1, launch.about(field.axes[beside]) * wide // threads))
+    turns = launch.about(field.axes[beside]) * wide // threads
+    most = min(_in_flight(field, lanes, turns), LONG_REGISTERS // 2 if chain else MOST_IN_FLIGHT)
+    registers = min(most, max(1, turns))
     plans.append(AxisPlan(beside, "time", registers, threads=threads // wide, dim=1))
     plans.append(AxisPlan(along, "time", lanes=lanes, threads=wide))
     lines = f"{threads // wide} lines along {beside} side by side" if threads > wide else f"lines along {beside} one after the other"
     reasons = [f"{along} lies along {wide} threads: memory is contiguous along it; {lines}"]
-    return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), machine=launch.machine))
+    resident = RESIDENT if threads == THREADS else None
+    return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), resident=resident, machine=launch.machine))
 
 
 def _split(field: HirFunction, facts: _BlockTableFacts, launch: Facts, table: Table) -> Table:
