@@ -15,7 +15,7 @@ from math import prod
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Scan, dtype_of
+from compiler.hir.core import Scan, dtype_of, union_axes
 from compiler.hir.gpu import Atomic, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
@@ -46,7 +46,8 @@ IN_FLIGHT = 4 << 20
 """Bytes that are read at once where columns are scanned: what keeps a large GPU's memory at work."""
 
 WORDS = 32
-"""Registers of a thread, of 32 bits, for the elements of all running values of a field."""
+"""Registers of a thread, of 32 bits, for the elements of all running values of a field; machines may have more for those that are read
+as they are, since what elements are computed from waits in registers of its own."""
 
 RESIDENT = 2
 """Blocks that a multiprocessor must hold at once, where threads keep more of a scan than that: while one waits another works."""
@@ -113,7 +114,8 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     if columns and axis not in contiguous and (beside >= FEW_COLUMNS * facts.processors or length < warp * WARPS * ROWS):
         widths = sum(bytes_of(dtype_of(scan.value)) for scan in scans)
         return _down(axis, others, columns[-1], length, beside * widths, facts.machine)
-    words = facts.machine.scan_words if axis in contiguous else WORDS
+    read = sum(isinstance(op, Load) and axis in (name for name, _ in union_axes(op.result)) for op in field.body.body)
+    words = facts.machine.scan_words if axis in contiguous and read <= len(scans) else WORDS
     lanes, registers = _shape(field, scans, length, words, warp)
     resident = RESIDENT if words > WORDS else None
     run = warp * lanes * registers
