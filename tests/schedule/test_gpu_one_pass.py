@@ -11,7 +11,7 @@ from compiler.hir.core import Reduce
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
-from compiler.schedule.gpu import passes, rows
+from compiler.schedule.gpu import passes, rows, tables
 from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.one_pass import in_one_pass
@@ -189,3 +189,22 @@ def test_the_mean_of_what_rows_make(shape: tuple[int, int], target: str, monkeyp
     x, t = random.standard_normal(shape).astype(np.float32), random.integers(0, shape[1], shape[0])
     wanted = np.log(np.exp(x.astype(np.float64)).sum(1)) - x[np.arange(len(x)), t]
     np.testing.assert_allclose(zynml.compile(MEAN, device=f"emulator:{target}").f(x, t), wanted.mean(), rtol=1e-5, atol=1e-6)
+
+
+# ---- columns farther across ------------------------------------------------------------------------------------------------------
+
+COLUMN_SUMS = """def f(x: tensor[A, N, C]) {
+    compute(x) { for a in 0..A, c in 0..C {
+        var s = 0.0
+        for n in 0..N: s += x[a, n, c]
+        out[a, c] = s
+    } }
+}"""
+
+
+@pytest.mark.parametrize("shape", [(2, 300, 300), (1, 257, 129), (3, 1, 1000), (2, 40, 7), (0, 4, 8)])
+def test_sums_down_columns_that_lie_along_all_threads(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "WIDE", 0)
+    x = np.random.default_rng(8).standard_normal(shape).astype(np.float32)
+    found = np.asarray(zynml.compile(COLUMN_SUMS, device="emulator:sm_90a").f(x))
+    np.testing.assert_allclose(found, x.astype(np.float64).sum(1), rtol=1e-5, atol=1e-5)

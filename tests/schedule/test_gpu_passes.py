@@ -5,7 +5,9 @@ import pytest
 
 import zynml
 from compiler.emulator.interpret import interpret
+from compiler.hir.core import Binary, Unary, dtype_of
 from compiler.hir.module import HirFunction
+from compiler.hir.types import is_float
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import passes, rows
@@ -93,3 +95,38 @@ def test_rows_places_and_what_is_less_than_the_best(seed: int | None) -> None:
         np.testing.assert_array_equal(top, x.max(1))
         np.testing.assert_array_equal(place, x.argmax(1))
         np.testing.assert_array_equal(out, x - x.max(1, keepdims=True))
+
+
+NORM = """def f(x: tensor[M, N], w: tensor[M]) {
+    compute(x, w) { for i in 0..M {
+        var t = 0.0
+        for j in 0..N: t += x[i, j]
+        let mean = t / N
+        var s = 0.0
+        for j in 0..N:
+            let d = x[i, j] - mean
+            s += d * d
+        let r = 1.0 / sqrt(s / N + 0.00001)
+        for j in 0..N: out[i, j] = (x[i, j] - mean) * r * w[i]
+    } }
+}"""
+
+
+def test_what_is_made_once_a_row_is_left_by_the_reduction() -> None:
+    """The launch that stores reads a mean and a factor, and computes neither."""
+    made = launches(built(NORM), {"M": 16, "N": 1 << 20}, 132)
+    *_, stored = made.launches
+    ops = [op for top in stored.function.body.body for op in top.walk()]
+    assert len(made.launches) == 2
+    assert not any(isinstance(op, Unary) and op.operator == "sqrt" for op in ops)
+    assert not any(isinstance(op, Binary) and op.operator == "div" and is_float(dtype_of(op.result)) for op in ops)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+def test_a_norm_in_passes(target: str) -> None:
+    random = np.random.default_rng(7)
+    x, w = (random.standard_normal((3, 2301)) + 5).astype(np.float32), random.standard_normal(3).astype(np.float32)
+    wide = x.astype(np.float64)
+    wanted = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * w[:, None]
+    np.testing.assert_allclose(zynml.compile(NORM, device=f"emulator:{target}").f(x, w), wanted, atol=1e-5)

@@ -81,7 +81,7 @@ def _log_special(m: Maths, x: LlvmValue, result: LlvmValue) -> LlvmValue:
 def _log_kernel(m: Maths, fraction: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
     """log of m about 1, as f and what is to be taken from it: log m = f - (f*f/2 - s*(f*f/2 + R))."""
     f = m.sub(fraction, m.number(1.0))
-    s = m.div(f, m.add(f, m.number(2.0)))
+    s = m.quotient(f, m.add(f, m.number(2.0)))
     z = m.mul(s, s)
     half_square = m.mul(m.mul(f, m.number(0.5)), f)
     rest = m.mul(z, m.polynomial("log", z))

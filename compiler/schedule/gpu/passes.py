@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from compiler.hir.core import Contract, Reduce, Scan, union_axes
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction
+from compiler.hir.types import Tile
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.cutting import Cutting, one_after_the_other
 from compiler.schedule.gpu.facts import Facts
@@ -98,12 +99,18 @@ def _along(field: HirFunction) -> frozenset[str]:
 
 def _parts(field: HirFunction, reduced: Schedule, mapped: Schedule) -> list[tuple[HirFunction, Schedule]]:
     """The field cut behind its reductions: those that wait for no other, those that wait for these, and so on; then what is stored, apart
-    by the axes along which it lies."""
-    cutting = Cutting(field, [result for op in field.body.body if isinstance(op, Reduce) for result in op.results])
-    levels: dict[int, list[Reduce]] = {}
+    by the axes along which it lies. What is read along the rows is computed where the last reduction is known that it waits for, once a
+    row."""
+    results = [result for op in field.body.body if isinstance(op, Reduce) for result in op.results]
+    made = _of_rows(field)
+    cutting = Cutting(field, dict.fromkeys((*results, *made)))
+    levels: dict[int, list[Instruction]] = {}
     for op in field.body.body:
         if isinstance(op, Reduce):
             levels.setdefault(cutting.level(op), []).append(op)
+    for value in made:
+        if value.source is not None and not isinstance(value.source, Reduce):
+            levels[cutting.level(value.source) - 1].append(value.source)
     stores: dict[frozenset[str], list[Store]] = {}
     scope = field.scope()
     for op in field.body.body:
@@ -111,3 +118,21 @@ def _parts(field: HirFunction, reduced: Schedule, mapped: Schedule) -> list[tupl
             stores.setdefault(frozenset(axis for axis, _ in scope.axes_of(*op.index)), []).append(op)
     parts = [(cutting.part(f"pass{level}", levels[level]), reduced) for level in sorted(levels)]
     return parts + [(cutting.part(f"stored{number}", group), mapped) for number, group in enumerate(stores.values())]
+
+
+def _of_rows(field: HirFunction) -> list[Value]:
+    """Values that are made of reductions, one a row, and read by what varies along rows."""
+    along = {axis for op in field.body.body if isinstance(op, Reduce) for axis in op.over}
+    behind: set[Value] = set()
+    read: dict[Value, None] = {}
+    for op in field.body.body:
+        later = [value for value in op.operand_values if value in behind]
+        if not later:
+            behind.update(op.results if isinstance(op, Reduce) else ())
+            continue
+        if along.isdisjoint(axis for axis, _ in union_axes(*[value for value in op.operand_values if isinstance(value.type, Tile)])):
+            behind.update(op.results)
+        else:
+            read.update(dict.fromkeys(later))
+            behind.update(op.results if isinstance(op, Reduce) else ())
+    return list(read)

@@ -60,6 +60,9 @@ REDUCTION_REGISTERS = 4
 IN_FLIGHT, MOST_IN_FLIGHT = 64, 16
 """Bytes, and loads, that a thread has under way down columns."""
 
+WIDE = 16
+"""Blocks for each multiprocessor from which on they rather stand farther across than along a reduction: memory is read in longer runs."""
+
 MANY_ROWS = 1 << 14
 """Rows that keep all warps of a large GPU at work, one a warp."""
 
@@ -184,7 +187,7 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     lanes = lanes_along(field, [columns])
     wide = min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
     plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
-    reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it"]
+    reasons = [f"{columns} lies along the threads: memory is contiguous along it"]
     below = [axis for axis in facts.common if axis != columns]
     if below and _short(field, facts.common, inside, launch):
         lanes = lanes_along(field, [columns])
@@ -195,6 +198,10 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
         reasons.append(f"few are summed, and each thread has its own: neighbours along {below[-1]}")
         return Table([*plans, *(AxisPlan(axis) for axis in inside)], reasons, (wide, THREADS // wide), machine=launch.machine)
     shared = free[0] if free else None
+    across = prod(launch.about(field.axes[axis]) for axis in facts.common) // max(1, 2 * lanes * WIDE * launch.processors)
+    while shared is not None and wide < THREADS and wide <= across and wide * lanes < launch.about(field.axes[columns]):
+        wide *= 2
+    plans[-1] = evolve(plans[-1], threads=wide)
     registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide)) if shared is not None else 1
     for axis in sorted(inside, key=lambda axis: axis != shared):
         plans.append(AxisPlan(axis, "time", registers, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
