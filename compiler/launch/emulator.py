@@ -31,6 +31,7 @@ from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.gpu import GpuMachine
 from compiler.schedule.gpu.facts import Facts
 from compiler.typed_ast import nodes
+from runtime.cuda.array import contiguous_strides
 from runtime.records import Factory, define
 from runtime.tensor import Tensor, numpy_dtype
 
@@ -166,10 +167,17 @@ def _as_one_axis(parameter: Value, argument: Any) -> Any:
 
 
 def _as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:
-    """The argument as a launch takes it: with axes as one that always stand side by side."""
-    if not isinstance(parameter.type, Mem) or parameter.type.rank == np.ndim(argument):
+    """The argument as a launch takes it: with axes as one that always stand side by side, and in the order in which they lie."""
+    if not isinstance(parameter.type, Mem):
         return argument
-    return argument.reshape([dim.evaluate(known.__getitem__) for dim in parameter.type.dims])
+    mem, width = parameter.type, argument.itemsize
+    dims = [dim.evaluate(known.__getitem__) for dim in mem.dims]
+    if mem.rank != np.ndim(argument):
+        return argument.reshape(dims)
+    if argument.flags.c_contiguous:
+        return argument
+    strides = contiguous_strides(tuple(dims)) if mem.strides is None else [stride.evaluate(known.__getitem__) for stride in mem.strides]
+    return np.lib.stride_tricks.as_strided(argument, dims, [width * stride for stride in strides])
 
 
 def _workspace(mem: Mem, known: Mapping[str, int]) -> Any:

@@ -1,6 +1,8 @@
 """Maps on a GPU: one wide access a thread where sizes and addresses allow it, squares through shared memory where reads and writes run
 along different axes. Expected values from NumPy."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -8,11 +10,13 @@ import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.gpu.memory_order import memory_order, without_gaps
 from compiler.schedule.launches import Launches
 
 SHAPES = [(0, 4), (1, 1), (3, 5), (31, 33), (32, 64), (40, 72), (100, 8), (2, 1000), (64, 3)]
@@ -90,6 +94,79 @@ def test_views_are_read_where_they_lie() -> None:
     x = np.arange(40 * 64, dtype=np.float32).reshape(40, 64)
     np.testing.assert_array_equal(p.f(x.T, x.T[::-1]), x.T - x.T[::-1])
     np.testing.assert_array_equal(p.f(x[:, 1:33], x[:, ::2]), x[:, 1:33] - x[:, ::2])
+
+
+def columns(x: np.ndarray) -> np.ndarray:
+    return np.asfortranarray(x)
+
+
+def padded(x: np.ndarray) -> np.ndarray:
+    return np.pad(x, ((0, 0), (0, 8)))[:, : x.shape[1]]
+
+
+def padded_columns(x: np.ndarray) -> np.ndarray:
+    return padded(x.T).T
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
+@pytest.mark.parametrize("shape", [(64, 64), (31, 33), (1, 50), (50, 1), (0, 5)])
+def test_operands_of_any_layouts(dtype: type, shape: tuple[int, int]) -> None:
+    name = {np.int8: "i8", np.float16: "f16", np.float32: "f32"}[dtype]
+    p = zynml.compile(
+        f"""def f(x: tensor[M, N, {name}], y: tensor[M, N, {name}]) {{
+            compute(x, y) {{ for i in 0..M, j in 0..N: out[i, j] = x[i, j] * 2 - y[i, j] }}
+        }}""",
+        device="emulator",
+    )
+    rng = np.random.default_rng(5)
+    x, y = (rng.integers(-9, 9, shape).astype(dtype) for _ in range(2))
+    for first, second in ((columns, columns), (columns, padded), (padded_columns, columns), (padded_columns, padded_columns)):
+        np.testing.assert_array_equal(p.f(first(x), second(y)), x * 2 - y)
+
+
+def test_axes_of_any_order_in_windows_and_sums() -> None:
+    p = zynml.compile(
+        """def f(x: tensor[A, B, C]) {
+            compute(x) { for a in 0..A, b in 0..B - 2, c in 0..C: out[a, b, c] = x[a, b, c] + x[a, b + 1, c] - x[a, b + 2, c] }
+        }
+        def g(x: tensor[A, B, C]) { compute(x) { for a in 0..A, c in 0..C: for b in 0..B: out[a, c] += x[a, b, c] } }""",
+        device="emulator",
+    )
+    x = np.random.default_rng(6).integers(-9, 9, (4, 7, 9)).astype(np.float32)
+    for order in permutations(range(3)):
+        turned_x = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+        np.testing.assert_array_equal(p.f(turned_x), x[:, :-2] + x[:, 1:-1] - x[:, 2:])
+        np.testing.assert_array_equal(p.g(turned_x), x.sum(1))
+
+
+def test_what_lies_along_another_axis_is_turned_in_shared_memory() -> None:
+    f = FunctionBuilder("scaled", Form.FIELD)
+    x = f.parameter("x", Mem("f32", ("M", "N"), ("x_stride0", "x_stride1"), readonly=True))
+    out = f.parameter("out", Mem("f32", ("M", "N")))
+    for size in ("M", "N", "x_stride0", "x_stride1"):
+        f.parameter(size, INDEX)
+    f.axis("i", "M")
+    f.axis("j", "N")
+    f.body.store(out, f.body.mul(f.body.load(x, ["i", "j"]), f.body.const(2.0)), ["i", "j"])
+    field = f.finish()
+    assert "st.shared.v4" in ptx(launches(field, {"M": 64, "N": 96, "x_stride0": 1, "x_stride1": 64}))
+    assert "shared" not in ptx(launches(field, {"M": 64, "N": 96, "x_stride0": 96, "x_stride1": 1}))
+
+
+@pytest.mark.parametrize(
+    ("strides", "order"),
+    [((1, "s"), (1, 0)), (("s", 1, "t"), (0, 2, 1)), ((1, 12, 4), (1, 2, 0)), (("s", 1), None), ((1, 1), None), (("s", "t"), None), ((0, 1), None)],
+)
+def test_the_dimension_of_neighbours_is_the_last(strides: tuple[int | str, ...], order: tuple[int, ...] | None) -> None:
+    assert memory_order([Affine.of(stride) if isinstance(stride, str) else Affine((), stride) for stride in strides]) == order
+
+
+@pytest.mark.parametrize(
+    ("dims", "strides", "dense"),
+    [((3, 4), (4, 1), True), ((3, 4), (8, 1), False), ((1, 4), (9, 1), True), ((3, "N"), (4, 1), False), ((0, 4), (4, 1), False)],
+)
+def test_rows_without_gaps_need_no_strides(dims: tuple[int | str, ...], strides: tuple[int, ...], dense: bool) -> None:
+    assert (without_gaps(Mem("f32", dims, strides)).strides is None) == dense
 
 
 def test_an_element_that_all_need_is_read_in_their_launch() -> None:

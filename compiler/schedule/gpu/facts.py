@@ -8,6 +8,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from compiler.machines.access import ALIGNMENT as ALIGNMENT
@@ -15,6 +16,7 @@ from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.machines.rates import H200, GpuRates
 from compiler.schedule.gpu.derived.table import ThreadTable
+from compiler.schedule.gpu.memory_order import in_order, memory_order, without_gaps
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
 from runtime.records import evolve, frozen
@@ -75,11 +77,13 @@ def facts_of(
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
     """A field (form F) whose sizes are written as multiples of what divides them, so that affine arithmetic sees it, or as the numbers
-    that they are, and whose memories are known to be aligned; the parameters that changed; and the facts with the new names."""
+    that they are, and whose memories are known to be aligned and are told in the order in which they lie; the parameters that changed; and the facts with the new names."""
     out = FunctionBuilder(function.name, function.form)
     lengths = dict(facts.lengths)
     divisors = {name: unit for name, unit in facts.units if name not in lengths}
     names: dict[str, Affine | str] = {name: Affine((), value) for name, value in lengths.items()}
+    steps = names | {name: Affine((), 1) for name, most in facts.magnitudes if most == 1 and name in facts.exact}
+    orders: dict[Value, tuple[int, ...]] = {}
     units: list[Unit] = []
     magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
     taken = {value.name for value in function.parameters} | set(function.axes)
@@ -106,14 +110,21 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     for position, parameter in enumerate(function.parameters):
         type = parameter.type
         if isinstance(type, Mem):
-            strides = None if type.strides is None else tuple(map(form, type.strides))
+            strides = None if type.strides is None else tuple(form(stride.substitute(steps)) for stride in type.strides)
             align = max(type.align, ALIGNMENT) if parameter.name in facts.aligned else type.align
             type = evolve(type, dims=tuple(map(form, type.dims)), strides=strides, align=align)
+            if strides is not None and (order := memory_order(strides)) is not None:
+                orders[parameter] = order
+                type = in_order(type, order)
+            type = without_gaps(type)
         values[parameter] = out.parameter(by_place[position].name if position in by_place else parameter.name, type)
     for counted in units:
         values[function.parameters[counted.place]] = out.body.index(Affine.of(counted.name) * counted.unit, counted.size)
     for op in function.body.body:
-        copy = out.body.emit(rebuilt(op, values.__getitem__, form), op.results[0].name if op.results else "")
+        copy = rebuilt(op, values.__getitem__, form)
+        if isinstance(op, Load | Store) and isinstance(copy, Load | Store) and op.mem in orders:
+            copy = evolve(copy, index=tuple(copy.index[dim] for dim in orders[op.mem]))
+        copy = out.body.emit(copy, op.results[0].name if op.results else "")
         values.update(zip(op.results, copy.results, strict=True))
     new = out.finish()
     new.stands_for(function)
