@@ -129,6 +129,8 @@ def _scalar_dtype(value: Any, name: str, span: Any) -> DType:
 
 def _declared_dims(type: Type | None, rank: int) -> tuple[str | int | None, ...]:
     """The dims that the declared type gives: a name, which is a size inside the block, or a number among names (`tensor[K, C, 3, 3]`)."""
+    if isinstance(type, TensorType) and isinstance(type.shape, StaticShape) and len(type.shape.dims) == rank:
+        return type.shape.dims
     if isinstance(type, TensorType) and isinstance(type.shape, SymbolicShape) and type.shape.rank == rank:
         return tuple(None if dim is None else _declared_dim(dim) for dim in type.shape.dims)
     return (None,) * rank
