@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from compiler.analysis.accesses import affine_value
 from compiler.hir import numbers
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import If, Yield
 from compiler.hir.core import Binary, Cast, Compare, Const, InBounds, Index, Select, Unary, dtype_of
@@ -306,7 +307,19 @@ class _Canonicalize(Rewriting):
             known = constant(self.values[op.condition])
             if known is not None:
                 return self.side(op, bool(known), into)
+        if isinstance(op, Cast) and (choice := self.numbers_chosen(self.values[op.value])) is not None:
+            sides = [numbers.convert(constant(side), dtype_of(side), op.to) for side in (choice.then, choice.otherwise)]
+            return [into.select(choice.condition, *(into.const(side, Tile(op.to)) for side in sides))]
         return super().instruction(op, into)
+
+    def numbers_chosen(self, value: Value) -> Select | None:
+        """The choice between two numbers that a value is, by itself or as an index: whoever casts it chooses between the numbers cast."""
+        source = value.source
+        if isinstance(source, Index) and len(source.of.terms) == 1 and source.of == Affine.of(source.of.names[0]):
+            source = self.defined[source.of.names[0]].source if source.of.names[0] in self.defined else None
+        if not isinstance(source, Select) or value.type.axes:  # type: ignore[attr-defined]
+            return None
+        return None if constant(source.then) is None or constant(source.otherwise) is None else source
 
     def side(self, op: If, holds: bool, into: Builder) -> Sequence[Value]:
         taken = op.then if holds else op.otherwise

@@ -42,6 +42,15 @@ def test_exact_algebra_of_ints(expression: str, expected: str) -> None:
     assert lines(canonicalize(function(text)))[-2] == f"store %ints[k], {expected}"
 
 
+def test_a_choice_between_numbers_is_made_in_the_type_that_it_is_cast_to() -> None:
+    text = """for k in 0..N {
+        %i = load %I[k] : i32 %one = const 1 : index %many = const 258 : index %p = lt %D, %i : i1
+        %s = select %p, %one, %many : index %t = index of=s : index %c = cast %t to=u8 : u8 %r = cast %c to=i32 : i32 store %ints[k], %r
+    }"""
+    made = lines(canonicalize(function(text)))
+    assert made[-5:-1] == ["%t3 = const 1 : i32", "%t4 = const 2 : i32", "%t5 = select %p, %t3, %t4 : i32", "store %ints[k], %t5"]
+
+
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [

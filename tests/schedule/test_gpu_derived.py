@@ -141,6 +141,27 @@ def test_life(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(compiled(LIFE).f(x), (count == 3) | ((count == 4) & (x == 1)))
 
 
+@pytest.mark.parametrize("extents", [("H", "W"), (9, 48)])
+def test_life_with_a_choice_of_numbers(extents: tuple[int | str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Extents by name, and as the type says them: the guards hold for these, so that no index is checked."""
+    source = LIFE.replace("H", str(extents[0])).replace("W", str(extents[1]))
+    source = source.replace("): tensor", f"): tensor[{extents[0]}, {extents[1]}, u8]").replace("compute(x)", f"compute(x) -> tensor[{extents[0]}, {extents[1]}, u8]")
+    source = source.replace("alive as u8", "1 if alive else 0")
+    shape = (9, 48)
+    x = np.random.default_rng(5).integers(0, 2, shape).astype(np.uint8)
+    e = np.pad(x.astype(int), 1)
+    count = sum(e[a : a + shape[0], b : b + shape[1]] for a in range(3) for b in range(3))
+    seen = []
+
+    def derived(field: HirFunction, facts: Facts) -> Launches | None:
+        seen.append(derived_launches(field, facts))
+        return seen[-1]
+
+    monkeypatch.setattr(choose, "WAYS", tuple(derived if way is derived_launches else way for way in choose.WAYS))
+    np.testing.assert_array_equal(compiled(source).f(x), (count == 3) | ((count == 4) & (x == 1)))
+    assert seen[-1] is not None
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 6, 8), (1, 7, 3, 33), (1, 4, 9, 64)])
 def test_depthwise_windows_of_bf16(shape: tuple[int, ...]) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -268,7 +268,7 @@ def erf(m: Maths, x: LlvmValue) -> LlvmValue:
     small = m.fma(x, m.polynomial("erf", z), x)
     far = m.clamp(size, 1.0, 6.0 if m.double else 4.0)
     square = m.mul(far, far)
-    t = m.div(m.number(2.0), m.add(far, m.number(2.0)))
+    t = m.quotient(m.number(2.0), m.add(far, m.number(2.0)))
     tail = m.mul(exp(m, m.neg(square)), m.polynomial("erfc", t))
     large = m.sign_of(m.sub(m.number(1.0), tail), x)
     return m.select(m.is_("ole", size, 1.0), small, m.select(m.is_("uno", x, x), x, large))
