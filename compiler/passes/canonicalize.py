@@ -308,18 +308,20 @@ class _Canonicalize(Rewriting):
             if known is not None:
                 return self.side(op, bool(known), into)
         if isinstance(op, Cast) and (choice := self.numbers_chosen(self.values[op.value])) is not None:
-            sides = [numbers.convert(constant(side), dtype_of(side), op.to) for side in (choice.then, choice.otherwise)]
-            return [into.select(choice.condition, *(into.const(side, Tile(op.to)) for side in sides))]
+            condition, sides = choice
+            return [into.select(condition, *(into.const(numbers.convert(side, dtype, op.to), Tile(op.to)) for side, dtype in sides))]
         return super().instruction(op, into)
 
-    def numbers_chosen(self, value: Value) -> Select | None:
-        """The choice between two numbers that a value is, by itself or as an index: whoever casts it chooses between the numbers cast."""
+    def numbers_chosen(self, value: Value) -> tuple[Value, list[tuple[float | int | bool, str]]] | None:
+        """The condition and the numbers with their types of the choice that a value is, by itself or as an index: whoever casts it
+        chooses between the numbers cast."""
         source = value.source
-        if isinstance(source, Index) and len(source.of.terms) == 1 and source.of == Affine.of(source.of.names[0]):
-            source = self.defined[source.of.names[0]].source if source.of.names[0] in self.defined else None
-        if not isinstance(source, Select) or value.type.axes:  # type: ignore[attr-defined]
+        if isinstance(source, Index) and len(source.of.terms) == 1 and source.of == Affine.of(name := source.of.names[0]):
+            source = self.defined[name].source if name in self.defined else None
+        if not isinstance(source, Select) or (isinstance(value.type, Tile) and value.type.axes):
             return None
-        return None if constant(source.then) is None or constant(source.otherwise) is None else source
+        sides = [(number, dtype_of(side)) for side in (source.then, source.otherwise) if (number := constant(side)) is not None]
+        return (source.condition, sides) if len(sides) == 2 else None
 
     def side(self, op: If, holds: bool, into: Builder) -> Sequence[Value]:
         taken = op.then if holds else op.otherwise

@@ -145,7 +145,9 @@ def test_life(shape: tuple[int, int]) -> None:
 def test_life_with_a_choice_of_numbers(extents: tuple[int | str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Extents by name, and as the type says them: the guards hold for these, so that no index is checked."""
     source = LIFE.replace("H", str(extents[0])).replace("W", str(extents[1]))
-    source = source.replace("): tensor", f"): tensor[{extents[0]}, {extents[1]}, u8]").replace("compute(x)", f"compute(x) -> tensor[{extents[0]}, {extents[1]}, u8]")
+    source = source.replace("): tensor", f"): tensor[{extents[0]}, {extents[1]}, u8]").replace(
+        "compute(x)", f"compute(x) -> tensor[{extents[0]}, {extents[1]}, u8]"
+    )
     source = source.replace("alive as u8", "1 if alive else 0")
     shape = (9, 48)
     x = np.random.default_rng(5).integers(0, 2, shape).astype(np.uint8)

@@ -17,6 +17,7 @@ from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.memory_order import memory_order, without_gaps
+from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.launches import Launches
 
 SHAPES = [(0, 4), (1, 1), (3, 5), (31, 33), (32, 64), (40, 72), (100, 8), (2, 1000), (64, 3)]
@@ -155,7 +156,15 @@ def test_what_lies_along_another_axis_is_turned_in_shared_memory() -> None:
 
 @pytest.mark.parametrize(
     ("strides", "order"),
-    [((1, "s"), (1, 0)), (("s", 1, "t"), (0, 2, 1)), ((1, 12, 4), (1, 2, 0)), (("s", 1), None), ((1, 1), None), (("s", "t"), None), ((0, 1), None)],
+    [
+        ((1, "s"), (1, 0)),
+        (("s", 1, "t"), (0, 2, 1)),
+        ((1, 12, 4), (1, 2, 0)),
+        (("s", 1), None),
+        ((1, 1), None),
+        (("s", "t"), None),
+        ((0, 1), None),
+    ],
 )
 def test_the_dimension_of_neighbours_is_the_last(strides: tuple[int | str, ...], order: tuple[int, ...] | None) -> None:
     assert memory_order([Affine.of(stride) if isinstance(stride, str) else Affine((), stride) for stride in strides]) == order
@@ -169,6 +178,52 @@ def test_rows_without_gaps_need_no_strides(dims: tuple[int | str, ...], strides:
     assert (without_gaps(Mem("f32", dims, strides)).strides is None) == dense
 
 
+ROWS = """def f(x: tensor[A, B, C, DT], y: tensor[C, DT], z: tensor[A, B, DT], w: tensor[B, C, DT]) {
+    compute(x, y, z, w) { for i in 0..A, j in 0..B, k in 0..C: out[i, j, k] = x[i, j, k] + y[k] - z[i, j] + w[j, k] }
+}"""
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.int8, "i8"), (np.float16, "f16"), (np.float64, "f64")])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 1, 33), (2, 3, 35), (7, 5, 21), (1, 40, 19), (0, 3, 17)])
+def test_rows_of_any_length_as_one(dtype: type, name: str, shape: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng(7)
+    x, y, z, w = (rng.integers(-9, 9, extents).astype(dtype) for extents in (shape, shape[2:], shape[:2], shape[1:]))
+    p = zynml.compile(ROWS.replace("DT", name), device="emulator", sanitize=True)
+    wide = np.pad(x, ((0, 0), (0, 0), (0, 3)))[:, :, : shape[2]]
+    np.testing.assert_array_equal(p.f(x, y, z, w), x + y - z[..., None] + w)
+    np.testing.assert_array_equal(p.f(wide, y, z, w), x + y - z[..., None] + w)
+
+
+def rows(columns: int | str) -> HirFunction:
+    """`x[i, j] + y[j]` of i8."""
+    f = FunctionBuilder("rows", Form.FIELD, {"i": Affine.of("M"), "j": Affine.of(columns)})
+    x, y = (f.parameter(name, Mem("i8", dims, readonly=True)) for name, dims in (("x", ("M", columns)), ("y", (columns,))))
+    out = f.parameter("out", Mem("i8", ("M", columns)))
+    for size in ("M", "N"):
+        f.parameter(size, INDEX)
+    f.body.store(out, f.body.add(f.body.load(x, ["i", "j"]), f.body.load(y, ["j"])), ["i", "j"])
+    return f.finish()
+
+
+@pytest.mark.parametrize(
+    ("columns", "sizes", "taken"),
+    [
+        ("N", {"M": 9, "N": 333}, True),
+        (21, {"M": 9, "N": 1}, True),
+        ("N", {"M": 9, "N": 320}, False),
+        ("N", {"M": 9, "N": 15}, False),
+        (7, {"M": 9, "N": 1}, False),
+    ],
+)
+def test_long_rows_that_wide_accesses_do_not_divide_are_one(columns: int | str, sizes: dict[str, int], taken: bool) -> None:
+    known, _, about = specialised(rows(columns), facts_of(sizes, ("x", "y", "out")))
+    row = in_one_row(known, about)
+    assert (row is not None) == taken
+    if row is not None:
+        found = map_launches(row[0], row[2])
+        assert found is not None and "st.global.v4.b32" in ptx(found)
+
+
 def test_an_element_that_all_need_is_read_in_their_launch() -> None:
     source = """def f(x: tensor[N], s: tensor[1]) {
         compute(x, s) { for i in 0..N: out[i] = x[i] * exp2(s[0]) }
@@ -176,7 +231,9 @@ def test_an_element_that_all_need_is_read_in_their_launch() -> None:
     x = np.arange(200, dtype=np.float32)
     np.testing.assert_array_equal(zynml.compile(source, device="emulator").f(x, np.array([3], np.float32)), 8 * x)
     f = FunctionBuilder("scaled", Form.FIELD)
-    given, scale, out = (f.parameter(name, Mem("f32", (size,), readonly=name != "out")) for name, size in (("x", "N"), ("s", 1), ("out", "N")))
+    given, scale, out = (
+        f.parameter(name, Mem("f32", (size,), readonly=name != "out")) for name, size in (("x", "N"), ("s", 1), ("out", "N"))
+    )
     f.parameter("N", INDEX)
     f.axis("i", "N")
     f.body.store(out, f.body.mul(f.body.load(given, ["i"]), f.body.load(scale, [0])), ["i"])

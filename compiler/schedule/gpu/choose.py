@@ -30,6 +30,7 @@ from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheed
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
+from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, several_products
@@ -185,7 +186,8 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         known, checks = without_checks(known)
     except NotPlaceable:
         return None
-    joined, products, further = joined_axes(known, about)
+    row = None if may_be_derived(known) else in_one_row(known, about)
+    joined, products, further = row or joined_axes(known, about)
     if not (known.loops or tile_of(known)) and _is_better(joined, further, known, about):
         known, about = joined, further
     else:

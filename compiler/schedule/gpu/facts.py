@@ -77,7 +77,8 @@ def facts_of(
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
     """A field (form F) whose sizes are written as multiples of what divides them, so that affine arithmetic sees it, or as the numbers
-    that they are, and whose memories are known to be aligned and are told in the order in which they lie; the parameters that changed; and the facts with the new names."""
+    that they are, and whose memories are known to be aligned and are told in the order in which they lie; the parameters that changed; and
+    the facts with the new names."""
     out = FunctionBuilder(function.name, function.form)
     lengths = dict(facts.lengths)
     divisors = {name: unit for name, unit in facts.units if name not in lengths}

@@ -5,7 +5,7 @@ along the other."""
 from collections.abc import Callable, Mapping, Sequence
 
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.core import Contract, Reduce, Scan
+from compiler.hir.core import Binary, Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -14,6 +14,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import FlatDistributing, flat_table
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
+from compiler.schedule.gpu.one_row import OneRow
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
@@ -58,6 +59,8 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
     if across is None:
         width = lanes(field, [along])
         table = _rows(field, along, width, facts)
+        if len(field.axes) == 1 and any(isinstance(op, Binary) and op.operator in ("div", "rem") for op in ops):
+            return launches_of_blocks(OneRow(field, table, facts).run())
         if _fills(field, table[along], facts):
             return field_launches(field, table)
         return launches_of_blocks(FlatDistributing(field, flat_table([*_others(field, along), along], width), facts).run())

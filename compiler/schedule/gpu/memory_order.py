@@ -1,5 +1,5 @@
-"""Memories whose dimensions are told in the order in which they lie: the one along which neighbours are next to each other is the last. What
-is turned for the program, as a transposed view is, is then a memory like any other, read across."""
+"""Memories whose dimensions are told in the order in which they lie: the one along which neighbours are next to each other is the last.
+What is turned for the program, as a transposed view is, is then a memory like any other, read across."""
 
 from collections.abc import Sequence
 

@@ -1,0 +1,214 @@
+"""Maps whose results have rows of a length that wide accesses don't divide: as one long row, since all elements lie side by side. What is
+read by the index in a row, or of a row, takes these from the element's number, once for a thread: its elements are neighbours, so that
+they lie in that row or in the next."""
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Binary, Const, Contract, Index, Reduce, Scan, dtype_of
+from compiler.hir.instruction import Effect, Instruction, Value
+from compiler.hir.memory import Alloc, Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import INDEX, Mem, bytes_of
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.facts import ALIGNMENT, MAGNITUDES, Facts
+from compiler.schedule.launches import Product
+from compiler.schedule.materialise import common_axes
+from compiler.schedule.region import TileRegion
+from compiler.schedule.table import SIMD, Table
+from runtime.records import frozen
+
+FEW = 1 << 31
+"""Elements whose numbers are taken apart in 32 bits."""
+
+
+def in_one_row(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Product, ...], Facts] | None:
+    """The map over one axis, the products that its further parameters are, and the facts with their names; None for other fields, and
+    where rows are as long as wide accesses want them."""
+    order = _order(field)
+    if order is None or len(order) < 2:
+        return None
+    lanes = ALIGNMENT // min(bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Store))
+    whole = {op.mem for op in field.body.body if isinstance(op, Load | Store) and _is_whole(op, order, field)}
+    others = [op for op in field.body.body if not (isinstance(op, Load | Store) and op.mem in whole)]
+    if any(isinstance(op, Load | Store) and not _is_whole(op, order, field) for op in field.body.body if op not in others):
+        return None
+    read = {axis for op in others for axis in op.symbols if axis in field.axes}
+    extents = [field.axes[axis] for axis in order]
+    if extents[-1].divisor % lanes == 0 or (read and _least(extents[-1], facts) < lanes):
+        return None
+    products, extent, facts = _multiplied(field, extents, facts)
+    out = FunctionBuilder(field.name, field.form)
+    row = out.axis(order[-1], extent)
+    values: dict[Value, Value] = {}
+    for parameter in field.parameters:
+        type = evolve(parameter.type, dims=(extent,)) if isinstance(parameter.type, Mem) and parameter in whole else parameter.type
+        values[parameter] = out.parameter(parameter.name, type)
+    for product in products:
+        out.parameter(product.name, INDEX)
+    b = out.body
+    digits = _digits(b, Affine.of(row), order, extents, read)
+    for op in field.body.body:
+        if isinstance(op, Load | Store) and op.mem in whole:
+            copy = rebuilt(op, values.__getitem__, index=(Affine.of(row),))
+        else:
+            copy = rebuilt(op, values.__getitem__, lambda form: form.substitute(digits))
+        copy = b.emit(copy, op.results[0].name if op.results else "")
+        values.update(zip(op.results, copy.results, strict=True))
+    new = out.finish()
+    new.stands_for(field)
+    return new, tuple(products), facts
+
+
+def _order(field: HirFunction) -> tuple[str, ...] | None:
+    """The axes of a map in the order in which its results lie, all of which lie side by side."""
+    ops = field.body.body
+    if any(isinstance(op, Reduce | Contract | Scan | Alloc) or op.regions or not _is_plain(op) for op in ops):
+        return None
+    stores = [op for op in ops if isinstance(op, Store)]
+    order = tuple(form.names[0] for form in stores[0].index if form.names)
+    if set(common_axes(field)) != set(field.axes) or len(order) != len(field.axes) or set(order) != set(field.axes):
+        return None
+    return order if all(_is_whole(op, order, field) for op in stores) else None
+
+
+def _is_plain(op: Instruction) -> bool:
+    return isinstance(op, Load | Store) or (op.effects is Effect.PURE and not (isinstance(op, Const) and op.type.axes))  # type: ignore[attr-defined]
+
+
+def _is_whole(op: Load | Store, order: Sequence[str], field: HirFunction) -> bool:
+    """Whether an access is of the elements of a memory one after the other."""
+    mem = mem_of(op.mem)
+    if (
+        op.mem not in field.parameters
+        or mem.strides is not None
+        or mem.swizzle is not None
+        or (isinstance(op, Load) and op.pad is not None)
+    ):
+        return False
+    return op.index == tuple(map(Affine.of, order)) and mem.dims == tuple(field.axes[axis] for axis in order)
+
+
+def _least(extent: Affine, facts: Facts) -> int:
+    """What an extent is at least, as far as that is known."""
+    if extent.value is not None:
+        return extent.value
+    named = dict(facts.magnitudes)
+    if len(extent.terms) != 1 or extent.constant or extent.names[0] not in named:
+        return 1
+    ((_, coefficient),), most = extent.terms, named[extent.names[0]]
+    return coefficient * (most if extent.names[0] in facts.exact else most // 2 + 1)
+
+
+def _multiplied(field: HirFunction, extents: Sequence[Affine], facts: Facts) -> tuple[list[Product], Affine, Facts]:
+    """The product of all extents, by further parameters where they aren't numbers."""
+    taken = {value.name for value in field.parameters} | set(field.axes) | {r.name for op in field.body.body for r in op.results}
+    products: list[Product] = []
+    whole = extents[-1]
+    for extent in reversed(extents[:-1]):
+        if extent.value is not None or whole.value is not None:
+            whole = whole * extent.value if extent.value is not None else extent * (whole.value or 0)
+            continue
+        name, factor = f"elements{len(products) or ''}", extent.divisor * whole.divisor
+        while name in taken:
+            name += "_"
+        products.append(Product(name, (extent, whole), factor))
+        about = facts.about(extent) * facts.about(whole) // factor
+        most = next((most for most in MAGNITUDES if most >= about), MAGNITUDES[-1])
+        facts = evolve(facts, magnitudes=tuple(sorted({**dict(facts.magnitudes), name: most}.items())))
+        whole = Affine.of(name) * factor
+    return products, whole, facts
+
+
+def _digits(b: Builder, number: Affine, order: Sequence[str], extents: Sequence[Affine], read: set[str]) -> dict[str, Affine | str]:
+    """The axes that something reads, from an element's number."""
+    digits: dict[str, Affine | str] = {}
+    rest = b.index(number)
+    for axis, extent in reversed([*zip(order, extents, strict=True)]):
+        outer = [other for other in order[: order.index(axis)] if other in read]
+        if axis == order[0]:
+            digits[axis] = Affine.of(rest.name)
+            break
+        if axis in read:
+            digits[axis] = Affine.of(b.op("rem", rest, b.index(extent)).name)
+        if not outer:
+            break
+        rest = b.op("div", rest, b.index(extent))
+    return {axis: form for axis, form in digits.items() if axis in read}
+
+
+@frozen(eq=False)
+class _Neighbours:
+    """A number that grows by one somewhere along a thread's elements: the first one's, and for which it is one more; None: for none."""
+
+    first: Value
+    more: Value | None
+
+
+class OneRow(Distributing):
+    """A map along one axis. Quotients and remainders of an element's number are taken of the thread's first one."""
+
+    def __init__(self, field: HirFunction, table: Table, facts: Facts) -> None:
+        super().__init__(field, table)
+        (plan,) = table.plans
+        names = set(field.axes[plan.axis].names)
+        few = names <= dict(facts.magnitudes).keys() and facts.about(field.axes[plan.axis]) + plan.tile <= FEW
+        self.dtype = "u32" if few else "index"
+        self.lanes = plan.lanes
+        self.neighbours: dict[tuple[Value, TileRegion], _Neighbours] = {}
+
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
+        if not isinstance(op, Binary) or op.operator not in ("div", "rem") or dtype_of(value) != "index":
+            return super().make(op, value, region)
+        found = self.stepping(value, region)
+        return super().make(op, value, region) if found is None else self.spread(found, region.builder)
+
+    def stepping(self, value: Value, region: TileRegion) -> _Neighbours | None:
+        """The value as one that grows by one along the thread's elements, where it is a quotient of such."""
+        source = value.source
+        if not isinstance(source, Binary) or source.operator not in ("div", "rem"):
+            return None
+        if (value, region) not in self.neighbours:
+            pair = self.divided(source, region)
+            if pair is None:
+                return None
+            self.neighbours[value, region] = pair
+        return self.neighbours[value, region]
+
+    def divided(self, op: Binary, region: TileRegion) -> _Neighbours | None:
+        b = region.builder
+        whole, by = op.left.source, b.cast(self.value(op.right, region), self.dtype)
+        one = b.const(1, self.dtype)
+        if isinstance(whole, Index):
+            form = self.form(whole.of, region)
+            first = b.cast(b.index(form.without(SIMD)), self.dtype)
+            quotient, rest = b.op("div", first, by), b.op("rem", first, by)
+            if self.lanes == 1:
+                return _Neighbours(quotient if op.operator == "div" else rest, None)
+            place = b.add(rest, b.cast(b.index(Affine.of(SIMD)), self.dtype))
+            more = b.op("ge", place, by)
+            if op.operator == "div":
+                return _Neighbours(quotient, more)
+            return _Neighbours(b.select(more, b.sub(place, by), place), None)
+        before = self.stepping(op.left, region)
+        if before is None or (before.more is None and self.lanes > 1):
+            return None
+        quotient, rest = b.op("div", before.first, by), b.op("rem", before.first, by)
+        if before.more is None:
+            return _Neighbours(quotient if op.operator == "div" else rest, None)
+        last = b.op("eq", b.add(rest, one), by)
+        if op.operator == "div":
+            return _Neighbours(quotient, b.both(last, before.more))
+        following = b.select(last, b.const(0, self.dtype), b.add(rest, one))
+        return _Neighbours(b.select(before.more, following, rest), None)
+
+    def spread(self, number: _Neighbours, b: Builder) -> Value:
+        """The number of each element."""
+        first = number.first
+        if number.more is not None:
+            first = b.select(number.more, b.add(first, b.const(1, self.dtype)), first)
+        return b.cast(first, "index")
