@@ -35,6 +35,13 @@ def exp2(m: Maths, x: LlvmValue) -> LlvmValue:
     return m.scale(m.fma(r, m.polynomial("exp2", r), m.number(1.0)), number)
 
 
+def exp2_in_range(m: Maths, x: LlvmValue) -> LlvmValue:
+    """2**x where that is a normal number."""
+    n, number = m.nearest((x, m.number(1.0)))
+    r = m.sub(x, n)
+    return m.mul(m.fma(r, m.polynomial("exp2", r), m.number(1.0)), m.power_of_two(number))
+
+
 def expm1_positive(m: Maths, x: LlvmValue) -> LlvmValue:
     """e**x - 1 for 0 <= x, below the overflow of e**x."""
     r, rest, n = _reduce_exp(m, x)

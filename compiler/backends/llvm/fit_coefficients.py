@@ -66,6 +66,17 @@ def scaled_erfc(t: Decimal) -> Decimal:
     return (x * x).exp() * (1 - x * erf_over_x(x * x))
 
 
+def power_of_erfc(x: Decimal) -> Decimal:
+    """log2(erfc(x))."""
+    return (1 - x * erf_over_x(x * x)).ln() / LN2
+
+
+NONE = -1
+"""The degree where a function has no polynomial for that type."""
+
+DENSER = {"log2_erfc": D("2.5")}
+"""How much nearer to each other nodes lie at the low end, of functions that need be right to less at the high one."""
+
 # name: function, low, high, degree for f32, degree for f64
 TABLE: dict[str, tuple[Function, Decimal, Decimal, int, int]] = {
     "exp": (series(lambda k: 1 / factorial(k + 2)), -LN2 / 2, LN2 / 2, 4, 10),
@@ -75,16 +86,16 @@ TABLE: dict[str, tuple[Function, Decimal, Decimal, int, int]] = {
     "cos": (series(lambda k: D((-1) ** k) / factorial(2 * k + 4)), D(0), D("0.617"), 3, 6),
     "asin": (series(arcsine_term), D(0), D("0.25"), 5, 13),
     "atan": (series(lambda k: D((-1) ** (k + 1)) / (2 * k + 3)), D(0), D("0.17158"), 5, 12),
-    "erf": (lambda z: erf_over_x(z) - 1, D(0), D(1), 7, 14),
-    "erfc32": (scaled_erfc, D(1) / 3, D(2) / 3, 8, 8),
-    "erfc64": (scaled_erfc, D("0.25"), D(2) / 3, 17, 17),
+    "erf": (lambda z: erf_over_x(z) - 1, D(0), D(1), 6, 14),
+    "log2_erfc": (power_of_erfc, D(1), D("3.93"), 6, NONE),
+    "erfc": (scaled_erfc, D("0.25"), D(2) / 3, NONE, 17),
 }
 
 
-def interpolate(f: Function, low: Decimal, high: Decimal, degree: int) -> list[Decimal]:
+def interpolate(f: Function, low: Decimal, high: Decimal, degree: int, denser: Decimal = ONE) -> list[Decimal]:
     """Coefficients, constant first, of the polynomial through the Chebyshev nodes."""
     count = degree + 1
-    nodes = [(low + high) / 2 + (high - low) / 2 * cosine(PI * (2 * k + 1) / (2 * count)) for k in range(count)]
+    nodes = [low + (high - low) * ((1 + cosine(PI * (2 * k + 1) / (2 * count))) / 2) ** denser for k in range(count)]
     table = [f(x) for x in nodes]
     for level in range(1, count):
         for k in range(count - 1, level - 1, -1):
@@ -137,11 +148,11 @@ def main() -> None:
     for width, column, convert in (("F32", 3, to_single), ("F64", 4, to_float)):
         print(f"{width}: dict[str, tuple[float, ...]] = {{")
         for name, row in TABLE.items():
-            if name == ("erfc64" if width == "F32" else "erfc32"):
-                continue
             degree = row[3] if column == 3 else row[4]
-            numbers = [convert(c) for c in interpolate(row[0], row[1], row[2], degree)]
-            print(f'    "{name.rstrip("0123456789") if name.startswith("erfc") else name}": (')
+            if degree == NONE:
+                continue
+            numbers = [convert(c) for c in interpolate(row[0], row[1], row[2], degree, DENSER.get(name, ONE))]
+            print(f'    "{name}": (')
             for number in numbers:
                 print(f"        {number!r},")
             print("    ),")

@@ -169,6 +169,12 @@ class Maths:
         x = self.select(self.is_("ogt", x, high), self.number(high), x)
         return self.select(self.is_("olt", x, low), self.number(low), x)
 
+    def at_most(self, x: LlvmValue, high: float) -> LlvmValue:
+        """The lesser of x and the number; of NaN either."""
+        if self.device:
+            return self.w.intrinsic("minimum", x, self.number(high))
+        return self.select(self.is_("olt", x, high), x, self.number(high))
+
     def two_sum(self, a: LlvmValue, b: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         """a + b and its rounding error, where |a| >= |b|."""
         total = self.add(a, b)

@@ -8,12 +8,15 @@ with that call isn't vectorised, a tile is. Errors in ulp, f32 / f64: sin and co
 import math
 
 from compiler.backends.llvm import coefficients
-from compiler.backends.llvm.exponential import exp
+from compiler.backends.llvm.exponential import exp, exp2_in_range
 from compiler.backends.llvm.large_angles import reduced
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.writer import LlvmValue
 
 LIMIT = 2.0**51 * 0.9
+
+ONE_FROM = 3.93
+"""Where erf rounds to 1 in f32."""
 
 
 def _reduce(m: Maths, x: LlvmValue, single: bool) -> tuple[LlvmValue, LlvmValue | None, LlvmValue]:
@@ -262,13 +265,16 @@ def atan2(m: Maths, y: LlvmValue, x: LlvmValue) -> LlvmValue:
 
 
 def erf(m: Maths, x: LlvmValue) -> LlvmValue:
-    """x + x*P(x*x) up to 1, then 1 - exp(-x*x) * Q(2/(2+x))."""
+    """x + x*P(x*x) up to 1, and NaN; then 1 - erfc(x): in f32 2**Q(x), in f64 exp(-x*x) * Q(2/(2+x))."""
     size = m.abs(x)
     z = m.mul(x, x)
     small = m.fma(x, m.polynomial("erf", z), x)
-    far = m.clamp(size, 1.0, 6.0 if m.double else 4.0)
-    square = m.mul(far, far)
-    t = m.quotient(m.number(2.0), m.add(far, m.number(2.0)))
-    tail = m.mul(exp(m, m.neg(square)), m.polynomial("erfc", t))
+    if m.double:
+        far = m.clamp(size, 1.0, 6.0)
+        t = m.div(m.number(2.0), m.add(far, m.number(2.0)))
+        tail = m.mul(exp(m, m.neg(m.mul(far, far))), m.polynomial("erfc", t))
+    else:
+        far = m.at_most(size, ONE_FROM)
+        tail = exp2_in_range(m, m.polynomial("log2_erfc", far))
     large = m.sign_of(m.sub(m.number(1.0), tail), x)
-    return m.select(m.is_("ole", size, 1.0), small, m.select(m.is_("uno", x, x), x, large))
+    return m.select(m.is_("ogt", size, 1.0), large, small)
