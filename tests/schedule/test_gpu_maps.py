@@ -224,6 +224,11 @@ def test_long_rows_that_wide_accesses_do_not_divide_are_one(columns: int | str, 
         assert found is not None and "st.global.v4.b32" in ptx(found)
 
 
+def test_what_is_turned_is_no_long_row() -> None:
+    known, _, about = specialised(turned("i8"), facts_of({"M": 333, "N": 333}, ("x", "out")))
+    assert in_one_row(known, about) is None
+
+
 def test_an_element_that_all_need_is_read_in_their_launch() -> None:
     source = """def f(x: tensor[N], s: tensor[1]) {
         compute(x, s) { for i in 0..N: out[i] = x[i] * exp2(s[0]) }

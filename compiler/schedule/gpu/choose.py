@@ -39,6 +39,7 @@ from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.triangles import triangle_product
+from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
@@ -362,6 +363,7 @@ WAYS: tuple[Way, ...] = (
     _several,
     _scan,
     derived_launches,
+    turned_launches,
     map_launches,
     short_launches,
     _window,

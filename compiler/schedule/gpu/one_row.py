@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from compiler.hir.affine import Affine
+from compiler.hir.alignment import steps_by_one
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Const, Contract, Index, Reduce, Scan, dtype_of
@@ -36,6 +37,8 @@ def in_one_row(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Pro
     whole = {op.mem for op in field.body.body if isinstance(op, Load | Store) and _is_whole(op, order, field)}
     others = [op for op in field.body.body if not (isinstance(op, Load | Store) and op.mem in whole)]
     if any(isinstance(op, Load | Store) and not _is_whole(op, order, field) for op in field.body.body if op not in others):
+        return None
+    if any(isinstance(op, Load) and not _is_near(op, order[-1]) for op in others):
         return None
     read = {axis for op in others for axis in op.symbols if axis in field.axes}
     extents = [field.axes[axis] for axis in order]
@@ -91,6 +94,11 @@ def _is_whole(op: Load | Store, order: Sequence[str], field: HirFunction) -> boo
     ):
         return False
     return op.index == tuple(map(Affine.of, order)) and mem.dims == tuple(field.axes[axis] for axis in order)
+
+
+def _is_near(op: Load, axis: str) -> bool:
+    """Whether neighbours along the axis read the same element, or the next."""
+    return steps_by_one(mem_of(op.mem), op.index, axis) or not any(form.coefficient(axis) for form in op.index)
 
 
 def _least(extent: Affine, facts: Facts) -> int:

@@ -67,13 +67,14 @@ def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
 
 def _is_near(nest: ThreadNest, lane: int) -> bool:
     """Whether neighbours along the lanes of a warp find their elements in the same place, or a few elements on."""
-    for number, op in enumerate(nest.ops):
-        if isinstance(op, Load):
-            places = zip(nest.forms[number], strides_of(mem_of(op.mem)), strict=True)
-            step = sum(coefficient * stride for (terms, _), stride in places for axis, coefficient in terms if axis == lane)
-            if abs(step) > LARGEST_STEP:
-                return False
-    return True
+    return all(is_near(nest, op, lane) for op in nest.ops if isinstance(op, Load))
+
+
+def is_near(nest: ThreadNest, load: Load, lane: int) -> bool:
+    """The same, of one of the nest's loads."""
+    places = zip(nest.forms[nest.ops.index(load)], strides_of(mem_of(load.mem)), strict=True)
+    step = sum(coefficient * stride for (terms, _), stride in places for axis, coefficient in terms if axis == lane)
+    return abs(step) <= LARGEST_STEP
 
 
 def lane_axis(nest: ThreadNest) -> int:

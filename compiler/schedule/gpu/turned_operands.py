@@ -1,0 +1,75 @@
+"""Windows over what lies along another axis than results do: neighbouring lanes would read far from each other, and each element many
+times. It is copied first, turned in squares through shared memory, and the windows read the copy."""
+
+from attrs import evolve
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.derived.launches import derived_launches
+from compiler.schedule.gpu.derived.nest import thread_nest
+from compiler.schedule.gpu.derived.search import is_near, lane_axis
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.reading_copies import FreshNames
+from compiler.schedule.gpu.workspaces import Copied, copied_before
+from compiler.schedule.launches import Launches
+
+
+def turned_launches(field: HirFunction, facts: Facts) -> Launches | None:
+    """The copies, and the windows over them. None for a field that isn't of windows, or reads nothing across."""
+    nest = thread_nest(field)
+    if nest is None:
+        return None
+    lane = lane_axis(nest)
+    across = dict.fromkeys(op.mem for op in nest.ops if isinstance(op, Load) and not is_near(nest, op, lane))
+    names = FreshNames(field)
+    copies: dict[Value, tuple[Copied, tuple[int, ...]]] = {}
+    for memory in across:
+        loads = [op for op in nest.ops if isinstance(op, Load) and op.mem is memory]
+        dims = {dim for op in loads for dim, form in enumerate(op.index) if form.coefficient(nest.axes[lane])}
+        if len(dims) != 1 or any(op.pad is not None and op.where is None for op in loads):
+            return None
+        (last,) = dims
+        order = (*(dim for dim in range(mem_of(memory).rank) if dim != last), last)
+        copies[memory] = _copied(memory, order, names), order
+    if not copies:
+        return None
+    reading = _reading(field, copies)
+    launches = derived_launches(reading, facts)
+    return None if launches is None else copied_before(field, [copy for copy, _ in copies.values()], facts, launches)
+
+
+def _copied(memory: Value, order: tuple[int, ...], names: FreshNames) -> Copied:
+    """A copy of a memory with its dimensions in another order, in rows that are filled up to whole accesses."""
+    mem = mem_of(memory)
+    each = ALIGNMENT // bytes_of(mem.dtype)
+    axes = {dim: names.fresh(f"{memory.name}_{dim}") for dim in order}
+    length = mem.dims[order[-1]]
+    extents = [*(mem.dims[dim] for dim in order[:-1]), length.ceildiv(each) * each]
+    inside = (length - 1 - Affine.of(axes[order[-1]]),) if length.divisor % each else ()
+    index = tuple(Affine.of(axes[dim]) for dim in range(mem.rank))
+    pairs = tuple((axes[dim], extent) for dim, extent in zip(order, extents, strict=True))
+    return Copied(names.fresh(f"{memory.name}_turned"), memory, pairs, index, inside)
+
+
+def _reading(field: HirFunction, copies: dict[Value, tuple[Copied, tuple[int, ...]]]) -> HirFunction:
+    """The field with the copies, as further parameters, instead of what they are of."""
+    out = FunctionBuilder(field.name, field.form)
+    for axis, extent in field.axes.items():
+        out.axis(axis, extent)
+    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in field.parameters}
+    for memory, (copy, _) in copies.items():
+        values[memory] = out.parameter(copy.name, evolve(copy.mem, readonly=True))
+    for op in field.body.body:
+        new = rebuilt(op, values.__getitem__)
+        if isinstance(op, Load) and isinstance(new, Load) and op.mem in copies:
+            new = evolve(new, index=tuple(op.index[dim] for dim in copies[op.mem][1]))
+        new = out.body.emit(new, op.results[0].name if op.results else "")
+        values.update(zip(op.results, new.results, strict=True))
+    reading = out.finish()
+    reading.stands_for(field)
+    return reading
