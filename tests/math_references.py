@@ -17,7 +17,7 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 TABLE: dict[str, tuple[Callable[[np.ndarray], np.ndarray], tuple[tuple[float, float] | None, ...], float, float]] = {
-    "exp": (np.exp, ((-120, 120), (-1, 1), (-760, 760)), 1.01, 1.01),
+    "exp": (np.exp, ((-120, 120), (-1, 1), (-760, 760)), 1.1, 1.01),
     "exp2": (np.exp2, ((-160, 140), (-1, 1), (-1100, 1100)), 1.0, 1.0),
     "log": (np.log, (None, (0.5, 2)), 1.0, 1.0),
     "log2": (np.log2, (None, (0.5, 2)), 1.0, 1.0),

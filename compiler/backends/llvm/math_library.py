@@ -8,7 +8,7 @@ from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue
 
 _FUNCTIONS: dict[str, Callable[..., LlvmValue]] = {
-    **{name: getattr(exponential, name) for name in ("exp", "exp2", "log", "log2", "sinh", "cosh", "tanh", "pow")},
+    **{name: getattr(exponential, name) for name in ("exp", "exp2", "log", "log_of_normal", "log2", "sinh", "cosh", "tanh", "pow")},
     **{name: getattr(trigonometry, name) for name in ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "erf")},
 }
 

@@ -1,5 +1,6 @@
 """Instructions that every back end emits alike: arithmetic point by point, axes, monoids, slots, branches."""
 
+from compiler.analysis.float_bounds import is_normal
 from compiler.backends.llvm import arithmetic, axes, monoids, structured
 from compiler.backends.llvm.bundle import Bundle, build, is_simd, scalar_bundle
 from compiler.backends.llvm.frame import FunctionFrame
@@ -103,7 +104,8 @@ def _pointwise(frame: FunctionFrame, op: Instruction) -> Bundle:
             case Compare():
                 return arithmetic.compare(w, op.operator, dtype, values[0], values[1])
             case Unary():
-                return arithmetic.unary(w, op.operator, dtype, values[0])
+                operator = "log_of_normal" if op.operator == "log" and is_normal(op.value) else op.operator
+                return arithmetic.unary(w, operator, dtype, values[0])
             case IsNan():
                 return arithmetic.is_nan(w, dtype, values[0])
             case Fma():

@@ -30,7 +30,7 @@ def _engine() -> Any:
     module.c_library = False
     loops = []
     for dtype, (type, _) in TYPES.items():
-        for name in NAMES:
+        for name in (*NAMES, "log_of_normal"):
             f = module.function(f"{name}_{dtype}", type, [(type, "x")])
             f.ret(arithmetic.unary(f, name, dtype, f.parameters[0]))
             loops.append(_LOOP.format(name=name, dtype=dtype, type=type))
@@ -66,6 +66,16 @@ def evaluate(name: str, dtype: str, x: np.ndarray) -> np.ndarray:
     loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(_engine().get_function_address(f"all_{name}_{dtype}"))
     loop(x.ctypes.data, y.ctypes.data, len(x))
     return y
+
+
+@needs_long_double
+@pytest.mark.parametrize("dtype", TYPES)
+def test_logarithms_of_numbers_that_are_known_to_be_normal(dtype: str) -> None:
+    kind = TYPES[dtype][1]
+    x = np.concatenate([sweep(bounds, kind, 20_000) for bounds in ((2.0**-14, 2), (1, 1.01), (1, 1e30))])
+    x = np.concatenate([x, np.array([1, np.inf, np.nan, np.finfo(kind).max], kind)])
+    with np.errstate(all="ignore"):
+        assert_near(evaluate("log_of_normal", dtype, x), np.log(x.astype(LONG)), 1.0, x)
 
 
 @needs_long_double
