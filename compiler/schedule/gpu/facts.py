@@ -3,6 +3,7 @@ begin at a multiple of 16 bytes. Kernels are made for such facts, not for sizes:
 the width of accesses and the shape of blocks."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -122,10 +123,10 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     for counted in units:
         values[function.parameters[counted.place]] = out.body.index(Affine.of(counted.name) * counted.unit, counted.size)
     for op in function.body.body:
-        copy = rebuilt(op, values.__getitem__, form)
-        if isinstance(op, Load | Store) and isinstance(copy, Load | Store) and op.mem in orders:
-            copy = evolve(copy, index=tuple(copy.index[dim] for dim in orders[op.mem]))
-        copy = out.body.emit(copy, op.results[0].name if op.results else "")
+        changes: dict[str, Any] = {}
+        if isinstance(op, Load | Store) and op.mem in orders:
+            changes["index"] = tuple(form(op.index[dim]) for dim in orders[op.mem])
+        copy = out.body.emit(rebuilt(op, values.__getitem__, form, **changes), op.results[0].name if op.results else "")
         values.update(zip(op.results, copy.results, strict=True))
     new = out.finish()
     new.stands_for(function)

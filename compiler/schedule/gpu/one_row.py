@@ -4,8 +4,6 @@ they lie in that row or in the next."""
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.build import Builder, FunctionBuilder
@@ -21,7 +19,7 @@ from compiler.schedule.launches import Product
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import TileRegion
 from compiler.schedule.table import SIMD, Table
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 FEW = 1 << 31
 """Elements whose numbers are taken apart in 32 bits."""

@@ -1,7 +1,9 @@
 """Windows over what lies along another axis than results do: neighbouring lanes would read far from each other, and each element many
 times. It is copied first, turned in squares through shared memory, and the windows read the copy."""
 
-from attrs import evolve
+
+
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -17,6 +19,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.reading_copies import FreshNames
 from compiler.schedule.gpu.workspaces import Copied, copied_before
 from compiler.schedule.launches import Launches
+from runtime.records import evolve
 
 
 def turned_launches(field: HirFunction, facts: Facts) -> Launches | None:
@@ -65,10 +68,10 @@ def _reading(field: HirFunction, copies: dict[Value, tuple[Copied, tuple[int, ..
     for memory, (copy, _) in copies.items():
         values[memory] = out.parameter(copy.name, evolve(copy.mem, readonly=True))
     for op in field.body.body:
-        new = rebuilt(op, values.__getitem__)
-        if isinstance(op, Load) and isinstance(new, Load) and op.mem in copies:
-            new = evolve(new, index=tuple(op.index[dim] for dim in copies[op.mem][1]))
-        new = out.body.emit(new, op.results[0].name if op.results else "")
+        changes: dict[str, Any] = {}
+        if isinstance(op, Load) and op.mem in copies:
+            changes["index"] = tuple(op.index[dim] for dim in copies[op.mem][1])
+        new = out.body.emit(rebuilt(op, values.__getitem__, **changes), op.results[0].name if op.results else "")
         values.update(zip(op.results, new.results, strict=True))
     reading = out.finish()
     reading.stands_for(field)
