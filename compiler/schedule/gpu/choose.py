@@ -32,6 +32,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
+from compiler.schedule.gpu.register_tiles import register_launches
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, several_products
 from compiler.schedule.gpu.short_sums import short_launches
@@ -362,6 +363,7 @@ WAYS: tuple[Way, ...] = (
     _computed,
     _several,
     _scan,
+    register_launches,
     derived_launches,
     turned_launches,
     map_launches,

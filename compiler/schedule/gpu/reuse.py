@@ -1,0 +1,133 @@
+"""Which reductions read elements that neighbouring results read too: every element that a term reads serves all results along some axis,
+as in `sum((x[i, k] - y[j, k]) ** 2)`, the nearest of such sums along `j`, or what all bodies do to one of them. Any terms and any
+reduction, products on matrix units excepted."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
+from compiler.hir.instruction import Effect, Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import HirFunction
+from compiler.schedule.materialise import common_axes
+from runtime.records import frozen
+
+FUNCTION_SLOTS = 8
+"""Issue slots of a function or a division, against one of an addition."""
+SLOTS_OF = {"neg": 1, "abs": 1, "not": 1, "div": FUNCTION_SLOTS, "rem": FUNCTION_SLOTS, "pow": 2 * FUNCTION_SLOTS}
+
+
+@frozen(eq=False)
+class ReusedTerms:
+    """`sums`: the reductions whose terms these are, all along the same axes; `later`: reductions of what they come to, along `columns`.
+    `rows` and `columns`: axes along which results share elements, `columns` None where it is one alone. `depth`: the innermost of the
+    axes that are summed. `shared`: what elements come to before terms combine them, each the same for all rows, or all columns."""
+
+    sums: tuple[Reduce, ...]
+    later: tuple[Reduce, ...]
+    rows: str
+    columns: str | None
+    depth: str
+    shared: tuple[Value, ...]
+    slots: int
+    """Issue slots of a term, about."""
+
+    def along(self, axis: str | None) -> int:
+        """How many of what is shared varies along an axis."""
+        return sum(axis in axes_of(value) for value in self.shared)
+
+
+def reused_terms(field: HirFunction) -> ReusedTerms | None:
+    """None where a term reads an element that no other result needs, or the field has something besides."""
+    ops = field.body.body
+    if field.loops or any(op.regions or (op.effects is not Effect.PURE and not isinstance(op, Load | Store)) for op in ops):
+        return None
+    if any(isinstance(op, Contract) for op in ops):
+        return None
+    reductions = [op for op in ops if isinstance(op, Reduce)]
+    sums = [op for op in reductions if not any(isinstance(value.source, Reduce) for value in _behind(op.values))]
+    later = [op for op in reductions if op not in sums]
+    if len({op.over for op in sums}) != 1 or any(len(op.values) > 1 for op in sums):
+        return None
+    over, common = sums[0].over, common_axes(field)
+    below = {axis for op in later for axis in op.over}
+    loads = [value.source for value in _behind([op.values[0] for op in sums]) if isinstance(value.source, Load)]
+    if not {*common, *over, *below} >= set(field.axes) or {*over, *below}.intersection(common) or below.intersection(over):
+        return None
+    if any(set(op.over) != below or not set(over).isdisjoint(axes_of(*op.values)) for op in later):
+        return None
+    free = [axis for axis in field.axes if axis not in over and all(axis in axes_of(*op.values) for op in sums)]
+    depth = over[-1]
+    read = [axes_of(load.results[0]) for load in loads if depth in axes_of(load.results[0])]
+    blocked = _blocked(field, [axis for axis in free if any(axis not in axes for axes in read)], common, below)
+    if not read or blocked is None:
+        return None
+    rows, columns = blocked
+    if any({rows, columns or rows} <= axes for axes in read):
+        return None
+    shared: dict[Value, None] = {}
+    inner: set[Value] = set()
+    for op in sums:
+        shared.update(dict.fromkeys(_shared(op.values[0], depth, {rows, columns or rows}, inner)))
+    slots = sum(_slots(value) for value in inner) + len(sums)
+    return ReusedTerms(tuple(sums), tuple(later), rows, columns, depth, tuple(shared), slots)
+
+
+def axes_of(*values: Value) -> set[str]:
+    return {axis for axis, _ in union_axes(*values)}
+
+
+def _blocked(field: HirFunction, reused: Sequence[str], common: Sequence[str], below: set[str]) -> tuple[str, str | None] | None:
+    """Rows and columns: the axis that is reduced later, or along which results are contiguous, makes the columns."""
+    outer = [axis for axis in reused if axis in common]
+    if below:
+        (columns, *others) = [axis for axis in reused if axis in below] or [""]
+        return (_longest(field, outer), columns) if columns and not others and len(below) == 1 and outer else None
+    if len(outer) < 2:
+        return (outer[0], None) if outer else None
+    last = [form.names for op in field.body.body if isinstance(op, Store) for form in op.index[-1:]]
+    columns = next((axis for axis in outer if any(axis in names for names in last)), outer[-1])
+    return _longest(field, [axis for axis in outer if axis != columns]), columns
+
+
+def _longest(field: HirFunction, axes: Sequence[str]) -> str:
+    return max(axes, key=lambda axis: 1 << 31 if (extent := field.axes[axis].value) is None else extent)
+
+
+def _shared(value: Value, depth: str, blocked: set[str], inner: set[Value]) -> Iterator[Value]:
+    """The largest values behind one that lack an axis of the block, and vary along the sum; `inner` gets what combines them."""
+    axes = axes_of(value)
+    if depth not in axes or value in inner:
+        return
+    if not blocked <= axes and dtype_of(value) not in ("i1", "index") and any(isinstance(v.source, Load) for v in _behind([value])):
+        yield value
+        return
+    inner.add(value)
+    assert value.source is not None
+    for operand in value.source.operand_values:
+        yield from _shared(operand, depth, blocked, inner)
+
+
+def _behind(values: Iterable[Value]) -> Iterator[Value]:
+    """Values and what they are computed from."""
+    waiting, seen = list(values), set[Value]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or value.source is None:
+            continue
+        seen.add(value)
+        yield value
+        waiting += value.source.operand_values
+
+
+def _slots(value: Value) -> int:
+    match value.source:
+        case Const() | Load():
+            return 0
+        case Unary(operator=operator):
+            return SLOTS_OF.get(operator, FUNCTION_SLOTS)
+        case Binary(operator=operator):
+            return SLOTS_OF.get(operator, 1)
+        case Cast() | Select():
+            return 1
+        case _:
+            return 1
