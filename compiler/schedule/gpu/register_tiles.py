@@ -26,6 +26,7 @@ from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
 from compiler.schedule.gpu.staged_tiles import contiguous
+from compiler.schedule.gpu.taking_part import bounds_of
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import Target, TileRegion
@@ -38,6 +39,8 @@ LINE_THREADS = 128
 
 LEAST_RESULTS = 1 << 14
 """Below which a device isn't filled by tiles of results."""
+LEAST_SIDE = 4
+"""Rows, and columns, with fewer of which there is little to share."""
 LEAST_ROWS, LEAST_TERMS = 128, 32
 """Along one axis, with terms that are shared by all rows."""
 
@@ -80,12 +83,12 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def register_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """The sizes that a kernel is made for: a short sum, and short columns that are reduced later, fill their tiles then."""
+    """The sizes that a kernel is made for: short axes fill their tiles then."""
     terms = reused_terms(field)
     if terms is None:
         return ()
     lengths: dict[str, int] = {}
-    for axis in (terms.depth, *(axis for op in terms.later for axis in op.over)):
+    for axis in (terms.depth, terms.rows, *([terms.columns] if terms.columns is not None else [])):
         names = set(field.axes[axis].names)
         if names <= sizes.keys() and 0 < field.axes[axis].evaluate(sizes.__getitem__) <= SHORT:
             lengths |= {name: sizes[name] for name in names}
@@ -101,7 +104,7 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
             return None
         tile = _line(field, terms, results, depth)
     else:
-        if results < LEAST_RESULTS:
+        if results < LEAST_RESULTS or min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)) < LEAST_SIDE:
             return None
         tile = _best_tile(field, terms, facts, results)
     plans = {plan.axis: plan for plan in (tile.rows, *tile.columns)}
@@ -148,6 +151,8 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     rows, columns = (facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns))
     side = max(map(bytes_of, [dtype_of(value) for value in terms.shared if terms.columns in axes_of(value)] or ["f32"]))
     wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
+    splits = is_shared(terms, facts)
+    turns = max(1, facts.about(field.axes[terms.depth]) // DEEPEST)
     best: tuple[float, RegisterTile] | None = None
     for across in (COLUMN_THREADS[0] // 2, *COLUMN_THREADS) if columns <= FEW_COLUMNS else COLUMN_THREADS:
         for wider in range(1, MOST_RESULTS + 1):
@@ -157,7 +162,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                     continue
                 height, width = THREADS // across * higher, across * wider
                 padded = ceil(rows / height) * height * ceil(columns / width) * width / (rows * columns)
-                blocks = results / (height * (1 if terms.later else width))
+                blocks = results / (height * (1 if terms.later else width)) * (turns if splits else 1)
                 waves = max(1.0, blocks / facts.processors)
                 reads = terms.along(terms.rows) / wider + terms.along(terms.columns) / (higher * lanes)
                 put = STAGING_SLOTS * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
@@ -188,15 +193,20 @@ def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: in
     return ceil(along / 4) * 4 if field.axes[terms.depth].value is not None else min(16, power_of_two(most // 2 + 1))
 
 
+def is_shared(terms: ReusedTerms, facts: Facts) -> bool:
+    """Whether blocks may share a sum."""
+    return not terms.later and len(terms.sums[0].over) == 1 and facts.machine.has(Feature.BLOCK_ORDER)
+
+
 def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, table: Table) -> Table:
     """With more blocks for each tile of results, where these are too few for a device."""
-    over = terms.sums[0].over
-    if terms.later or len(over) > 1 or not facts.machine.has(Feature.BLOCK_ORDER):
+    if not is_shared(terms, facts):
         return table
     tiles = prod(ceil(facts.about(field.axes[plan.axis]) / plan.tile) for plan in table.plans if plan.place == "block")
     turns = ceil(facts.about(field.axes[terms.depth]) / table[terms.depth].tile)
     parts = min(power_of_two(ceil(BLOCKS / max(1, tiles))), power_of_two(turns) // 2)
-    if parts <= 1 or tiles >= facts.processors:
+    uneven = any(bounds_of(op) for op in terms.sums)
+    if parts <= 1 or tiles >= (BLOCKS if uneven else facts.processors):
         return table
     reason = f"up to {parts} blocks share each sum, the last of them joins their parts"
     return evolve(table, split=LoopSplit(terms.depth, parts), reasons=(*table.reasons, reason))
@@ -230,7 +240,7 @@ class RegisterDistributing(Distributing):
         b, any_of = region.builder, None
         for where in conditions:
             assert where is not None
-            most = [self.greatest(form, region) for form in constraints_of(where) or ()]
+            most = [self.extreme(form, region, True) for form in constraints_of(where) or ()]
             known = [form for form in most if form is not None]
             if not known:
                 return None
@@ -241,18 +251,18 @@ class RegisterDistributing(Distributing):
             any_of = all_of if any_of is None else b.op("or", any_of, all_of)
         return any_of
 
-    def greatest(self, form: Affine, region: TileRegion) -> Affine | None:
-        """The most that a form is in the block's tile; None for forms of something else."""
-        most = Affine((), form.constant)
+    def extreme(self, form: Affine, region: TileRegion, most: bool) -> Affine | None:
+        """The most or the least that a form is in the block's tile; None for forms of something else."""
+        value = Affine((), form.constant)
         for symbol, coefficient in form.terms:
             if isinstance(symbol, str) and symbol in region.starts:
-                last = self.table[symbol].tile - 1 if coefficient > 0 else 0
-                most = most + (region.starts[symbol] + last) * coefficient
+                last = self.table[symbol].tile - 1 if (coefficient > 0) == most else 0
+                value = value + (region.starts[symbol] + last) * coefficient
             elif isinstance(symbol, str) and symbol not in self.table and symbol not in self.named:
-                most = most + Affine.of(symbol) * coefficient
+                value = value + Affine.of(symbol) * coefficient
             else:
                 return None
-        return most
+        return value
 
     # ---- the slices of a sum ----
 
@@ -277,6 +287,7 @@ class RegisterDistributing(Distributing):
         """Along the sum: each turn puts a slice in shared memory, and walks through it."""
         if plan.axis != self.terms.depth:
             return super().one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before, step)
+        low, high = self.taking_part(plan, low, high, group, region, step)
         carried = [value for target in group for value in result[target]]
         with region.builder.loop(f"{plan.axis}0", low, high, step, carried=carried) as (body, loop):
             inner = region.inside(body, (plan.axis,))
@@ -291,27 +302,84 @@ class RegisterDistributing(Distributing):
             if ragged:
                 left = body.index(self.form(self.field.axes[plan.axis], inner) - inner.starts[plan.axis])
                 count = Affine.of(body.op("min", left, body.const(plan.tile, "index")).name)
-            with body.loop("step", 0, count, carried=loop.carried, unroll=WRITTEN_OUT) as (steps, walk):
-                at = inner.inside(steps, (plan.axis,))
-                at.forms[plan.axis] = inner.starts[plan.axis] + walk.variable.name
-                at.masks.pop(plan.axis, None)
-                for each in slices:
-                    at.made[each.value] = each.read(steps, Affine.of(walk.variable.name), region)
-                after, position = list[Value](), 0
-                for target in group:
-                    assert isinstance(target, Reduce | Contract)
-                    own = walk.carried[position : position + len(result[target])]
-                    after += self.accumulate(target, own, at)
-                    position += len(own)
-                steps.yield_(*after)
+            guards, all_take_part = self.guards_of(group, inner)
+            if all_take_part is None:
+                after = self.walk(plan.axis, count, slices, group, loop.carried, result, inner, body)
+            else:
+                with body.branch(all_take_part, [value.type for value in loop.carried]) as (yes, no, both):
+                    free = inner.inside(yes, ())
+                    free.certain |= guards
+                    yes.yield_(*self.walk(plan.axis, count, slices, group, loop.carried, result, free, yes))
+                    no.yield_(*self.walk(plan.axis, count, slices, group, loop.carried, result, inner.inside(no, ()), no))
+                after = list(both.results)
             body.emit(SyncThreads())
-            body.yield_(*walk.results)
+            body.yield_(*after)
         position = 0
         for target in group:
             count_of = len(result[target])
             result[target] = loop.results[position : position + count_of]
             position += count_of
         return loop.results[position:]
+
+    def walk(
+        self,
+        axis: str,
+        count: Affine,
+        slices: Sequence["Slice"],
+        group: Sequence[Target],
+        carried: Sequence[Value],
+        result: Mapping[Target, list[Value]],
+        region: TileRegion,
+        b: Builder,
+    ) -> list[Value]:
+        """The accumulators with the terms of the slice, one after the other."""
+        with b.loop("step", 0, count, carried=carried, unroll=WRITTEN_OUT) as (steps, walk):
+            at = region.inside(steps, (axis,))
+            at.forms[axis] = region.starts[axis] + walk.variable.name
+            at.masks.pop(axis, None)
+            for each in slices:
+                at.made[each.value] = each.read(steps, Affine.of(walk.variable.name), region)
+            after, position = list[Value](), 0
+            for target in group:
+                assert isinstance(target, Reduce | Contract)
+                own = walk.carried[position : position + len(result[target])]
+                after += self.accumulate(target, own, at)
+                position += len(own)
+            steps.yield_(*after)
+        return walk.results
+
+    # ---- which terms take part ----
+
+    def taking_part(
+        self, plan: AxisPlan, low: Affine, high: Affine, group: Sequence[Target], region: TileRegion, step: int
+    ) -> tuple[Affine, Affine]:
+        """The slices from the first to behind the last one in which some term takes part."""
+        (target, *others) = group
+        if others or not isinstance(target, Reduce):
+            return low, high
+        first, high = self.tiles_between(plan, target, low, high, region)
+        if step == 1 or first == low:
+            return first, high
+        b = region.builder
+        ahead = b.op("max", b.index(first - low), b.const(0, "index"))
+        return low + Affine.of(b.index(Affine.of(ahead.name).ceildiv(step) * step).name), high
+
+    def guards_of(self, group: Sequence[Target], region: TileRegion) -> tuple[frozenset[Value], Value | None]:
+        """The conditions under which terms take part, and whether all of them hold all over the slice; None without such conditions."""
+        b, guards = region.builder, set[Value]()
+        whole: Value | None = None
+        for target in group:
+            assert isinstance(target, Reduce)
+            guarded = self.guarded(target, identity_of(target.monoid, [dtype_of(value) for value in target.values]))
+            forms = None if guarded is None else constraints_of(guarded[0])
+            least = [self.extreme(form, region, False) for form in forms or ()]
+            if guarded is None or None in least or not least or guarded[0] in guards:
+                continue
+            guards.add(guarded[0])
+            for form in least:
+                assert form is not None
+                whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
+        return frozenset(guards), whole
 
     # ---- what tiles come to ----
 
@@ -382,6 +450,7 @@ class Slice:
             spread.forms[axis] = spread.starts[axis] + form
             if registers * threads > extent:
                 where = b.both(where, b.op("lt", b.index(form), b.const(extent, "index")))
+                spread.masks.setdefault(axis, spread.starts[axis] + extent)
         return spread, where
 
     def put(self, b: Builder) -> None:
