@@ -20,8 +20,8 @@ from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
 from compiler.schedule.gpu.derived.nest import derived_extents
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
-from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.register_tiles import register_extents
+from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.tensor_cores import refusal
 from compiler.schedule.gpu.warpgroup_tiles import Impossible

@@ -90,6 +90,7 @@ class Distributing(BlockTiles):
             block = self.turn(body, block)
             if parts is not None:
                 part, block = body.op("div", block, total, name="part"), body.op("rem", block, total)
+            block = self.tile_of_turn(body, block, total, plans)
             tile = [Affine.of(digit.name) for digit in body.digits(block, counts[1:], [f"{plan.axis}0" for plan in plans[1:]])]
             for plan, digit in zip(plans, tile, strict=True):
                 self.enter(plan, digit, inner)
@@ -105,6 +106,10 @@ class Distributing(BlockTiles):
 
     def turn(self, b: Builder, number: Value) -> Value:
         """Which part of the work is the block's, of this number in the grid."""
+        return number
+
+    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
+        """Which tile of results comes at a turn: in the order of the axes."""
         return number
 
     def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:

@@ -26,7 +26,9 @@ from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
 from compiler.schedule.gpu.staged_tiles import contiguous
-from compiler.schedule.gpu.taking_part import bounds_of
+from compiler.schedule.gpu.taking_part import bounds_of, longest_first
+from compiler.schedule.gpu.triangles import triangle_product
+from compiler.schedule.gpu.windows import window_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import Target, TileRegion
@@ -41,6 +43,7 @@ LEAST_RESULTS = 1 << 14
 """Below which a device isn't filled by tiles of results."""
 LEAST_SIDE = 4
 """Rows, and columns, with fewer of which there is little to share."""
+LARGE_PRODUCT = 1024
 LEAST_ROWS, LEAST_TERMS = 128, 32
 """Along one axis, with terms that are shared by all rows."""
 
@@ -56,6 +59,8 @@ FEW_COLUMNS = 32
 
 STAGING_SLOTS = 6
 """Issue slots for each element that is put in shared memory, about."""
+BYTE_SLOTS = 4
+"""Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
 SLICE_BYTES = 36 << 10
 MOST_PUT = 16
@@ -75,16 +80,22 @@ WRITTEN_OUT = 4
 
 def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     """None for a field without such reductions, or with too few results for it."""
-    terms = reused_terms(field)
+    terms = terms_for_registers(field)
     table = None if terms is None else register_table(field, terms, facts)
     if terms is None or table is None:
         return None
     return evolve(launches_of_blocks(RegisterDistributing(field, terms, table).run()), words=table.reasons)
 
 
+def terms_for_registers(field: HirFunction) -> ReusedTerms | None:
+    """Such terms, but for those of windows with a border: they are products (`windows.py`)."""
+    terms = reused_terms(field)
+    return None if terms is None or window_product(field) is not None else terms
+
+
 def register_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """The sizes that a kernel is made for: short axes fill their tiles then."""
-    terms = reused_terms(field)
+    terms = terms_for_registers(field)
     if terms is None:
         return ()
     lengths: dict[str, int] = {}
@@ -106,6 +117,8 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     else:
         if results < LEAST_RESULTS or min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)) < LEAST_SIDE:
             return None
+        if _is_large_product(field, terms, facts):
+            return None
         tile = _best_tile(field, terms, facts, results)
     plans = {plan.axis: plan for plan in (tile.rows, *tile.columns)}
     for axis in field.axes:
@@ -125,6 +138,12 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     resident = RESIDENT if tile.columns else None
     table = Table([plans[axis] for axis in (*ordered, *over)], reasons, tile.block, resident=resident, machine=facts.machine)
     return _shared_by_blocks(field, terms, facts, table)
+
+
+def _is_large_product(field: HirFunction, terms: ReusedTerms, facts: Facts) -> bool:
+    """Whether it is a product of triangles with so many rows and columns that zeros instead of conditions pay (`triangles.py`)."""
+    least = min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns or terms.rows))
+    return least >= LARGE_PRODUCT and dtype_of(terms.sums[0].results[0]) in ("f32", "i32", "u32") and triangle_product(field) is not None
 
 
 @frozen
@@ -165,7 +184,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 blocks = results / (height * (1 if terms.later else width)) * (turns if splits else 1)
                 waves = max(1.0, blocks / facts.processors)
                 reads = terms.along(terms.rows) / wider + terms.along(terms.columns) / (higher * lanes)
-                put = STAGING_SLOTS * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
+                put = (STAGING_SLOTS + BYTE_SLOTS * side) * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
                 cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put)
                 if blocks < facts.processors:
                     cost *= facts.processors / max(1.0, blocks)
@@ -218,6 +237,9 @@ class RegisterDistributing(Distributing):
     def __init__(self, field: HirFunction, terms: ReusedTerms, table: Table) -> None:
         super().__init__(field, table)
         self.terms = terms
+
+    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
+        return longest_first(self.field, b, number, total, plans)
 
     # ---- tiles that have nothing to do ----
 

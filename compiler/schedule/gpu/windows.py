@@ -12,6 +12,7 @@ from compiler.hir.core import Contract, Reduce, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.taking_part import longest_first
 from compiler.schedule.gpu.warpgroup_operands import sum_of_loads
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -60,6 +61,9 @@ class WindowDistributing(Distributing):
     def __init__(self, window: WindowProduct, table: Table) -> None:
         super().__init__(window.field, table)
         self.window = window
+
+    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
+        return longest_first(self.field, b, number, total, plans)
 
     def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
         exact = self.window.exact

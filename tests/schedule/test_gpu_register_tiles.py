@@ -1,0 +1,243 @@
+"""Reductions whose terms share elements, with tiles of results in registers, on the emulator with everything watched. Expected values from
+NumPy in float64, or exact ints."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+import zynml
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import INDEX, Mem
+from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu import register_tiles
+from compiler.schedule.gpu.facts import facts_of, specialised
+from compiler.schedule.gpu.register_tiles import register_extents, register_launches
+from compiler.schedule.launches import Launches
+from tests.schedule.test_gpu_maps import ptx
+
+DISTANCES = """def f(x: tensor[I, K], y: tensor[J, K]) {
+    compute(x, y) { for i in 0..I, j in 0..J {
+        var s = 0.0
+        for k in 0..K {
+            let d = x[i, k] - y[j, k]
+            s += d * d
+        }
+        out[i, j] = s * 0.5
+    } }
+}"""
+
+NEAREST = """def f(x: tensor[N, K], y: tensor[C, K]) {
+    compute(x, y) { for i in 0..N {
+        var best = inf
+        for c in 0..C {
+            var s = 0.0
+            for k in 0..K { s += abs(x[i, k] - y[c, k]) }
+            best = min(best, s)
+        }
+        out[i] = best
+    } }
+}"""
+
+WIDEST = """def f(x: tensor[K, I, i32], y: tensor[J, K, i32]) {
+    compute(x, y) { for i in 0..I, j in 0..J {
+        var s = -100
+        for k in 0..K { s = max(s, min(x[k, i], y[j, k])) }
+        out[i, j] = s
+    } }
+}"""
+
+BELOW = """def f(x: tensor[N, K]) {
+    compute(x) -> tensor[N, N, f32] { for i in 0..N, j in 0..i {
+        var s = 0.0
+        for k in 0..K {
+            let d = x[i, k] - x[j, k]
+            s += d * d
+        }
+        out[i, j] = s
+    } }
+}"""
+
+LOWER = """def f(x: tensor[N, N], y: tensor[N, M]) {
+    compute(x, y) { for i in 0..N, j in 0..M {
+        var s = 0.0
+        for k in 0..i + 1 { s += x[i, k] * y[k, j] }
+        out[i, j] = s
+    } }
+}"""
+
+UPPER = """def f(x: tensor[N, N], y: tensor[N, N]) {
+    compute(x, y) { for i in 0..N, j in 0..N {
+        var s = 0.0
+        for k in i..j + 1 { s += x[i, k] * y[k, j] }
+        out[i, j] = s
+    } }
+}"""
+
+PULLS = """def f(p: tensor[N, 2], m: tensor[N]) {
+    compute(p, m) -> tensor[N, 2, f32] { for i in 0..N {
+        var x = 0.0
+        var y = 0.0
+        for j in 0..N {
+            let a = p[j, 0] - p[i, 0]
+            let b = p[j, 1] - p[i, 1]
+            let w = m[j] / (a * a + b * b + 0.5)
+            x += w * a
+            y += w * b
+        }
+        out[i, 0] = x
+        out[i, 1] = y
+    } }
+}"""
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few results are enough."""
+    for name in "LEAST_RESULTS", "LEAST_ROWS", "LEAST_TERMS", "LEAST_SIDE":
+        monkeypatch.setattr(register_tiles, name, 1)
+
+
+def compiled(text: str, watched: bool = True) -> Callable[..., np.ndarray]:
+    return zynml.compile(text, device="emulator:sm_90a", sanitize=watched).f  # type: ignore[no-any-return]
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return ((x[:, None].astype(np.float64) - y[None]) ** 2).sum(-1)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 33, 5), (31, 9, 17), (40, 20, 0)])
+def test_distances_of_all_pairs(shape: tuple[int, int, int]) -> None:
+    rows, columns, depth = shape
+    x, y = numbers(rows, depth), numbers(columns, depth)
+    np.testing.assert_allclose(compiled(DISTANCES)(x, y), squares(x, y) / 2, rtol=1e-5, atol=1e-6)
+
+
+def test_distances_whose_sum_blocks_share() -> None:
+    x, y = numbers(5, 300), numbers(7, 300)
+    np.testing.assert_allclose(compiled(DISTANCES, watched=False)(x, y), squares(x, y) / 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (37, 19, 6), (20, 3, 21)])
+def test_the_nearest_of_several(shape: tuple[int, int, int]) -> None:
+    points, centres, depth = shape
+    x, y = numbers(points, depth), numbers(centres, depth)
+    expected = np.abs(x[:, None].astype(np.float64) - y[None]).sum(-1).min(1)
+    np.testing.assert_allclose(compiled(NEAREST)(x, y), expected, rtol=1e-5)
+
+
+def test_nothing_is_near_where_nothing_is_a_number() -> None:
+    x, y = numbers(9, 3), numbers(5, 3)
+    x[4, 1], y[2, 0] = np.nan, np.inf
+    expected = np.abs(x[:, None].astype(np.float64) - y[None]).sum(-1).min(1)
+    np.testing.assert_allclose(compiled(NEAREST)(x, y), expected, rtol=1e-5)
+
+
+def test_the_widest_way_of_ints() -> None:
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-50, 50, shape, dtype=np.int32) for shape in ((13, 18), (35, 13)))
+    expected = np.minimum(x.T[:, None], y[None]).max(-1)
+    np.testing.assert_array_equal(compiled(WIDEST)(x, y), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (19, 3), (70, 5)])
+def test_distances_below_the_diagonal(shape: tuple[int, int]) -> None:
+    x = numbers(*shape)
+    np.testing.assert_allclose(compiled(BELOW)(x), np.tril(squares(x, x), -1), rtol=1e-5)
+
+
+def test_terms_outside_of_a_triangle_take_no_part() -> None:
+    x, y = numbers(70, 70), numbers(70, 6)
+    wild = np.where(np.tri(70) > 0, x, np.nan).astype(np.float32)
+    expected = np.tril(x).astype(np.float64) @ y
+    np.testing.assert_allclose(compiled(LOWER, watched=False)(wild, y), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_both_operands_are_triangles() -> None:
+    x, y = numbers(37, 37), numbers(37, 37)
+    wild = [np.where(np.tri(37, k=-1) > 0, np.inf, value).astype(np.float32) for value in (x, y)]
+    expected = np.triu(x).astype(np.float64) @ np.triu(y)
+    np.testing.assert_allclose(compiled(UPPER)(*wild), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_pulls_on_each_body_share_what_is_read() -> None:
+    p, m = numbers(150, 2), np.abs(numbers(150))
+    d = p[None].astype(np.float64) - p[:, None]
+    w = m / ((d * d).sum(-1) + 0.5)
+    np.testing.assert_allclose(compiled(PULLS, watched=False)(p, m), (w[..., None] * d).sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_empty_results() -> None:
+    assert compiled(DISTANCES)(numbers(0, 4), numbers(3, 4)).shape == (0, 3)
+    assert np.isinf(compiled(NEAREST)(numbers(2, 4), numbers(0, 4))).all()
+
+
+def test_the_number_of_the_nearest() -> None:
+    text = """def f(x: tensor[N, K], y: tensor[C, K]) {
+        compute(x, y) -> tensor[N, i64] { for i in 0..N {
+            var best = inf
+            var at = 0
+            for c in 0..C {
+                var s = 0.0
+                for k in 0..K {
+                    let d = x[i, k] - y[c, k]
+                    s += d * d
+                }
+                if s < best {
+                    best = s
+                    at = c
+                }
+            }
+            out[i] = at
+        } }
+    }"""
+    x, y = numbers(21, 3), numbers(19, 3)
+    y[7] = y[3]  # of equal ones the first
+    np.testing.assert_array_equal(compiled(text)(x, y), squares(x, y).argmin(1))
+
+
+def distances() -> HirFunction:
+    """`out[i, j] = sum of |x[i, k] - y[j, k]|`, all extents names."""
+    f = FunctionBuilder("distances", Form.FIELD, {"i": "I", "j": "J", "k": "K"})
+    x, y = (f.parameter(name, Mem("f32", (rows, "K"), readonly=True)) for name, rows in (("x", "I"), ("y", "J")))
+    out = f.parameter("out", Mem("f32", ("I", "J")))
+    for size in "IJK":
+        f.parameter(size, INDEX)
+    e = f.body
+    term = e.op("abs", e.sub(e.load(x, ["i", "k"]), e.load(y, ["j", "k"])))
+    (total,) = e.reduce("add", term, over=["k"], flags=("reassoc",))
+    e.store(out, total, ["i", "j"])
+    return f.finish()
+
+
+def made(field: HirFunction, **sizes: int) -> Launches | None:
+    facts = evolve(facts_of(sizes, ("x", "y", "out"), MACHINES["sm_90a"]), lengths=register_extents(field, sizes))
+    known, _, about = specialised(field, facts)
+    return register_launches(known, about)
+
+
+def test_a_kernel_is_made_for_short_extents() -> None:
+    assert register_extents(distances(), {"I": 5000, "J": 100, "K": 37}) == (("J", 100), ("K", 37))
+    assert register_extents(distances(), {"I": 5000, "J": 5000, "K": 370}) == ()
+
+
+def test_most_of_the_inner_loop_is_arithmetic() -> None:
+    launches = made(distances(), I=4096, J=4096, K=64)
+    assert launches is not None
+    assert "a thread 8 by 8 of them in registers" in launches.words[0]
+    loop = max(re.split(r"\n\$L\w+:", ptx(launches, "sm_90a")), key=lambda block: block.count("sub.rn.f32"))
+    assert loop.count("sub.rn.f32") == loop.count("add.rn.f32") == 4 * 64
+    assert 0.85 * loop.count(";") < 3 * 4 * 64
+
+
+def test_few_results_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert made(distances(), I=64, J=64, K=64) is None
+    assert made(distances(), I=1 << 20, J=2, K=64) is None
