@@ -153,6 +153,20 @@ def test_windows_of_what_lies_along_another_axis_read_a_turned_copy(shape: tuple
     assert seen[-1] is not None and len(seen[-1].launches) == 2
 
 
+@pytest.mark.parametrize("shape", [(2, 64, 32), (1, 40, 70), (3, 34, 18)])
+def test_lanes_lie_along_what_is_read_where_that_is_much_more(shape: tuple[int, ...]) -> None:
+    """Means of 2 x 2 of a picture that is turned: neighbouring lanes read down its columns."""
+    source = """def f(x: tensor[N, H, W]) {
+        compute(x) { for n in 0..N, y in 0..H / 2, v in 0..W / 2 { var s = 0.0
+            for q in 0..2, r in 0..2: s += x[n, 2 * y + q, 2 * v + r]
+            out[n, y, v] = s / 4 } }
+    }"""
+    x = np.random.default_rng(7).integers(-9, 9, shape).astype(np.float32)
+    turned_x = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+    expected = windows(x.astype(np.float64), 2, 2)[:, ::2, ::2].mean((-1, -2))
+    np.testing.assert_array_equal(compiled(source).f(turned_x), expected)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (33, 31), (16, 64), (3, 128)])
 def test_life(shape: tuple[int, int]) -> None:
     x = np.random.default_rng(4).integers(0, 2, shape).astype(np.uint8)

@@ -27,8 +27,8 @@ THREADS = 256
 ROW_THREADS = 128
 """Of a block without shared memory: small ones follow each other closest."""
 
-SCALAR_SQUARE = 32
-"""Elements of a side of a square where accesses are of one element."""
+SCALAR_SQUARE, NARROW_SQUARE = 32, 64
+"""Elements of a side of a square where accesses are of one element; of at most two bytes, of which a warp's access is short."""
 
 MANY_TILES = 16
 """Tiles along an axis of which a last one that is mostly empty doesn't count."""
@@ -128,7 +128,7 @@ def _step(field: HirFunction, axis: str) -> int:
 def _squares(field: HirFunction, along: str, across: str, lanes: int) -> Table:
     """Accesses that are narrower than 16 bytes are more for each thread, which writes longer rows than it reads."""
     store = next(op for op in field.body.body if isinstance(op, Store))
-    side = CHUNKS * lanes if lanes > 1 else SCALAR_SQUARE
+    side = CHUNKS * lanes if lanes > 1 else NARROW_SQUARE if bytes_of(mem_of(store.mem).dtype) <= 2 else SCALAR_SQUARE
     narrow = lanes > 1 and lanes * bytes_of(mem_of(store.mem).dtype) < ALIGNMENT
     length = side * LONGER if narrow else side
     wide = length // lanes

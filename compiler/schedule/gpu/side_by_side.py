@@ -8,6 +8,7 @@ from typing import Any
 
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
+from compiler.hir.alignment import steps_by_one
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Contract, Reduce
@@ -21,7 +22,7 @@ from runtime.records import evolve, frozen
 
 
 def joined_axes(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Product, ...], Facts]:
-    """A field (form F) of reductions and sums of products with such axes made one, as many as there are; the products that its further
+    """A field (form F) of reductions, of sums of products, or of what is turned, with such axes made one, as many as there are; the products that its further
     parameters are, in order; and the facts with their names. Fields of anything else are as they were."""
     products: list[Product] = []
     while (pair := _pair(field)) is not None:
@@ -51,7 +52,7 @@ def _free(name: str, field: HirFunction) -> str:
 def _pair(field: HirFunction) -> tuple[str, str] | None:
     """Two axes that can be made one, the outer first."""
     ops = field.body.body
-    if not any(isinstance(op, Reduce | Contract) for op in ops) or not all(_is_simple(op) for op in ops):
+    if not (any(isinstance(op, Reduce | Contract) for op in ops) or _is_turned(field)) or not all(_is_simple(op) for op in ops):
         return None
     accesses = [op for op in ops if isinstance(op, Load | Store)]
     tried: set[tuple[str, str]] = set()
@@ -63,6 +64,16 @@ def _pair(field: HirFunction) -> tuple[str, str] | None:
                 if _stand_together(field, outer, inner):
                     return outer, inner
     return None
+
+
+def _is_turned(field: HirFunction) -> bool:
+    """Whether something is read along another axis than results are written along: squares of long axes are full."""
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
+    near = {
+        kind: {axis for op in accesses for axis in field.axes if isinstance(op, kind) and steps_by_one(mem_of(op.mem), op.index, axis)}
+        for kind in (Load, Store)
+    }
+    return bool(near[Load] - near[Store])
 
 
 def _is_simple(op: Instruction) -> bool:

@@ -28,6 +28,10 @@ MANY, FEW_TERMS = 64, 16
 """Results of a multiprocessor that keep it at work, where each has more terms than few."""
 LARGEST_STEP = 8
 """Elements between neighbouring lanes' loads, at most: others are better turned in shared memory."""
+READ = 4
+"""Bytes that are read for each that is written, from which on lanes lie along what is read."""
+LEAST_LANES = 16
+"""Of an axis that lanes lie along for what they read."""
 VALUES = 14000
 """Numbered values of all ways together, about."""
 
@@ -45,6 +49,8 @@ class PricedTable:
 def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
     """Some tables of the nest, the best-priced first; none where it can't have any."""
     lane = lane_axis(nest)
+    if not _is_near(nest, lane):
+        lane = _reading_axis(nest, lane)
     few = nest.results < facts.processors * MANY and prod(nest.extents[nest.outputs :]) > FEW_TERMS
     if few or max(nest.extents) >= MOST_BLOCKS or not _is_near(nest, lane):
         return []
@@ -75,6 +81,16 @@ def is_near(nest: ThreadNest, load: Load, lane: int) -> bool:
     places = zip(nest.forms[nest.ops.index(load)], strides_of(mem_of(load.mem)), strict=True)
     step = sum(coefficient * stride for (terms, _), stride in places for axis, coefficient in terms if axis == lane)
     return abs(step) <= LARGEST_STEP
+
+
+def _reading_axis(nest: ThreadNest, writing: int) -> int:
+    """An axis along which neighbours read what lies near, where much more is read than written; else the one that results lie along."""
+    memories = {op.mem for op in nest.ops if isinstance(op, Load)}
+    read = sum(bytes_of(mem_of(memory).dtype) * prod(dim.constant for dim in mem_of(memory).dims) for memory in memories)
+    written = sum(bytes_of(mem_of(op.mem).dtype) * nest.results for op in nest.ops if isinstance(op, Store))
+    near = [axis for axis in range(nest.outputs) if nest.extents[axis] >= LEAST_LANES and _is_near(nest, axis)]
+    along = [axis for axis in near if any(op.index[-1].coefficient(nest.axes[axis]) for op in nest.ops if isinstance(op, Load))]
+    return along[-1] if along and read >= READ * written else writing
 
 
 def lane_axis(nest: ThreadNest) -> int:
