@@ -22,8 +22,8 @@ from runtime.records import evolve, frozen
 
 
 def joined_axes(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Product, ...], Facts]:
-    """A field (form F) of reductions, of sums of products, or of what is turned, with such axes made one, as many as there are; the products that its further
-    parameters are, in order; and the facts with their names. Fields of anything else are as they were."""
+    """A field (form F) of reductions, of sums of products, or of what is turned, with such axes made one, as many as there are; the
+    products that its further parameters are, in order; and the facts with their names. Fields of anything else are as they were."""
     products: list[Product] = []
     while (pair := _pair(field)) is not None:
         outer, inner = pair
