@@ -8,9 +8,11 @@ import pytest
 from helpers import block_of, lower_block, run_block, run_lowered, signature_for
 
 from compiler.diagnostics import ZyntaxError
+from compiler.launch.signature import signature_of
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.launch import evaluate
 from compiler.lowering.outcome import outcome_type
+from compiler.typed_ast.types import DType, Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorShape, TensorType
 
 
 def sizes_of(text: str, dims: Any = None, **arrays: Any) -> dict[str, int]:
@@ -132,6 +134,14 @@ def test_a_number_among_declared_dims_is_asked_at_launch() -> None:
     assert [(d.code, d.message) for d in caught.value.diagnostics] == [
         ("0802", "axis 1 of `x` is declared as 3, which is 3, but it has 2 elements")
     ]
+
+
+@pytest.mark.parametrize("shape", [StaticShape((4, 3)), SymbolicShape((ShapeExpr.of(4), ShapeExpr.of(3)))])
+def test_dims_that_a_type_gives_as_numbers_are_numbers_in_the_kernel(shape: TensorShape) -> None:
+    compute, functions, _ = block_of("let y = compute(x) { for i in 0..4, c in 0..3 { out[i, c] = x[i, c] } }")
+    signature = signature_of(compute, {"x": zeros(4, 3)}, {"x": TensorType(Scalar(DType.F32), shape)}, functions, frozenset())
+    assert signature.tensors[0].dims == (4, 3)
+    assert not lower_compute(compute, signature).function.sites
 
 
 @pytest.mark.parametrize("declared", ("", " -> tensor[(N - 3) / 2 + 1, f32]"))
