@@ -1,12 +1,15 @@
-"""Windows at the edge of a picture count only what lies inside. In its interior that condition holds for whole tiles of results, all along
-the window: then nothing is compared or masked there."""
+"""Conditions that are bounds of indices: windows at the edge of a picture count only what lies inside, sums of a triangle end at its
+diagonal. Along an axis such a condition fails for the first tiles, holds for whole tiles in the middle, and fails for the last ones, or
+some of these. Where it holds nothing is compared or masked; where it fails nothing is computed."""
 
 from collections.abc import Iterable, Mapping
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Compare, Const, Index
+from compiler.hir.core import Binary, Compare, Const, InBounds, Index
 from compiler.hir.instruction import Value
+from compiler.schedule.table import AxisPlan
+from runtime.records import frozen
 
 
 def bounds_of(condition: Value) -> list[Affine] | None:
@@ -19,6 +22,8 @@ def bounds_of(condition: Value) -> list[Affine] | None:
             low, high = (left, right) if operator in ("le", "lt") else (right, left)
             least, most = _form(low), _form(high)
             return None if least is None or most is None else [most - least - (1 if operator in ("lt", "gt") else 0)]
+        case InBounds(of=of, below=below):
+            return [of, below - of - 1]
         case _:
             return None
 
@@ -55,3 +60,92 @@ def all_hold(forms: Iterable[Affine], b: Builder) -> Value:
     for form in forms:
         result = b.both(result, b.op("ge", b.index(form), b.const(0, "index")))
     return b.const(True, "i1") if result is None else result
+
+
+@frozen
+class Zone:
+    """Tiles of an axis in which conditions hold or fail all over. `ragged`: the last may reach past the extent."""
+
+    low: Affine
+    high: Affine
+    ragged: bool
+    certain: frozenset[Value] = frozenset()
+    refuted: frozenset[Value] = frozenset()
+
+
+class ZoneBounds:
+    """Where the zones of an axis meet, as numbers of its tiles. `extents`: of all other variables that the conditions name."""
+
+    def __init__(self, plan: AxisPlan, extents: Mapping[str, Affine], b: Builder) -> None:
+        self.plan, self.extents, self.b = plan, extents, b
+        self.conditions: set[Value] = set()
+        self.outer: list[Affine] = []
+        """Forms that don't vary along the axis: they must not be negative, for conditions to hold anywhere."""
+        self.holds_from: list[Affine] = []
+        self.holds_below: list[Affine] = []
+        self.possible: list[tuple[list[Affine], list[Affine]]] = []
+        """Of each condition, the first tiles in which it may hold, and those behind the last."""
+
+    def add(self, condition: Value, forms: Iterable[Affine]) -> None:
+        """A condition that is the conjunction of `form >= 0`; left out where that says nothing of whole tiles."""
+        parts = [self._parts(form) for form in forms]
+        if None in parts:
+            return
+        self.conditions.add(condition)
+        tile, first, last = self.plan.tile, list[Affine](), list[Affine]()
+        for part in parts:
+            assert part is not None
+            step, least, most = part
+            if step == 0:
+                self.outer.append(least)
+            elif step > 0:
+                self.holds_from.append((-least).ceildiv(step * tile))
+                first.append((-most - step * (tile - 1)).ceildiv(step * tile))
+            else:
+                self.holds_below.append((least + step * (tile - 1)).floordiv(-step * tile) + 1)
+                last.append(most.floordiv(-step * tile) + 1)
+        self.possible.append((first, last))
+
+    def _parts(self, form: Affine) -> tuple[int, Affine, Affine] | None:
+        """A form's coefficient along the axis, and the least and the most of its rest."""
+        axis = self.plan.axis
+        step, rest = form.coefficient(axis), form.without(axis)
+        least, negated = least_of(rest, self.extents), least_of(-rest, self.extents)
+        return None if axis in rest.names or least is None or negated is None else (step, least, -negated)
+
+    def zones(self, extent: Affine, skip_refuted: bool) -> list[Zone]:
+        """All tiles of the axis in order, without those in which all conditions fail where these are to be skipped."""
+        b, tile = self.b, self.plan.tile
+        whole, every = b.index(extent.floordiv(tile)), b.index(extent.ceildiv(tile))
+        firsts, lasts = [first for first, _ in self.possible], [last for _, last in self.possible]
+        zero = b.const(0, "index")
+        begin, end = zero, every
+        if all(firsts):
+            begin = b.op("min", b.op("max", zero, self._all(b, "min", [self._all(b, "max", first) for first in firsts])), every)
+        if all(lasts):
+            end = b.op("min", b.op("max", begin, self._all(b, "max", [self._all(b, "min", last) for last in lasts])), every)
+        low = b.op("min", self._all(b, "max", [*self.holds_from, begin]), end)
+        high = b.op("max", low, self._all(b, "min", [*self.holds_below, whole, end]))
+        if self.outer:
+            high = b.select(all_hold(self.outer, b), high, low)
+        ragged = extent.floordiv(tile) != extent.ceildiv(tile)
+        conditions, nothing = frozenset(self.conditions), frozenset[Value]()
+        zones: list[tuple[Value, Value, bool, frozenset[Value], frozenset[Value]]] = []
+        if all(firsts) and not skip_refuted:
+            zones.append((zero, begin, ragged, nothing, conditions))
+        if self.holds_from:
+            zones.append((begin, low, ragged, nothing, nothing))
+        zones.append((low, high, False, conditions, nothing))
+        zones.append((high, end, ragged, nothing, nothing))
+        if all(lasts) and not skip_refuted:
+            zones.append((end, every, ragged, nothing, conditions))
+        return [Zone(Affine.of(a.name), Affine.of(c.name), masked, holds, fails) for a, c, masked, holds, fails in zones]
+
+    @staticmethod
+    def _all(b: Builder, operator: str, numbers: Iterable[Affine | Value]) -> Value:
+        result: Value | None = None
+        for number in numbers:
+            value = number if isinstance(number, Value) else b.index(number)
+            result = value if result is None else b.op(operator, result, value)
+        assert result is not None
+        return result

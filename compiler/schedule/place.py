@@ -15,14 +15,14 @@ from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule import running
-from compiler.schedule.interior import all_hold, bounds_of, least_of
+from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
 from compiler.schedule.pieces import Piece, combinations_of
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.searches import better, located, nothing_yet, searches
@@ -151,21 +151,69 @@ class Placing(TileValues):
         if plan.place == self.outer and region.parent is None and not carrying and not scans:
             self.shared_out(group, region)
             return
+        in_time = plan.place != self.outer or region.parent is not None
+        if in_time and not scans and (zones := self.zones(plan, group, carrying, region)):
+            for zone in zones:
+                inner = region.inside(region.builder, ())
+                inner.certain, inner.refuted = region.certain | zone.certain, region.refuted | zone.refuted
+                self.one_loop(plan, zone.low, zone.high, zone.ragged, group, carrying, inner, result)
+            self.end(begun, region, result)
+            return
         known = extent.value
         whole, rest = extent.floordiv(plan.tile), extent.ceildiv(plan.tile)
         parts = [(Affine(), whole, False)] if known is None or known >= plan.tile else []
         if whole != rest:
             parts.append((whole, rest, True))
         for low, high, ragged in parts:
-            if plan.place != self.outer or region.parent is not None or ragged:
+            if in_time or ragged:
                 before = self.one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before)
             elif scans:
                 before = self.chunked_scans(plan, high, group, scans, region)
             else:
                 self.chunked_loop(plan, high, group, carrying, region, result)
-        for reduction in begun:
+        self.end(begun, region, result)
+
+    def end(self, reductions: Sequence[Reduce | Contract], region: TileRegion, result: dict[Target, list[Value]]) -> None:
+        """Reductions all of whose loops stand: their results are known in the region."""
+        for reduction in reductions:
             for value, final in zip(reduction.results, self.combine_digits(reduction, result.pop(reduction), region), strict=True):
                 region.made[value] = final
+
+    def zones(self, plan: AxisPlan, group: Sequence[Target], carrying: Sequence[Target], region: TileRegion) -> list[Zone]:
+        """The zones of an axis whose loop is the last around a group; none where no condition is a bound along it."""
+        if self.outer != "thread" or any(self.target_axes(target) - region.looped != {plan.axis} for target in group):
+            return []
+        if any(isinstance(target, Reduce) and len(target.over) > 1 for target in group):
+            return []
+        others = [other for other in self.table.plans if other.axis != plan.axis]
+        extents = {name: extent for other in others for name, extent in self.variables_of(other, region)}
+        bounds = ZoneBounds(plan, extents, region.builder)
+        for condition in sorted(self.conditions(group, region) - region.certain - region.refuted, key=lambda value: value.name):
+            if (forms := bounds_of(condition)) is not None:
+                bounds.add(condition, [self.form(form, region) for form in forms])
+        if not bounds.conditions:
+            return []
+        guards = [self.guarded(t, identity_of(t.monoid, [dtype_of(v) for v in t.values])) for t in carrying if isinstance(t, Reduce)]
+        skip = len(guards) == len(group) and all(guard is not None and guard[0] in bounds.conditions for guard in guards)
+        return bounds.zones(self.field.axes[plan.axis], skip)
+
+    def conditions(self, group: Sequence[Target], region: TileRegion) -> set[Value]:
+        """Conditions of accesses and choices that targets depend on, as far as these aren't known in the region yet."""
+        conditions: set[Value] = set()
+        waiting, seen = [value for target in group for value in self.reads(target)], set[Value]()
+        conditions.update(target.where for target in group if isinstance(target, Store) and target.where is not None)
+        while waiting:
+            value = waiting.pop()
+            op = value.source
+            if value in seen or op is None or isinstance(op, Reduce | Contract | Scan) or region.find(value) is not None:
+                continue
+            seen.add(value)
+            if isinstance(op, Select):
+                conditions.add(op.condition)
+            if isinstance(op, Load) and op.where is not None:
+                conditions.add(op.where)
+            waiting += self.reads(op)
+        return conditions
 
     def guards(self, reductions: Sequence[Reduce | Contract]) -> frozenset[Value]:
         """Conditions under which elements take part in sums over several axes, as those of a window."""
@@ -402,6 +450,8 @@ class Placing(TileValues):
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         """All loops stand: store the value, or combine it into the accumulator."""
         if isinstance(target, Store):
+            if target.where in region.refuted:
+                return
             if target.mem in self.sources and region.find(target.mem) is None:
                 self.make_buffer(target, region)
             where = self.mask(region, [a for a, _ in self.scope.axes_of(*target.index)], target.where)

@@ -34,6 +34,8 @@ class TileRegion:
     made: dict[Value, Value] = Factory(dict)
     certain: frozenset[Value] = frozenset()
     """Conditions that hold all over this body."""
+    refuted: frozenset[Value] = frozenset()
+    """Conditions that hold nowhere in it."""
 
     @property
     def looped(self) -> set[str]:
@@ -42,7 +44,7 @@ class TileRegion:
     def inside(self, builder: Builder, axes: Iterable[str]) -> "TileRegion":
         """The body of a loop in this region, over these axes."""
         copies = dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow)
-        return TileRegion(builder, self, frozenset(axes), *copies, certain=self.certain)
+        return TileRegion(builder, self, frozenset(axes), *copies, certain=self.certain, refuted=self.refuted)
 
     def find(self, value: Value) -> Value | None:
         region: TileRegion | None = self

@@ -96,6 +96,8 @@ class TileValues:
             return [b.emit(product).result]
         numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
         guarded = self.guarded(target, numbers)
+        if guarded is not None and guarded[0] in region.refuted:
+            return accumulators
         if guarded is not None and guarded[0] not in region.certain:
             # `acc + (p ? x : 0)` is `p ? acc + x : acc`, which is one instruction where vectors have masks.
             condition, value = (self.value(v, region) for v in guarded)
@@ -170,13 +172,15 @@ class TileValues:
             axes = [name for name, _ in union_axes(value) if name in self.table]
             return b.const(op.value, Tile(dtype_of(value), self.tile_axes(axes, region)))
         if isinstance(op, Load):
+            if op.where in region.refuted:
+                return b.const(op.pad or 0, dtype_of(value))
             where = self.mask(region, [a for a, _ in self.scope.axes_of(*op.index)], op.where)
             mem = region.find(op.mem)
             if mem is None:
                 raise NotPlaceable(f"{op.mem} is read before it is written")
             return b.load(mem, self.index(op.index, op.mem, region), where, op.pad)
-        if isinstance(op, Select) and op.condition in region.certain:
-            return self.value(op.then, region)
+        if isinstance(op, Select) and op.condition in region.certain | region.refuted:
+            return self.value(op.then if op.condition in region.certain else op.otherwise, region)
         copy = rebuilt(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
         results = b.emit(copy).results
         for old, new in zip(op.results, results, strict=True):
