@@ -7,8 +7,10 @@ from compiler.backends.cpu.frame import Mode
 from compiler.backends.cpu.native import NativeKernel
 from compiler.backends.llvm.bundle import is_simd
 from compiler.hir.control import For, While
+from compiler.hir.core import Cast, dtype_of
+from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction, OptimizationLevel
-from compiler.hir.types import Tile
+from compiler.hir.types import Tile, bytes_of
 from compiler.machines.cpu import CpuMachine
 from runtime.cpu import detect, load, pool
 from runtime.records import frozen
@@ -38,7 +40,7 @@ def compile_function(function: HirFunction, options: CpuOptions | None = None, r
     parallel = "serial" if options.report else _team(options)
     mode = Mode.REPORT if options.report else Mode.FAST
     ordinary = options.ordinary_sizes and not options.report
-    module, checks = emit_function(function, mode, parallel, attributes(target, options.level), has_half(target), ordinary)
+    module, checks = emit_function(function, mode, parallel, attributes(target, options.level, function), has_half(target), ordinary)
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
     compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function))
@@ -56,15 +58,27 @@ def _team(options: CpuOptions) -> str:
     return pool.kind() if options.triple is None else "gomp"
 
 
-def attributes(target: "load.CodeTarget", level: OptimizationLevel) -> tuple[str, ...]:
-    """Function attributes: the machine, and how wide vectors should be."""
-    texts = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
+GATHERING = frozenset({"znver3", "znver4", "znver5"})
+"""Processors that gather vectors faster than LLVM assumes."""
+
+
+def attributes(target: "load.CodeTarget", level: OptimizationLevel, function: HirFunction | None = None) -> tuple[str, ...]:
+    """Function attributes: the machine, whether it should gather, and how wide vectors should be."""
+    gathers = function is not None and target.cpu in GATHERING and not _reads_narrow_at_data(function)
+    texts = [f"target-cpu={target.cpu}", f"target-features={target.features}{',+fast-gather' if gathers else ''}"]
     width = detect.vector_bits(target.features)
     if width:
         texts.append(f"prefer-vector-width={width}")
     if level is OptimizationLevel.OS:
         texts.append("optsize")
     return tuple(texts)
+
+
+def _reads_narrow_at_data(function: HirFunction) -> bool:
+    """Whether elements of less than 32 bits are read at indices that are data: no machine gathers these."""
+    ops = [op for top in function.body.body for op in top.walk()]
+    data = {op.result.name for op in ops if isinstance(op, Cast)}
+    return any(isinstance(op, Load) and bytes_of(dtype_of(op.result)) < 4 and data.intersection(op.symbols) for op in ops)
 
 
 def is_explicit(function: HirFunction) -> bool:

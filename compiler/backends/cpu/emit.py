@@ -10,7 +10,7 @@ from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.plain import emit_plain
-from compiler.backends.llvm.types import I8, I64, PTR, memory_type
+from compiler.backends.llvm.types import I8, I32, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
 from compiler.hir.control import For
 from compiler.hir.instruction import Instruction
@@ -54,7 +54,7 @@ def emit_function(
             frame.values[parameter.name] = scalar_bundle(dtype, arithmetic.from_memory(w, held, dtype))
     frame.region(function.body)
     close_frame(frame)
-    w.ret(w.load(I64, frame.flag))
+    w.ret(w.convert("zext", w.load(I32, frame.flag), "i64"))
     return module, kernel.checks
 
 

@@ -4,7 +4,7 @@ guards; the report kernel writes down the first fault and leaves."""
 from compiler.backends.cpu.frame import CpuFrame, Mode
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, pass_check
-from compiler.backends.llvm.types import I8, I64
+from compiler.backends.llvm.types import I8, I32, I64
 from compiler.backends.llvm.writer import constant
 from compiler.hir.memory import Check
 from runtime.records import frozen
@@ -26,8 +26,8 @@ def check(frame: CpuFrame, op: Check) -> None:
         return
     w = frame.w
     held = all_hold(frame, condition)
-    failed = w.convert("zext", w.binary("xor", held, w.true()), "i64")
-    w.store(w.binary("or", w.load(I64, frame.flag), failed), frame.flag)
+    failed = w.convert("zext", w.binary("xor", held, w.true()), "i32")
+    w.store(w.binary("or", w.load(I32, frame.flag), failed), frame.flag)
     pass_check(frame, op)
 
 
@@ -44,5 +44,5 @@ def _report(frame: CpuFrame, op: Check, condition: Bundle) -> None:
                 w.store(constant(I64, number), frame.record)
                 for position_, value in enumerate(op.values[:RECORD_VALUES]):
                     w.store(as_slot(frame, value, position, lane), w.offset(frame.record, constant(I64, 8 * (position_ + 1)), I8))
-                w.store(constant(I64, 1), frame.flag)
+                w.store(constant(I32, 1), frame.flag)
                 w.branch(frame.finish)

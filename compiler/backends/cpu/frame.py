@@ -7,7 +7,7 @@ from enum import Enum
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import AddressedMemory, FunctionFrame
-from compiler.backends.llvm.types import I64, PTR
+from compiler.backends.llvm.types import I32, PTR
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction
@@ -61,7 +61,7 @@ class CpuFrame(FunctionFrame):
     def still_good(self) -> LlvmValue | None:
         if not (self.kernel.has_checks and self.kernel.mode is Mode.FAST):
             return None
-        return self.w.compare("eq", self.w.load(I64, self.flag), constant(I64, 0))
+        return self.w.compare("eq", self.w.load(I32, self.flag), constant(I32, 0))
 
     def notes(self, memory: AddressedMemory, name: str) -> str:
         """Metadata of an access: aliases, and the parallel loops that it belongs to."""
@@ -73,8 +73,8 @@ class CpuFrame(FunctionFrame):
 
 
 def new_frame(kernel: CpuKernel, w: FunctionWriter, threads: LlvmValue, record: LlvmValue) -> CpuFrame:
-    flag = w.alloca(I64)
-    w.store(constant(I64, 0), flag)
+    flag = w.alloca(I32)
+    w.store(constant(I32, 0), flag)
     return CpuFrame(
         function=kernel.function,
         kernel=kernel,

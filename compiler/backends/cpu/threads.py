@@ -56,10 +56,10 @@ def thread_loop(frame: CpuFrame, op: For) -> None:
     w.branch(after)
     w.start(after)
     if kernel.has_checks or context.allocates:
-        w.store(w.binary("or", w.load(I64, frame.flag), w.load(I64, context.block, 8)), frame.flag)
+        w.store(w.binary("or", w.load(I32, frame.flag), w.convert("trunc", w.load(I64, context.block, 8), "i32")), frame.flag)
         if context.allocates:
             going = w.label("going")
-            w.branch_if(w.compare("uge", w.load(I64, frame.flag), constant(I64, 2)), frame.finish, going)
+            w.branch_if(w.compare("uge", w.load(I32, frame.flag), constant(I32, 2)), frame.finish, going)
             w.start(going)
 
 
@@ -184,7 +184,7 @@ def _body(frame: CpuFrame, op: For, context: ThreadContext) -> str:
     counted_loop(inner, op, first, last)
     close_frame(inner)
     if kernel.has_checks or context.allocates:
-        flag = w.load(I64, inner.flag)
+        flag = w.convert("zext", w.load(I32, inner.flag), "i64")
         with w.when(w.compare("ne", flag, constant(I64, 0))):
             w.line(f"%old = atomicrmw or {block}, {flag} monotonic, align 8")
     w.ret()

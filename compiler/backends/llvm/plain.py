@@ -121,6 +121,8 @@ def _pointwise(frame: FunctionFrame, op: Instruction) -> Bundle:
             case InBounds():
                 if frame.compares_lanes and (near := _lanes_inside(frame, op, point)) is not None:
                     return near
+                if (narrow := _inside_narrow(frame, op, point)) is not None:
+                    return narrow
                 index, below = frame.affine(op.of, point, lanes), frame.affine(op.below, point, lanes)
                 return _inbounds(frame, op.of, index, below)
             case _:
@@ -159,6 +161,25 @@ def _lanes_inside(frame: FunctionFrame, op: InBounds, point: dict[str, int]) -> 
     if first.number is not None and first.number >= 0:
         return inside
     return w.binary("and", inside, w.compare("uge", numbers, lanes_before(w.sub(constant(first.type, 0), first))))
+
+
+def _inside_narrow(frame: FunctionFrame, op: InBounds, point: dict[str, int]) -> LlvmValue | None:
+    """The same where the index is a whole number of at most 32 bits with a sign, compared in 32 bits: vectors of twice as many lanes.
+    None for others."""
+    w, name = frame.w, next(iter(op.of.names), "")
+    source = frame.definitions.get(name)
+    if not frame.compares_lanes or op.of != Affine.of(name) or not isinstance(source, Cast):
+        return None
+    narrow = frame.values[source.value.name]
+    if narrow.dtype not in ("i8", "i16", "i32"):
+        return None
+    below = frame.affine(op.below, point)
+    if below.type.lanes:
+        return None
+    end = w.intrinsic("smin", w.intrinsic("smax", below, constant(below.type, 0)), constant(below.type, 1 << 31))
+    index = narrow.at(point)
+    index = index if narrow.dtype == "i32" else w.convert("sext", index, "i32")
+    return w.compare("ult", *w.same_lanes(index, w.convert("trunc", end, "i32")))
 
 
 def _inbounds(frame: FunctionFrame, of: Affine, index: LlvmValue, below: LlvmValue) -> LlvmValue:
