@@ -16,14 +16,15 @@ sum depends on extents alone.
 Terms along several axes, as those of a window, lie one behind the other in a panel. Products that count only where a condition holds have
 zeros in their panels elsewhere. A zero times a number that isn't finite is none, so such numbers are looked for first.
 
-Where columns are few, vectors along them would be mostly empty: then they lie along the sum, if rows lie along it, too.
+Where columns are few, copies of the rows cost more than they save: rows are read in place, each for all columns at once. Where vectors
+along so few columns would be mostly empty, they lie along the sum, if rows lie along it, too.
 
 Small products keep the tiles of their table: both are in the function, and sizes decide as it runs."""
 
 from collections.abc import Sequence
 
 from compiler.analysis.recognise import instructions_below
-from compiler.hir.core import Contract, Reduce, Scan
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
@@ -56,9 +57,12 @@ FEW_ROWS = 4
 MOST_THIN, THIN_ROWS = 6, 8
 """Columns up to which vectors lie along the sum instead, and the rows that such a loop takes together."""
 
-PANEL, WIDE, TURNED, TOGETHER, THIN = "p", "w", "t", "u", "v"
+FEW_COLUMNS = {1: 8, 2: 6, 3: 4}
+"""Of products of few columns, whose rows are read in place: vectors that hold all columns, and rows that are taken together."""
+
+PANEL, WIDE, TURNED, TOGETHER, THIN, FEW = "p", "w", "t", "u", "v", "f"
 """Digits of axes: inside a panel, inside a group of panels, of squares that are turned, of terms that are added in one iteration, and of
-rows where columns are few."""
+rows where columns are very few, or few."""
 
 
 @frozen(eq=False)
@@ -90,8 +94,8 @@ class Packing:
     depth: int
     """Terms of a block of the sum, at most."""
     lanes: int
-    thin: Table | None
-    """For few columns: vectors along the sum, as the rows lie."""
+    few: tuple[tuple[int, Table], ...]
+    """Tables for few columns, each with the most columns that it serves, in order."""
     block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
     """Rows and columns of a block of results."""
 
@@ -104,7 +108,10 @@ class Packing:
         rows, columns = (f"{side.plan.tile} along {side.plan.axis}" for side in (self.rows, self.columns))
         summed = " and ".join(self.product.k)
         results = "" if self.block == (BLOCK_ROWS, BLOCK_COLUMNS) else f", of results {self.block[0]} by {self.block[1]}"
-        few = "" if self.thin is None else f"\n  few: at most {MOST_THIN} along {self.columns.plan.axis} take vectors along {summed}"
+        few = ""
+        for most, table in self.few:
+            along = next(plan.axis for plan in table.plans if plan.lanes > 1)
+            few += f"\n  few: at most {most} along {self.columns.plan.axis} take vectors along {along}"
         return f"  large: panels of {rows} and of {columns}, blocks of {self.depth} along {summed}{results}{few}"
 
 
@@ -145,15 +152,27 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     rows = rows if product.sums or machine.vector_registers >= 32 else min(rows, FEW_ROWS)
     depth = PANEL_BYTES // bytes_of(product.dtype) // width * width
     down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
-    thin = _thin(table, down, across, product.k[0], width) if down.along and product.sums and product.guard is None else None
-    return Packing(product, down, across, depth, width, thin)
+    return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width))
 
 
-def _thin(table: Table, rows: Side, columns: Side, summed: str, width: int) -> Table:
-    """Several rows at a time, each with a vector along the sum, for one column after the other."""
-    lanes = {summed: (1, width), rows.plan.axis: (THIN_ROWS, 1)}
-    last = (columns.plan.axis, summed)
-    plans = [AxisPlan(p.axis, p.place if p.axis not in last else "time", *lanes.get(p.axis, (1, 1)), digit=THIN) for p in table.plans]
+def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Side, width: int) -> tuple[tuple[int, Table], ...]:
+    """Several rows at a time: each with a vector along the sum, for one column after the other, or for vectors of all columns."""
+    if not product.sums or len(product.k) != 1:
+        return ()
+    column, (summed,) = columns.plan.axis, product.k
+    few: list[tuple[int, Table]] = []
+    if rows.along and product.guard is None:
+        few.append((MOST_THIN, _in_place(table, {summed: (1, width), rows.plan.axis: (THIN_ROWS, 1)}, (column, summed), THIN)))
+    as_computed = dtype_of(columns.operand) == product.dtype
+    if as_computed and not product.batch and len(columns.axes) == 1:
+        for vectors, high in FEW_COLUMNS.items():
+            shapes = {column: (vectors, width), rows.plan.axis: (high, 1)}
+            few.append((vectors * width, _in_place(table, shapes, (column, summed), f"{FEW}{vectors}_")))
+    return tuple(few)
+
+
+def _in_place(table: Table, shapes: dict[str, tuple[int, int]], last: tuple[str, ...], digit: str) -> Table:
+    plans = [AxisPlan(p.axis, p.place if p.axis not in last else "time", *shapes.get(p.axis, (1, 1)), digit=digit) for p in table.plans]
     return Table(sorted(plans, key=lambda plan: last.index(plan.axis) if plan.axis in last else -1))
 
 

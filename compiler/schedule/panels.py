@@ -8,11 +8,11 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, dtype_of
 from compiler.hir.identity import identity_of
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.interior import bounds_of
-from compiler.schedule.packed import MOST_THIN, THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
+from compiler.schedule.packed import THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -42,33 +42,71 @@ class PlacingPacked(Placing):
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
         self.summed = self.product.k[0]
+        self.copied: Value | None = None
+        """Where few columns are."""
         for side in (packing.rows, packing.columns):
             for plan in (side.plan, side.copies, AxisPlan(self.summed, "time", *side.turns, digit=TURNED)):
                 self.declare(plan)
-        for plan in packing.thin.plans if packing.thin is not None else ():
+        for plan in (plan for _, few in packing.few for plan in few.plans):
             self.declare(plan)
         self.declare(AxisPlan(self.summed, "time", packing.lanes, digit=TOGETHER))
 
     def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
-        thin = self.packing.thin
-        if thin is None:
+        table = self.table
+        with ExitStack() as branches:
+            for most, few in self.packing.few:
+                then, otherwise, _ = branches.enter_context(root.builder.branch(self.has_few(most, root.builder)))
+                self.table, region = few, TileRegion(then, made=dict(root.made))
+                self.copied = self.copy_columns(most, region)
+                column = few[self.packing.columns.plan.axis]
+                if column.lanes > 1:
+                    # one tile is all columns
+                    region.axes = frozenset({column.axis})
+                    region.forms[column.axis], region.masks[column.axis] = column.within(), self.field.axes[column.axis]
+                self.produce(stores, region, {})
+                self.table, self.copied, root = table, None, TileRegion(otherwise, made=dict(root.made))
             self.packed_or_not(stores, root)
-            return
-        with root.builder.branch(self.is_thin(root.builder)) as (then, otherwise, _):
-            table, self.table = self.table, thin
-            self.produce(stores, TileRegion(then, made=dict(root.made)), {})
-            self.table = table
-            self.packed_or_not(stores, TileRegion(otherwise, made=dict(root.made)))
+
+    def copy_columns(self, most: int, region: TileRegion) -> Value | None:
+        """All columns, of which there are at most so many, as their vectors lie: along the sum, or across with zeros behind the last, so
+        that none is masked term by term."""
+        b, columns = region.builder, self.packing.columns
+        if self.product.batch or dtype_of(columns.operand) != self.product.dtype:
+            return None
+        axis, plan = columns.plan.axis, self.table[columns.plan.axis]
+        terms, extent = self.field.axes[self.summed], self.field.axes[axis]
+        across = plan.lanes > 1
+        copied = b.alloc(Mem(self.product.dtype, (terms, Affine.of(most)) if across else (Affine.of(most), terms), align=64), "columns")
+        with ExitStack() as loops:
+            inner = region.inside(b, (self.summed, axis))
+            for name, high in [(self.summed, terms)] if across else [(axis, extent), (self.summed, terms)]:
+                body, loop = loops.enter_context(inner.builder.loop(f"{name}0", 0, high))
+                inner.builder, inner.forms[name], inner.narrow[name] = body, Affine.of(loop.variable.name), AxisPlan(name)
+            if across:
+                inner.forms[axis], inner.masks[axis] = plan.within(), extent
+            place = [inner.forms[self.summed], inner.forms[axis]]
+            inner.builder.store(copied, self.value(columns.operand, inner), place if across else place[::-1])
+        return copied
+
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
+        columns = self.packing.columns
+        if self.copied is None or value is not columns.operand:
+            return super().make(op, value, region)
+        axis = columns.plan.axis
+        if self.table[axis].lanes > 1:
+            return region.builder.load(self.copied, [region.forms[self.summed], self.table[axis].within()])
+        where = self.mask(region, [self.summed], None)
+        return region.builder.load(self.copied, [region.forms[axis], region.forms[self.summed]], where)
 
     def packed_or_not(self, stores: Sequence[Target], root: TileRegion) -> None:
         with root.builder.branch(self.is_packed(root)) as (then, otherwise, _):
             self.packed(stores, TileRegion(then, made=dict(root.made)))
             self.produce(stores, TileRegion(otherwise, made=dict(root.made)), {})
 
-    def is_thin(self, b: Builder) -> Value:
-        """Whether there are too few columns to make vectors of."""
+    def has_few(self, most: int, b: Builder) -> Value:
+        """Whether there are at most so many columns, and rows and terms enough to take several at a time."""
         extents = self.field.axes
-        result = b.op("le", b.index(extents[self.packing.columns.plan.axis]), b.const(MOST_THIN, "index"))
+        result = b.op("le", b.index(extents[self.packing.columns.plan.axis]), b.const(most, "index"))
         for axis, least in (self.summed, LEAST_DEPTH), (self.packing.rows.plan.axis, THIN_ROWS):
             result = b.both(result, b.op("ge", b.index(extents[axis]), b.const(least, "index")))
         return result
