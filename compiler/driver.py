@@ -269,11 +269,14 @@ class Session:
         return any(isinstance(node, nodes.Compute) for node in walk(self.check()))
 
     def native_explained(self) -> str:
-        """Which functions of the program are native, and why the others aren't, and which blocks are split over devices: lines of text.
-        Raises ZyntaxError."""
-        from compiler.backends.host.native_explained import native_explained
+        """Which functions of the program are native, and why the others aren't, which loops go on natively, and which blocks are split
+        over devices: lines of text. Raises ZyntaxError."""
+        from compiler.backends.host.native_explained import loops_explained, native_explained
 
-        return native_explained(*self._with_native_forms(self.check()), self.sources) + self._splits_explained()
+        checker, program = self._with_native_forms(self.check())
+        of_program = partial(checker_of, library=self.language.library, meaning=self.language.meaning)
+        loops = loops_explained(of_program, program, self.sources)
+        return native_explained(checker, program, self.sources) + loops + self._splits_explained()
 
     def function_explained(self, name: str) -> str:
         """What is known of a native function before it runs, and the code that it becomes. Raises ZyntaxError."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from compiler.backends.host.direct import looked_up_again
 from compiler.backends.host.naming import MARK
-from compiler.backends.host.stopped_natively import ENDS, TOO_DEEP, StoppedNatively, placed
+from compiler.backends.host.stopped_natively import CALLED, ENDS, TOO_DEEP, StoppedInLoop, StoppedNatively, placed
 from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import NOWHERE, Span
@@ -74,6 +74,10 @@ def translated(error: BaseException) -> ZyntaxError:
             hint = "put a `try` around it, or around a call that leads to it"
             message = f"thrown and not caught: {error.shown()}"
             return ZyntaxError(Diagnostic("0820", message, span, others=_caller(error.__traceback__), hint=hint))
+        case StoppedInLoop():
+            inside = error.diagnostic
+            in_loop = any(label.text == CALLED for label in inside.others)
+            return ZyntaxError(inside if in_loop else evolve(inside, others=(*inside.others, *_caller(error.__traceback__))))
         case StoppedNatively():
             return ZyntaxError(placed(error.diagnostic, span))
         case IndexError() | KeyError() if (fault := _of_lookup(error, span)) is not None:

@@ -7,10 +7,10 @@ from itertools import zip_longest
 
 from compiler.backends.host.destination import DISCARD, Destination
 from compiler.backends.host.emit import load
+from compiler.backends.host.hot_loops import HotLoops
 from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, PythonFrame, PythonScope, PythonVariable
 from compiler.backends.host.operators import inferred, needs_no_check
 from compiler.backends.host.positions import Positions
-from compiler.backends.host.statements import Statements
 from compiler.backends.host.value_ranges import ValueRanges
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
@@ -42,7 +42,7 @@ _CLASSES: dict[Type, type] = {I64: int, F64: float, BOOL: bool, STRING: str}
 """Types whose values are all of a class of Python's."""
 
 
-class Functions(Statements):
+class Functions(HotLoops):
     """`def`, lambdas, and the frames that they are."""
 
     def __init__(self, program: nodes.Program, library: Library, positions: Positions) -> None:

@@ -2,7 +2,8 @@
 imports and the other declarations."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from compiler.backends.host.destination import DISCARD
 from compiler.backends.host.emit import load, not_supported
@@ -25,20 +26,31 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.free_names import captured_names
 from compiler.typed_ast.handed_on import deferred_blocks
+from compiler.typed_ast.hot_loops import HotLoop
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import UNKNOWN, Type
 from compiler.typed_ast.walk import walk
 
 TOP = f"{MARK}top"
+NO_LOOPS: Mapping[int, HotLoop] = MappingProxyType({})
 
 class Generator(Functions):
     """Makes the module of one program."""
 
     def __init__(
-        self, program: nodes.Program, library: Library, positions: Positions, runtime: HostRuntime, alone: bool = True
+        self,
+        program: nodes.Program,
+        library: Library,
+        positions: Positions,
+        runtime: HostRuntime,
+        alone: bool = True,
+        hot_loops: Mapping[int, HotLoop] = NO_LOOPS,
+        eager: bool = False,
     ) -> None:
-        """`alone`: no other file reads the variables of the program's top."""
+        """`alone`: no other file reads the variables of the program's top. `hot_loops`: those that may go on natively, by their nodes'
+        identities; `eager`: after their first turn."""
         super().__init__(program, library, positions)
+        self.hot_loops, self.eager, self.heats = hot_loops, eager, {}
         self.runtime = runtime
         self.tests: list[tuple[str, str]] = []
         self.compute_sites: list[nodes.Compute] = []

@@ -1,5 +1,7 @@
 """Which functions of a program are native, and why the others aren't, in words."""
 
+from collections.abc import Callable
+
 from compiler.backends.host.critical_paths import critical_notes
 from compiler.backends.host.native_code import lowered
 from compiler.backends.host.native_functions import called_by_python
@@ -9,6 +11,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.effects import effects
 from compiler.typed_ast.function_effects import FunctionEffects
+from compiler.typed_ast.hot_loops import with_hot_loops
 from compiler.typed_ast.native_calls import has_native_code
 
 
@@ -34,6 +37,28 @@ def native_explained(checker: Checker, program: nodes.Program, sources: Sources)
         else:
             lines.append(f"{name:<{width}}  could be native, but {_spared(own)}")
     return with_modules("\n".join(lines) + "\n")
+
+
+def loops_explained(checker_of: Callable[[nodes.Program], Checker], program: nodes.Program, sources: Sources) -> str:
+    """A line for each loop outside of native functions that goes on natively when it is hot, in the order of the text."""
+    program, loops = with_hot_loops(program)
+    if not loops:
+        return ""
+    checker = checker_of(program)
+    found = effects(checker, program, has_native_code)
+    names = [hot.function.name for hot in loops.values()]
+    native = [own.function.span for own in found.static if own.name not in names]
+    wanted = {name: found.functions[name].function.span for name in called_by_python(checker, found, names, True)}
+    outside = [span for span in wanted.values() if not any(_holds(each, span) for each in native)]
+    return "".join(f"the loop at {_place(span, sources)} goes on natively when it runs for long\n" for span in _in_order(outside))
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    return outer.path == inner.path and outer.start <= inner.start and inner.end <= outer.end
+
+
+def _in_order(spans: list[Span]) -> list[Span]:
+    return sorted(spans, key=lambda span: (span.path, span.start))
 
 
 def _spared(own: FunctionEffects) -> str:

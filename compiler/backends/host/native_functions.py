@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from compiler.backends.host.naming import MARK
-from compiler.backends.host.stopped_natively import StoppedNatively
+from compiler.backends.host.stopped_natively import StoppedInLoop, StoppedNatively
 from compiler.backends.host.support import MISSING
 from compiler.source import Source
 from compiler.typed_ast import nodes
@@ -41,6 +41,8 @@ class NativeFunctions:
     source: Source | None
     namespace: dict[str, Any]
     python: Mapping[str, str]
+    of_loop: bool = False
+    """It goes on with a loop, and Python's function knows nothing of it."""
     originals: dict[str, Callable[..., Any]] = Factory(dict)
     linked: "Linked | None" = None
     _lock: Any = Factory(threading.RLock)
@@ -124,7 +126,7 @@ class NativeFunctions:
             return again()
         if fault.code == "0804" and on_python is not None:
             return on_python()
-        raise StoppedNatively(diagnostic(linked, fault, record))
+        raise (StoppedInLoop if self.of_loop else StoppedNatively)(diagnostic(linked, fault, record))
 
     def _otherwise(self, own: FunctionEffects) -> Callable[..., Any]:
         """What a call does whose arguments aren't just what the types have on Python: they are converted, and where that fails, the

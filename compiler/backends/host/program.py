@@ -11,6 +11,7 @@ from compiler.backends.host.continued import Continued, leave_out
 from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
 from compiler.backends.host.generate import Generator
+from compiler.backends.host.hot_loops import LoopFunctions
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.native_functions import NativeFunctions, native_functions
 from compiler.backends.host.overloaded_values import with_overloads
@@ -24,6 +25,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import ArgumentSlot, Callee, match_arguments
 from compiler.typed_ast.check import ZYNML, checker_of
 from compiler.typed_ast.generics import without_generics
+from compiler.typed_ast.hot_loops import HotLoop, with_hot_loops
 from compiler.typed_ast.inline import inlined
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.meaning import Meaning
@@ -56,6 +58,7 @@ class HostProgram:
     code: Any = field(default=None, repr=False)
     settle: Callable[[bool], None] = field(default=lambda program_ends: None, repr=False)
     native: NativeFunctions | None = None
+    loops: LoopFunctions | None = None
     _started: bool = False
 
     def run(self) -> None:
@@ -100,8 +103,11 @@ def compile_program(
     positions = Positions(program.path, source, others, of_library)
     if native != "none" and nodes.Try not in meaning.refuses:
         program = specialised(program, partial(checker_of, library=library, meaning=meaning))
+    hot_loops: dict[int, HotLoop] = {}
+    if native != "none" and nodes.Try not in meaning.refuses and alone and not of_library:
+        program, hot_loops = with_hot_loops(program)
     checker = checker_of(program, library, meaning=meaning)
-    generator = Generator(inlined(program, checker), library, positions, runtime, alone)
+    generator = Generator(inlined(program, checker), library, positions, runtime, alone, hot_loops, native == "all")
     module = generator.module()
     place_all(module)
     if continues is not None:
@@ -125,6 +131,9 @@ def compile_program(
     convert = namespace[f"{MARK}convert"]
     if native != "none":
         declared = generator.native_names()
+        loops = {hot.function.name: declared.pop(hot.function.name) for hot in hot_loops.values()}
+        host.loops = LoopFunctions(checker, program, source, namespace)
+        host.loops.wait_for(generator.heats, loops)
         host.native = native_functions(checker, program, source, namespace, declared, native == "all")
     written = functions_of(program)
     elsewhere = {other.path for other in others}

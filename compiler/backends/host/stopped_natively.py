@@ -17,6 +17,10 @@ class StoppedNatively(Exception):
         self.diagnostic = diagnostic
 
 
+class StoppedInLoop(StoppedNatively):
+    """What the native rest of a loop stopped for: the function that the loop stands in stopped there."""
+
+
 def placed(stopped: Diagnostic, called: Span | None) -> Diagnostic:
     """The failure with the place in the program that called native code, where nothing nearer did."""
     if stopped.span is None:
