@@ -53,9 +53,22 @@ def argsort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
 def sort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
     """A sorted copy along an axis."""
     array = contents_of(self)
-    along = require_axis(axis, array.ndim)
-    order = order_of(array, along, require_bool(descending, "`descending=`"))
-    return Tensor(np.take_along_axis(array, order, axis=along))
+    along, downward = require_axis(axis, array.ndim), require_bool(descending, "`descending=`")
+    if _equals_are_alike(array):
+        ordered = np.sort(array, axis=along)
+        return Tensor(np.ascontiguousarray(np.flip(ordered, along)) if downward else ordered)
+    return Tensor(np.take_along_axis(array, order_of(array, along, downward), axis=along))
+
+
+def _equals_are_alike(array: Array) -> bool:
+    """Whether elements that compare equal have the same bits, so that no one sees in which order they come; and all can be compared."""
+    if array.dtype.kind in "iub":
+        return True
+    if is_foreign(array.dtype) or array.dtype.kind != "f":
+        return False
+    zeros = array == 0
+    negative = np.signbit(array[zeros])
+    return bool(negative.all() or not negative.any()) and not bool(np.isnan(array).any())
 
 
 def _topk_rule(calls: CallTypes) -> Type:

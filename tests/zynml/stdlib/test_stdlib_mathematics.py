@@ -251,12 +251,18 @@ def test_sorting_is_stable_both_ways(call: Any, dtype: str) -> None:
         assert np.array_equal(call("sort", Tensor(array), axis).array, np.take_along_axis(array, order, axis))
         downward = np.argsort(-array.astype(np.float64), axis=axis, kind="stable")
         assert np.array_equal(call("argsort", Tensor(array), axis, descending=True).array, downward)
+        assert np.array_equal(call("sort", Tensor(array), axis, descending=True).array, np.take_along_axis(array, downward, axis))
 
 
 def test_nan_sorts_last_both_ways(call: Any) -> None:
     x = t([2, np.nan, 3, np.nan, 1])
     assert call("argsort", x).array.tolist() == [4, 0, 2, 1, 3]
     assert call("argsort", x, descending=True).array.tolist() == [2, 0, 4, 1, 3]
+    assert np.array_equal(call("sort", x).array, [1, 2, 3, np.nan, np.nan], equal_nan=True)
+    assert np.array_equal(call("sort", x, descending=True).array, [3, 2, 1, np.nan, np.nan], equal_nan=True)
+    zeros = t([0.0, 1, -0.0, 0.0, -1, -0.0])
+    assert np.signbit(call("sort", zeros).array).tolist() == [True, False, True, False, True, False]
+    assert np.signbit(call("sort", zeros, descending=True).array).tolist() == [False, False, True, False, True, True]
     values, places = call("topk", x, 2)
     assert values.array.tolist() == [3, 2] and places.array.tolist() == [2, 0]
     assert call.fault("topk", x, 6) == ("0801", "`topk` of 6 is out of range: axis 0 of [5] has 5")
