@@ -91,8 +91,10 @@ def to_device(tensor: Tensor, device: Device) -> Tensor:
 
 
 def synchronize() -> None:
-    """Waits for all that was started on GPUs. Raises what `runtime.cuda.errors` has when it failed."""
+    """Waits for all that was started on GPUs. Raises what `runtime.cuda.errors` has when it failed, and the fault of a check."""
     from runtime.cuda.gpu import open_gpus
+    from runtime.unread import settle
 
+    settle()
     for device in open_gpus():
         device.device.synchronize()

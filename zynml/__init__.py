@@ -9,6 +9,7 @@ from zyntax_lang import require_own_packages
 
 if TYPE_CHECKING:
     from runtime.tensor import Tensor
+    from runtime.transfers import synchronize
     from runtime.values import make_err as Err
     from runtime.values import make_ok as Ok
     from runtime.values import make_some as Some
@@ -23,10 +24,11 @@ _HOMES = {
     "Some": ("runtime.values", "make_some"),
     "Tensor": ("runtime.tensor", "Tensor"),
     "compile": ("zynml.embedding", "compile"),
+    "synchronize": ("runtime.transfers", "synchronize"),
 }
 """The module that has each public name, and its name there; all others are of `compiled`."""
 
-__all__ = ["CompiledProgram", "Err", "Future", "Ok", "Some", "Tensor", "ZynMLError", "compile"]
+__all__ = ["CompiledProgram", "Err", "Future", "Ok", "Some", "Tensor", "ZynMLError", "compile", "synchronize"]
 
 require_own_packages("zynml")
 

@@ -3,7 +3,7 @@
 Arrays go in and come out without a copy; what a kernel updates (`compute(mut x)`) is updated in the caller's array. Arrays of other
 libraries do too, on the host and on CUDA devices (see `crossing`)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -18,6 +18,7 @@ from compiler.syntax.read import read_source
 from compiler.typed_ast.levels import FLOATS, PRODUCTS, OptimizationLevel
 from runtime.records import evolve
 from runtime.uncollected import uncollected
+from runtime.unread import UNREAD, settle
 from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
 from zynml.name import NAME
 from zynml.opened import Opened
@@ -309,10 +310,23 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
             function = opened.session.host.functions[name]
         return function(*given, **named)
 
+    def failed(values: Sequence[Any], reported: Diagnostic) -> Exception:
+        """The error of a call whose check failed: the call from its beginning has it, unless others changed its arrays meanwhile."""
+        from zynml.crossing import Crossing
+
+        try:
+            with Crossing(errors) as crossing:
+                program(*map(crossing.into, values))
+                raise ZyntaxError(reported)
+        except Exception as error:
+            return error
+
     def call(*values: Any, **named: Any) -> Any:
         nonlocal repeats, looked, kept, looked_for_kept, native, came_before, looked_for_native
         if repeats is not None and not named and (value := repeats.again(values)) is not None:
             return value
+        if UNREAD:
+            settle()
         if not looked_for_kept:
             kept, looked_for_kept = opened.kept_answers(name, OFFSETS), True
         if kept is not None and opened.revived and not named and kept.answers(wrapper, values):
@@ -324,7 +338,7 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
             crossing.takes_records = True
             given = [into(value) for value in values]
             if crossing.on_device and not looked:
-                repeats, looked = opened.repeats(name, target, OFFSETS), True
+                repeats, looked = opened.repeats(name, target, OFFSETS, failed), True
             others = {key: into(value) for key, value in named.items()} if named else named
             crossing.takes_records = False
             try:

@@ -15,6 +15,7 @@ from runtime.unawaited import Unawaited
 
 if TYPE_CHECKING:
     from compiler.driver import Session
+    from compiler.launch.cuda.repeat import FailedCall
     from compiler.launch.cuda.repeats import Repeats
     from compiler.launch.native_calls.calls import NativeCalls
     from compiler.launch.native_calls.kept import KeptAnswers
@@ -95,9 +96,9 @@ class Opened:
         anywhere = all(placed.wish is not None for placed in placed_blocks)
         return NativeCalls(function, target, offsets, self.unawaited.futures, kept, anywhere)
 
-    def repeats(self, name: str, target: "ref[Any]", offsets: dict[str, int] | None) -> "Repeats | None":
+    def repeats(self, name: str, target: "ref[Any]", offsets: dict[str, int] | None, failed: "FailedCall") -> "Repeats | None":
         """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks. `target` is what Python calls,
-        `offsets` where its fields lie."""
+        `offsets` where its fields lie; `failed` makes the error of a call whose check failed."""
         function = self.functions[name]
         if function is None:
             return None
@@ -106,7 +107,7 @@ class Opened:
 
         self._keep_program()
         kept_calls = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
-        return Repeats(function, self.unawaited, target, offsets, kept_calls)
+        return Repeats(function, self.unawaited, target, offsets, kept_calls, failed)
 
     def _keep_program(self) -> None:
         """Puts the program into the cache, once, where it may be there."""

@@ -10,6 +10,7 @@ from runtime.cuda.stream import LEGACY, Stream, foreign_stream
 from runtime.dlpack import CUDA, Description, make_capsule
 from runtime.element_types import DTYPES
 from runtime.overlap import elements_at, overlaps_itself, share_memory
+from runtime.unread import require_sound
 
 BFLOAT = "<V2"
 """How bfloat16 is written in an array interface, which has no name for it; PyTorch writes the same."""
@@ -156,6 +157,7 @@ class DeviceArray:
         is waited for before the memory is used again."""
         if self.dtype.startswith("f8"):
             raise AttributeError(f"{self.dtype} has no name in the array interface; DLPack knows it")
+        require_sound(self.owner)
         self.owner.export()
         dtype = DTYPES[self.dtype]
         return {
@@ -181,6 +183,7 @@ class DeviceArray:
             raise BufferError(f"the array lies on cuda:{self.device.ordinal} and is exported from there only")
         if copy:
             raise BufferError("the array is exported as it lies; copy it first")
+        require_sound(self.owner)
         if stream == 0:
             raise ValueError("stream 0 is ambiguous for CUDA: 1 is the legacy default stream, 2 the thread's own")
         if stream == -1:

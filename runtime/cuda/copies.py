@@ -12,6 +12,7 @@ from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.stream import Stream
 from runtime.element_types import DTYPES
 from runtime.tensor import dtype_name
+from runtime.unread import require_sound
 
 Array = npt.NDArray[Any]
 OnDevice = DeviceBuffer | DeviceArray
@@ -72,6 +73,7 @@ def fill(target: OnDevice, value: int, stream: Stream, width: int = 1) -> None:
 
 def to_host(source: DeviceArray, stream: Stream | None = None) -> Array:
     """The array's elements, when all that is on the stream (the array's own) is done. Strides on the device are kept out of it."""
+    require_sound(source.owner)
     on = stream or source.stream
     dtype = DTYPES[source.dtype]
     if source.is_contiguous:

@@ -34,6 +34,8 @@ class Gpu:
         self.name = cuda_name(device.ordinal)
         self.copies: WeakSet[Any] = WeakSet()
         """Tensors on the host that have kept a copy here."""
+        self.unread: dict[Stream, Any] = {}
+        """By stream, what reads the checks of calls that nobody has waited for."""
         self._zeros: dict[tuple[int, int], DeviceBuffer] = {}
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from runtime.cuda import driver as driver_module
 from runtime.cuda import gpu as gpu_module
 from runtime.cuda.driver import Driver
 from runtime.cuda.gpu import Gpu
+from runtime.unread import UNREAD, VOID
 
 
 @pytest.fixture
@@ -28,6 +29,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
     often, rarely = (700, 10, 10), gc.get_threshold()
     gc.set_threshold(*often)  # memory of devices that circles of garbage hold is counted soon
     yield made
+    UNREAD.clear()
+    VOID.clear()
     gc.set_threshold(*rarely)
     gc.collect()
 

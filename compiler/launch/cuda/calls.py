@@ -6,17 +6,18 @@ from typing import Any
 
 from compiler.diagnostics import ZyntaxError
 from compiler.launch.cpu import first_fault
-from compiler.launch.cuda.direct import DirectCall
+from compiler.launch.cuda.direct import DirectCall, LaterFault
 from compiler.launch.cuda.gather import gathered
 from compiler.launch.cuda.loaded import LoadedKernel
 from compiler.launch.cuda.memory import CallMemory
+from compiler.launch.cuda.unread import UnreadCall, checks_of
 from compiler.launch.updates import require_updatable
 from compiler.lowering.result_plan import ResultPlan
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import copy, fill, restore, saved, to_host
 from runtime.cuda.remote import OnGpu, elements_on, kept_copy, sent
-from runtime.cuda.stream import Stream
+from runtime.cuda.stream import PER_THREAD, Stream
 from runtime.records import define, field
 from runtime.tensor import Tensor
 
@@ -60,10 +61,20 @@ class PlannedCall(DirectCall):
     def comes_back(self) -> bool:
         return self.as_they_lie and not (self.loaded.checked and self.updated)
 
-    def again(self, arguments: list[Any], stream: Stream) -> list[DeviceArray | None] | None:
+    def again(self, arguments: list[Any], stream: Stream, later: LaterFault | None) -> list[DeviceArray | None] | None:
         results, scratch = self.taken(arguments, stream)
         for number in self.zeroed:
             begin_at_zero(results[number], stream)
+        if later is not None and self.loaded.checked and stream.number != PER_THREAD and not any(plan.scalar for plan in self.plans):
+
+            def error(words: Any) -> BaseException:
+                return later.error(self.loaded.diagnose(words, self.compute))
+
+            def launch(addresses: tuple[int, ...]) -> None:
+                self.launch_steps(arguments, addresses, stream)
+
+            checks_of(self.gpu, stream).launch(UnreadCall(error, later.held), self.launches, results, launch)
+            return results
         words = self.launch_reporting(arguments, stream)
         del scratch
         return results if words is None else None

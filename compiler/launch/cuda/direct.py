@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import field
 
+from compiler.diagnostics import Diagnostic
 from compiler.launch.cuda.graphs import RecordedLaunches
 from compiler.launch.cuda.maps import LaunchMaps
 from compiler.launch.cuda.memory import CallMemory
@@ -22,6 +23,15 @@ from runtime.tensor import Tensor
 
 GRAPHS_FROM = 3
 """Launches from which on a sequence is worth recording: a graph costs as much to start as one or two of them."""
+
+
+@frozen(eq=False)
+class LaterFault:
+    """How a call tells later that a check failed. `error` makes the error of what a launch reported, and keeps the call's arguments until
+    then, `held` bytes on the device."""
+
+    error: Callable[[Diagnostic], BaseException]
+    held: int
 
 
 @frozen
@@ -104,8 +114,9 @@ class DirectCall:
         del scratch
         return results
 
-    def again(self, arguments: list[Any], stream: Stream) -> list[DeviceArray | None] | None:
-        """The same for a call that comes back; None where a check failed, which a call from the beginning tells."""
+    def again(self, arguments: list[Any], stream: Stream, later: LaterFault | None) -> list[DeviceArray | None] | None:
+        """The same for a call that comes back, and that need not wait where a fault may be told later; None where a check failed, which a
+        call from the beginning tells."""
         return self.at_once(arguments, stream)
 
     def value(self, results: Sequence[Any], stream: Stream, named: bool = False) -> Any:

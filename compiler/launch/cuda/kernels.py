@@ -34,6 +34,7 @@ from runtime.cuda.tensor_map import PARAMETER
 from runtime.records import Factory, define
 from runtime.tensor import Tensor
 from runtime.uncollected import uncollected
+from runtime.unread import UNREAD, VOID, require_sound, settle
 
 CallKey = tuple[Any, ...]
 
@@ -52,6 +53,8 @@ class CudaBlock:
     _lock: threading.Lock = Factory(forks.lock)
 
     def __call__(self, values: Mapping[str, Any], stream: Stream | None = None) -> Any:
+        if UNREAD:
+            settle()
         try:
             given, key, theirs = self.arranged(values)
             stream = stream or theirs
@@ -85,6 +88,8 @@ class CudaBlock:
         given, stream = {}, gpu.stream
         for name, value in values.items():
             if value.__class__ is Tensor and (remote := value.remote).__class__ is OnGpu and remote.gpu is gpu:
+                if VOID:
+                    require_sound(remote.elements.owner)
                 theirs = remote.elements.stream
                 if theirs is not stream and stream is gpu.stream and theirs.number in lasting:
                     stream = theirs

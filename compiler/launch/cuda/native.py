@@ -32,6 +32,7 @@ from runtime.cuda.tensor_map import SIZE
 from runtime.dlpack import CUDA, type_code
 from runtime.tensor import Tensor
 from runtime.unawaited import READING
+from runtime.unread import UNREAD, VOID
 
 LAUNCH, CONTEXT, RECORDING = "cuLaunchKernelEx", "cuCtxGetCurrent", "cuStreamIsCapturing"
 """The driver's calls that machine code makes."""
@@ -71,14 +72,14 @@ class _GpuCall:
     def emit(self, unawaited: object) -> None:
         code, w = self.code, self.w
         self.given = code.given(len(self.values))
-        for dictionary in (unawaited, READING):
+        updated = [part for part in _parts(self.plan.value) if isinstance(part, UpdatedArray)]
+        for dictionary in (unawaited, READING, VOID, *([UNREAD] if updated else ())):
             code.require_empty(dictionary)
         code.require(code.is_unforked())
         self.require_stream()
         for position, value in enumerate(self.values):
             self.take(position, value)
         self.require_context()
-        updated = [part for part in _parts(self.plan.value) if isinstance(part, UpdatedArray)]
         for part in updated:
             self.require_apart(part)
         self.rooms = [self.room(size) for size in self.plan.rooms]

@@ -1,18 +1,24 @@
 """A block's call made again: its launches with other addresses and floats, and nothing decided anew."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compiler.codes.device_faults import DeviceTrouble
-from compiler.launch.cuda.direct import DirectCall
+from compiler.diagnostics import Diagnostic
+from compiler.launch.cuda.direct import DirectCall, LaterFault
 from runtime.cuda.array import BorrowedMemory, DeviceArray
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.records import define, field, frozen
 from runtime.tensor import Tensor
+from runtime.unread import UNREAD
 
 LARGEST = 3e38
 """Below it a float of Python's has a counterpart in f32; others are left to the program's conversions."""
+
+
+FailedCall = Callable[[Sequence[Any], Diagnostic], BaseException]
+"""Takes the function's values, and what the device says of the check."""
 
 
 @frozen
@@ -60,13 +66,19 @@ class RepeatedCall:
     arrays: tuple[tuple[int, int], ...]
     floats: tuple[tuple[int, int, type], ...]
     updated: tuple[UpdatedArray, ...] = ()
+    failed: FailedCall | None = None
+    """Makes the error of a call whose check failed; without it checks are waited for."""
+    held: int = 0
+    """Bytes of the arrays."""
     times: int = field(default=0, init=False)
     """How often it came again."""
 
     def __call__(self, addresses: Sequence[Any], values: Sequence[Any]) -> Any:
         """The function's value for arrays at these addresses and these numbers; None where it has to be made as the first time."""
         call, stream = self.call, self.stream
-        if stream.recording is not None or not all(array.is_apart(addresses, values[array.number]) for array in self.updated):
+        if stream.recording is not None or (self.updated and UNREAD):
+            return None
+        if not all(array.is_apart(addresses, values[array.number]) for array in self.updated):
             return None
         arguments = [*self.arguments]
         for position, number in self.arrays:
@@ -74,7 +86,7 @@ class RepeatedCall:
         for position, number, kind in self.floats:
             arguments[position] = kind(addresses[number])
         try:
-            results: list[Any] | None = call.again(arguments, stream)
+            results: list[Any] | None = call.again(arguments, stream, self.later(values))
         except DeviceTrouble:
             return None
         if results is None:
@@ -82,6 +94,10 @@ class RepeatedCall:
         for array in self.updated:
             results[array.result] = array.tensor(addresses[array.number], values[array.number], call)
         return call.value(results, stream, named=True)
+
+    def later(self, values: Sequence[Any]) -> LaterFault | None:
+        failed = self.failed
+        return None if failed is None else LaterFault(lambda reported: failed(values, reported), self.held)
 
 
 def _span(array: DeviceArray) -> tuple[int, int]:

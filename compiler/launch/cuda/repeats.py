@@ -15,7 +15,7 @@ from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cache import FUNCTION_CALLS, Cache
 from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.kept import KeptCalls
-from compiler.launch.cuda.repeat import LARGEST, RepeatedCall, UpdatedArray
+from compiler.launch.cuda.repeat import LARGEST, FailedCall, RepeatedCall, UpdatedArray
 from compiler.launch.cuda.sequences import CallSequence, SequencePart
 from compiler.launch.returning import Returning
 from compiler.machines.access import ALIGNMENT
@@ -27,6 +27,7 @@ from runtime.futures import under_way
 from runtime.records import Factory, define
 from runtime.tensor import Tensor
 from runtime.unawaited import Unawaited
+from runtime.unread import VOID
 
 COMES_AGAIN = 3
 """How often a call comes again before machine code answers it."""
@@ -49,6 +50,7 @@ class Repeats:
     offsets: Mapping[str, int] | None
     kept: KeptCalls | None = None
     """Of other processes; None where the program may be another one later, and for functions of several blocks."""
+    failed: FailedCall | None = None
     answered: int = 0
     """How many calls machine code answers."""
     _known: Cache[CallKey, RepeatedCall | CallSequence | None] = Factory(partial(Cache, FUNCTION_CALLS))
@@ -59,7 +61,7 @@ class Repeats:
         if glanced is None:
             return None
         repeat = self._known.get(glanced[0])
-        if repeat is None or under_way() or self.unawaited:
+        if repeat is None or under_way() or self.unawaited or VOID:
             return None
         repeat.times += 1
         if repeat.times == COMES_AGAIN:
@@ -174,9 +176,9 @@ class Repeats:
             return None
         elements = {number: given[number].remote.elements for _, number in arrays}
         updated = {index: own[plan.input] for index, plan in enumerate(call.plans) if plan.input is not None}
-        return RepeatedCall(
-            call, stream, arguments, tuple(arrays), tuple(floats), tuple(UpdatedArray.of(*each, elements) for each in updated.items())
-        )
+        arrays_updated = tuple(UpdatedArray.of(*each, elements) for each in updated.items())
+        held = sum(array.bytes for array in elements.values())
+        return RepeatedCall(call, stream, arguments, tuple(arrays), tuple(floats), arrays_updated, self.failed, held)
 
 
 def _home_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] | None:
