@@ -9,7 +9,8 @@ there are, are added in two such numbers, the second with what the first has los
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Protocol
+
+from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -32,60 +33,42 @@ POSITIVE, NEGATIVE, NAN = 1, 2, 4
 """What isn't finite of the terms of an element."""
 
 
-class ScatterSum(Protocol):
+@frozen(eq=False)
+class ScatterSum:
     """The updates of one memory."""
 
-    @property
-    def mem(self) -> Value: ...
-
-    @property
-    def before(self) -> tuple[ScatterTarget, ...]:
-        """What a first launch over all iterations changes; nothing where none is needed."""
-        ...
-
-    @property
-    def targets(self) -> tuple[ScatterTarget, ...]:
-        """What the launch changes that adds up."""
-        ...
-
-    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
-        """What the launch (`before`: the first) reads of an element before it changes it, if it does."""
-        ...
-
-    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None: ...
-
-    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
-        """Adds a value; `terms`: how many there are in the block at most."""
-        ...
-
-    def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
-        """The element, of what it was and what the targets hold."""
-        ...
-
-
-@frozen(eq=False)
-class ExactSum:
-    """By one monoid whose order makes no difference, or none that matters."""
-
-    target: ScatterTarget
+    targets: tuple[ScatterTarget, ...]
+    """What the launch changes that adds up."""
+    before: tuple[ScatterTarget, ...] = ()
+    """What a first launch over all iterations changes; nothing where none is needed."""
 
     @property
     def mem(self) -> Value:
-        return self.target.mem
+        return self.targets[0].mem
 
     @property
-    def before(self) -> tuple[ScatterTarget, ...]:
-        return ()
-
-    @property
-    def targets(self) -> tuple[ScatterTarget, ...]:
-        return (self.target,)
+    def target(self) -> ScatterTarget:
+        """The first."""
+        return self.targets[0]
 
     def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
+        """What the launch (`before`: the first) reads of an element before it changes it, if it does."""
         return _seen(b, launch, self.target, index, where)
 
     def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
-        pass
+        """What the first launch does with a value."""
+
+    def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
+        """Adds a value; `terms`: how many there are in the block at most."""
+        raise NotImplementedError
+
+    def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
+        """The element, of what it was and what the targets hold."""
+        raise NotImplementedError
+
+
+class ExactSum(ScatterSum):
+    """By one monoid whose order makes no difference, or none that matters."""
 
     def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
         _change(b, launch, self.target, index, b.cast(added, self.target.dtype), ahead)
@@ -99,26 +82,8 @@ class ExactSum:
         return b.op(self.target.monoid, old, b.cast(total, dtype))
 
 
-@frozen(eq=False)
-class ExtremeFloat:
+class ExtremeFloat(ScatterSum):
     """The least or greatest of floats, as ints in the same order, for which there are atomics. A NaN is the last of all."""
-
-    mem: Value
-    target: ScatterTarget
-
-    @property
-    def before(self) -> tuple[ScatterTarget, ...]:
-        return ()
-
-    @property
-    def targets(self) -> tuple[ScatterTarget, ...]:
-        return (self.target,)
-
-    def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
-        return _seen(b, launch, self.target, index, where)
-
-    def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
-        pass
 
     def put(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None, terms: Value) -> None:
         number = b.cast(added, self.float_dtype)
@@ -144,23 +109,13 @@ class ExtremeFloat:
         return b.op("xor", bits, b.op("and", sign, b.const(highest(dtype), dtype)))
 
 
-@frozen(eq=False)
-class FixedPointSum:
-    """Of floats, as whole numbers. `largest`: the biased exponent of what is largest, 0 where nothing was added; `odd`: what wasn't finite;
-    `totals`: the sums, in units of which the second is what the first can't hold."""
-
-    mem: Value
-    largest: ScatterTarget
-    odd: ScatterTarget
-    totals: tuple[ScatterTarget, ...]
+class FixedPointSum(ScatterSum):
+    """Of floats, as whole numbers. `before`: the biased exponent of what is largest, 0 where nothing was added, and what wasn't finite;
+    `targets`: the sums, in units of which the second is what the first can't hold."""
 
     @property
-    def before(self) -> tuple[ScatterTarget, ...]:
-        return self.largest, self.odd
-
-    @property
-    def targets(self) -> tuple[ScatterTarget, ...]:
-        return self.totals
+    def largest(self) -> ScatterTarget:
+        return self.before[0]
 
     @property
     def double(self) -> bool:
@@ -178,7 +133,7 @@ class FixedPointSum:
             _change(yes, launch, self.largest, index, least, ahead)
             nothing = no.const(0, dtype_of(number))
             infinite = no.select(no.op("gt", number, nothing), no.const(POSITIVE, "u32"), no.const(NEGATIVE, "u32"))
-            launch.change(no, self.odd, index, no.select(no.isnan(number), no.const(NAN, "u32"), infinite))
+            launch.change(no, self.before[1], index, no.select(no.isnan(number), no.const(NAN, "u32"), infinite))
 
     def exponent(self, b: Builder, number: Value) -> Value:
         """The biased exponent of a number."""
@@ -193,16 +148,16 @@ class FixedPointSum:
         finite = b.op("lt", b.op("abs", scaled), b.const(2.0**63, "f64"))  # false of NaN, and of what is infinite
         with b.when(finite) as inner:
             whole = inner.op("round", scaled)
-            launch.change(inner, self.totals[0], index, inner.cast(whole, "i64"))
-            if len(self.totals) > 1:
+            launch.change(inner, self.targets[0], index, inner.cast(whole, "i64"))
+            if len(self.targets) > 1:
                 lost = inner.mul(inner.sub(scaled, whole), self.power(inner, self.spare(inner, terms)))
-                launch.change(inner, self.totals[1], index, inner.cast(inner.op("round", lost), "i64"))
+                launch.change(inner, self.targets[1], index, inner.cast(inner.op("round", lost), "i64"))
 
     def joined(self, b: Builder, old: Value, read: Read, terms: Value) -> Value:
-        largest, odd = read(self.largest), read(self.odd)
-        total = b.cast(read(self.totals[0]), "f64")
-        if len(self.totals) > 1:
-            rest = self.scaled(b, b.cast(read(self.totals[1]), "f64"), b.sub(b.const(0, "i64"), self.spare(b, terms)))
+        largest, odd = map(read, self.before)
+        total = b.cast(read(self.targets[0]), "f64")
+        if len(self.targets) > 1:
+            rest = self.scaled(b, b.cast(read(self.targets[1]), "f64"), b.sub(b.const(0, "i64"), self.spare(b, terms)))
             total = b.add(total, rest)
         total = self.scaled(b, total, b.sub(b.const(0, "i64"), self.units(b, largest, terms)))
         before = b.cast(old, "f64")
@@ -255,25 +210,19 @@ def sum_of(mem: Value, monoid: str, relaxed: bool, bounded: bool) -> ScatterSum:
         totals = [apart_from(mem, "total", monoid, "i64")]
         if dtype == "f64" or not bounded:
             totals.append(apart_from(mem, "rest", monoid, "i64"))
-        return FixedPointSum(mem, apart_from(mem, "largest", "max", "u32"), apart_from(mem, "odd", "or", "u32"), tuple(totals))
+        return FixedPointSum(tuple(totals), (apart_from(mem, "largest", "max", "u32"), apart_from(mem, "odd", "or", "u32")))
     if is_float(dtype) and monoid in ("min", "max"):
-        return ExtremeFloat(mem, apart_from(mem, "ordered", monoid, "i64" if dtype == "f64" else "i32"))
+        return ExtremeFloat((apart_from(mem, "ordered", monoid, "i64" if dtype == "f64" else "i32"),))
     wide = dtype if DTYPES[dtype] >= 32 else "f32" if is_float(dtype) else "i32" if is_signed(dtype) else "u32"
     if wide != dtype:
-        return ExactSum(apart_from(mem, "wide", monoid, wide, dtype))
-    return ExactSum(ScatterTarget(mem, monoid, dtype, dtype, None))
+        return ExactSum((apart_from(mem, "wide", monoid, wide, dtype),))
+    return ExactSum((ScatterTarget(mem, monoid, dtype, dtype, None),))
 
 
 def with_copies(sums: Sequence[ScatterSum], iterations: int | None, facts: Facts) -> tuple[ScatterSum, ...]:
     """The sums of one nest, with copies of small memories in shared memory."""
     before = iter(staged([target for sum_ in sums for target in sum_.before], iterations, facts))
     after = iter(staged([target for sum_ in sums for target in sum_.targets], iterations, facts))
-    methods: list[ScatterSum] = []
-    for sum_ in sums:
-        if isinstance(sum_, FixedPointSum):
-            largest, odd = next(before), next(before)
-            methods.append(FixedPointSum(sum_.mem, largest, odd, tuple(next(after) for _ in sum_.totals)))
-        else:
-            target = next(after)
-            methods.append(ExtremeFloat(sum_.mem, target) if isinstance(sum_, ExtremeFloat) else ExactSum(target))
-    return tuple(methods)
+    return tuple(
+        evolve(sum_, targets=tuple(next(after) for _ in sum_.targets), before=tuple(next(before) for _ in sum_.before)) for sum_ in sums
+    )

@@ -8,9 +8,10 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, mem_of
-from compiler.hir.types import Mem, Slot, bytes_of
+from compiler.hir.types import Slot, bytes_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
+from compiler.schedule.gpu.pieces import align, loads_in_pieces
 from compiler.schedule.gpu.scatter_sums import ScatterSum
 from compiler.schedule.gpu.scatter_targets import ScatterLaunch, memory_of, most_elements
 from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredChange, ScatteredSums
@@ -28,8 +29,6 @@ PIECES = 2
 """Of 16 bytes that a thread reads before it uses the first."""
 MOST_TERMS = 1 << 36
 """Of a sum, where loops inside decide how many there are: a terabyte wouldn't hold them."""
-CHECKED_FIRST = 1 << 25
-"""Iterations whose indices are read in less time than a caller waits."""
 FEW = 24
 """Instructions of an iteration that is written out for neighbours."""
 
@@ -39,8 +38,7 @@ def wide_loads(sums: ScatteredSums, facts: Facts) -> tuple[Load, ...]:
     loop = sums.nest.outer
     if len(sums.nest.loops) > 1 or loop.step != 1 or loop.low != Affine() or sum(1 for _ in loop.walk()) > FEW:
         return ()
-    loads = [op for op in loop.body.body if isinstance(op, Load) and op.where is None and op.index == (Affine.of(loop.variable.name),)]
-    return tuple(op for op in loads if mem_of(op.mem).readonly and mem_of(op.mem).strides is None and op.mem.name in facts.aligned)
+    return loads_in_pieces(loop, facts)
 
 
 def lanes_of(wide: Sequence[Load]) -> int:
@@ -76,13 +74,8 @@ class Scattering:
 
     @property
     def looks_first(self) -> bool:
-        """Whether a launch over all iterations comes before. It looks for the largest terms, and checks indices: while the caller waits for
-        what it reports, the next launch goes on. That is worth reading indices twice where there are few."""
-        if any(method.before for method in self.methods):
-            return True
-        total = most_elements([iterations(loop) for loop in self.sums.nest.loops], self.facts)
-        small = any(target.copies for method in self.methods for target in method.targets)
-        return bool(self.sums.checks) and not small and total is not None and total <= CHECKED_FIRST
+        """Whether a launch over all iterations comes before. It looks for the largest terms, and checks indices."""
+        return any(method.before for method in self.methods)
 
     def words(self) -> str:
         names = ", ".join(loop.variable.name for loop in self.sums.nest.loops)
@@ -101,9 +94,7 @@ class Scattering:
         info = self.around.function.kernel_info
         block = (STAGED_THREADS if staged else BLOCK, 1, 1) if info is None or info.workgroup is None else info.workgroup
         start = Start(self.around, f"{self.number}_{name}" if name else f"{self.number}", block)
-        for parameter, value in start.values.items():
-            if parameter.name in self.facts.aligned and isinstance(value.type, Mem):
-                value.type = start.out.scope.types[value.name] = evolve(value.type, align=max(value.type.align, ALIGNMENT))
+        align(start, self.facts)
         b = start.out.body
         counts = self.counts(start)
         total = b.product(counts)
