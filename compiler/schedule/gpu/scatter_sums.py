@@ -10,8 +10,6 @@ there are, are added in two such numbers, the second with what the first has los
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast, dtype_of
@@ -22,7 +20,7 @@ from compiler.hir.types import DTYPES, is_float, is_signed
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.number_bits import bits_of, from_bits
 from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, apart_from, memory_of, staged
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 Read = Callable[[ScatterTarget], Value]
 """What a target holds in the element in question."""
@@ -67,6 +65,7 @@ class ScatterSum:
         raise NotImplementedError
 
 
+@frozen(eq=False)
 class ExactSum(ScatterSum):
     """By one monoid whose order makes no difference, or none that matters."""
 
@@ -82,6 +81,7 @@ class ExactSum(ScatterSum):
         return b.op(self.target.monoid, old, b.cast(total, dtype))
 
 
+@frozen(eq=False)
 class ExtremeFloat(ScatterSum):
     """The least or greatest of floats, as ints in the same order, for which there are atomics. A NaN is the last of all."""
 
@@ -109,6 +109,7 @@ class ExtremeFloat(ScatterSum):
         return b.op("xor", bits, b.op("and", sign, b.const(highest(dtype), dtype)))
 
 
+@frozen(eq=False)
 class FixedPointSum(ScatterSum):
     """Of floats, as whole numbers. `before`: the biased exponent of what is largest, 0 where nothing was added, and what wasn't finite;
     `targets`: the sums, in units of which the second is what the first can't hold."""

@@ -19,7 +19,7 @@ from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start, iterations
 from compiler.schedule.threads import BLOCK
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
 STAGED_THREADS = 1024
 """Of a block with such copies: one such block a multiprocessor clears and adds up the fewest copies."""
