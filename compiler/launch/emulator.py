@@ -103,9 +103,6 @@ def emulate(
             interpret(built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
             arguments, known = kernel.launches.counted(arguments, known)
-            # Loops that surely never run leave no launch.
-            taken = kernel.functions[0].parameters if kernel.functions else ()
-            arguments = [_as_given(argument_, argument, known) for argument_, argument in zip(taken, arguments, strict=False)]
             shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
             blank = [*workspaces, *(array for position, array in enumerate(shared) if position not in kernel.launches.zeros)]
             for number, extra in kernel.launches.steps(known):
@@ -113,7 +110,10 @@ def emulate(
                 blocks = launch.blocks(known)
                 if blocks > 0:
                     given_bytes = launch.shared_bytes(known, machine.block_shared, str(machine))
-                    _interpret(launch.function, [*arguments, *shared, *extra], machine, watch, blank, (blocks, 1, 1), given_bytes)
+                    # checks of indices come before axes are joined: each launch has its own view of an array
+                    pairs = zip(launch.function.parameters, arguments, strict=False)
+                    own_views = [_as_given(parameter, argument, known) for parameter, argument in pairs]
+                    _interpret(launch.function, [*own_views, *shared, *extra], machine, watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         sites = built.lowered.function.sites
         if fault.finding is not None and not 0 <= fault.site < len(sites):
