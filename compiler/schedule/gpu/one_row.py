@@ -53,13 +53,20 @@ def in_one_row(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Pro
         out.parameter(product.name, INDEX)
     b = out.body
     digits = _digits(b, Affine.of(row), order, extents, read)
+    names: dict[str, Affine | str] = {}
+
+    def form(old: Affine) -> Affine:
+        """With the digits, and with the names that values of indices have now."""
+        return old.substitute({**digits, **names})
+
     for op in field.body.body:
         if isinstance(op, Load | Store) and op.mem in whole:
             copy = rebuilt(op, values.__getitem__, index=(Affine.of(row),))
         else:
-            copy = rebuilt(op, values.__getitem__, lambda form: form.substitute(digits))
+            copy = rebuilt(op, values.__getitem__, form)
         copy = b.emit(copy, op.results[0].name if op.results else "")
         values.update(zip(op.results, copy.results, strict=True))
+        names.update((old.name, new.name) for old, new in zip(op.results, copy.results, strict=True))
     new = out.finish()
     new.stands_for(field)
     return new, tuple(products), facts
