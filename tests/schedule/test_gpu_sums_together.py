@@ -227,3 +227,32 @@ def f(A: tensor[M, K, bf16], P: tensor[K, N, bf16], B: tensor[M, L, bf16], Q: te
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
     np.testing.assert_array_equal(found, wide["A"] @ wide["P"] + wide["B"] @ wide["Q"])
     assert len(made.launches) == 2
+
+
+NORMED = """
+def f(A: tensor[M, K, bf16], P: tensor[K, N, bf16], Q: tensor[K, N, bf16]) {
+    compute(A, P, Q) -> tensor[M, N, f32] {
+        for i in 0..M:
+            var squares = 0.0
+            for k in 0..K: squares += A[i, k] * A[i, k]
+            let scale = rsqrt(squares / (K as f32) + 1.0)
+            for j in 0..N:
+                var s = 0.0
+                var t = 0.0
+                for k in 0..K:
+                    s += LEFT * P[k, j]
+                    t += LEFT * Q[k, j]
+                out[i, j] = SCALE * (max(s, 0.0) - t)
+    }
+}"""
+
+
+@pytest.mark.parametrize("sizes", [SIZES, {"M": 33, "N": 72, "K": 136}], ids=str)
+def test_the_norm_of_rows_is_a_launch_before_products(sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(several_products, "WORTH", 0)
+    arrays = arrays_of(pairs("A P, A Q"), sizes)
+    made, found = run(NORMED.replace("LEFT", "A[i, k]").replace("SCALE", "scale"), arrays, sizes)
+    a, p, q = (arrays[name].astype(np.float64) for name in "APQ")
+    scale = 1 / np.sqrt((a * a).mean(1, keepdims=True) + 1)
+    np.testing.assert_allclose(found, scale * (np.maximum(a @ p, 0) - a @ q), rtol=1e-5, atol=1e-5)
+    assert len(made.launches) == 2 and ops_of(made, WarpgroupMma)

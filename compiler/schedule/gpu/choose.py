@@ -34,7 +34,7 @@ from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
 from compiler.schedule.gpu.register_tiles import register_launches
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
-from compiler.schedule.gpu.several_products import products_of, several_products
+from compiler.schedule.gpu.several_products import products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
@@ -42,7 +42,7 @@ from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.triangles import triangle_product
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, rounds, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.gpu.windows import WindowDistributing, window_product
@@ -101,6 +101,8 @@ def _product_of(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
         product = _sums_together(field, facts)
     if product is None and (parts := several_products(field, facts)) is not None:
         product = _product_of(parts[-1], facts)
+    if product is None and (cut := rows_and_products(field, facts)) is not None:
+        product = _product_of(cut[-1], facts)
     return product
 
 
@@ -284,7 +286,7 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     single = (_product, _copied, _fragments, _computed)
     launches = [next(_ways_to(part, evolve(facts, tiling=facts.tiling if part is parts[-1] else None), single), None) for part in parts]
-    if not any(launches) and all(products_of(part) for part in parts):
+    if not any(launches) and (rounds(field) or all(products_of(part) for part in parts)):
         return None
     known = [
         next(_ways_to(part, facts, REDUCTIONS), None) if chosen is None else chosen for chosen, part in zip(launches, parts, strict=True)
@@ -293,6 +295,19 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     words = "each sum of products is computed by itself: what it comes to is read where the last one is stored"
     return one_after_the_other(field, [chosen for chosen in known if chosen is not None], words)
+
+
+def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
+    """What rows come to, then the products that read it, where tensor cores take those."""
+    parts = rows_and_products(field, facts)
+    if parts is None:
+        return None
+    rows, rest = parts
+    products = next(_ways_to(rest, facts, (_product, _together, _copied, _fragments, _computed, _several)), None)
+    reduced = None if products is None else next(_ways_to(rows, evolve(facts, tiling=None), REDUCTIONS), None)
+    if products is None or reduced is None:
+        return None
+    return one_after_the_other(field, (reduced, products), "what rows come to is computed first")
 
 
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
@@ -362,6 +377,7 @@ WAYS: tuple[Way, ...] = (
     _fragments,
     _computed,
     _several,
+    _products_of_rows,
     _scan,
     register_launches,
     derived_launches,

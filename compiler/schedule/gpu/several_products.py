@@ -9,7 +9,7 @@ from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -21,6 +21,8 @@ WORTH = 1 << 24
 """Products of all sums together below which launches of their own take longer than they save."""
 WIDE = 128
 """Columns of a product that a block has; where there are more, others compute again what all of them read."""
+REUSED = 16
+"""Elements of a product that read what a row comes to, below which it is computed where it is read."""
 MOST_KEPT = 1 << 33
 """Bytes of workspaces between products and what joins rows; larger ones would leave too little memory for the program's own."""
 
@@ -45,6 +47,34 @@ def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | No
     cutting = Cutting(field, [result for group in groups[:-1] for op in group for result in op.results])
     before = [cutting.part(f"sum{number}", group) for number, group in enumerate(groups[:-1])]
     return [*before, cutting.part("stored", [op for op in field.body.body if isinstance(op, Store)])]
+
+
+def rows_and_products(field: HirFunction, facts: Facts) -> tuple[HirFunction, HirFunction] | None:
+    """What rows come to by themselves, as the norm of a product's input, and the field that reads it where it was; None for fields
+    without sums of products, or where a row needs what a product comes to."""
+    products = products_of(field)
+    rows = [op for op in field.body.body if isinstance(op, Reduce | Contract) and op not in products]
+    if not (products and rows) or any(isinstance(op, Scan) for op in field.body.body):
+        return None
+    cutting = Cutting(field, [result for op in rows for result in op.results])
+    if any(op in products for op in _before(cutting, rows)):
+        return None
+    fewest = min(_elements(product.result, facts) for product in products.values())
+    if any(REUSED * _elements(result, facts) > fewest for op in rows for result in op.results):
+        return None
+    return cutting.part("rows", rows), cutting.part("stored", [op for op in field.body.body if isinstance(op, Store)])
+
+
+def _before(cutting: Cutting, ops: Sequence[Instruction]) -> set[Instruction]:
+    """These instructions, and all that they are computed from."""
+    seen: set[Instruction] = set()
+    waiting = [*ops]
+    while waiting:
+        op = waiting.pop()
+        if op not in seen:
+            seen.add(op)
+            waiting += [value.source for value in cutting.reads(op) if value.source is not None]
+    return seen
 
 
 def products_of(field: HirFunction) -> dict[Contract | Reduce | Scan, ProductSum]:
