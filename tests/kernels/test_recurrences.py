@@ -7,6 +7,12 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.fusion.program_kernels import kernels
+from compiler.hir.async_copy import AsyncCopy
+from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import facts_of
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a")
@@ -32,7 +38,7 @@ def floats(*shape: int) -> Array:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("batch", "steps", "lines"),
-    [(1, 0, 3), (0, 5, 5), (2, 5, 0), (2, 1, 33), (3, 31, 40), (1, 32, 31), (1, 33, 7), (2, 63, 64), (1, 64, 1), (1, 65, 5), (1, 257, 3)],
+    [(1, 0, 3), (0, 5, 5), (2, 5, 0), (2, 1, 33), (3, 31, 40), (1, 32, 31), (1, 33, 7), (2, 63, 64), (1, 64, 1), (1, 65, 5), (1, 257, 3), (2, 300, 33)],
 )
 def test_linear_recurrences(batch: int, steps: int, lines: int, device: str) -> None:
     a, b = _RANDOM.uniform(-1, 1, (batch, steps, lines)).astype(np.float32), floats(batch, steps, lines)
@@ -129,3 +135,24 @@ def test_bounds_that_are_data(length: int, device: str) -> None:
     ends[7] = 1 << 40
     with pytest.raises(zynml.ZynMLError, match="index 100 is out of range: axis 0 of `x` has 100 elements"):
         program.f(x, ends)
+
+
+@pytest.mark.parametrize("device", ["emulator:sm_75", "emulator:sm_90a"])
+def test_f64_reads_ahead_too(device: str) -> None:
+    a, b = _RANDOM.uniform(-1, 1, (1, 210, 5)), _RANDOM.standard_normal((1, 210, 5))
+    state, expected = np.zeros((1, 5)), np.zeros((1, 210, 5))
+    for t in range(210):
+        state = a[:, t] * state + b[:, t]
+        expected[:, t] = state
+    np.testing.assert_allclose(zynml.compile(LINEAR.replace("C]", "C, f64]"), device=device).f(a, b), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("target", "lines", "copies"), [("sm_90a", 512, True), ("sm_80", 512, True), ("sm_75", 512, False), ("sm_90a", 1 << 20, False)])
+def test_few_lines_are_copied_ahead(target: str, lines: int, copies: bool) -> None:
+    """Where few threads share a multiprocessor, and it copies beside the computation."""
+    ((_, kernel),) = kernels(zynml.compile(LINEAR)._session)
+    made = launches_for(kernel.nest, kernel.field, facts_of({"B": 1, "T": 4096, "C": lines}, ("a", "b", "out"), MACHINES[target]))
+    ops = [op for launch in made.launches for top in launch.function.body.body for op in top.walk()]
+    assert any(isinstance(op, AsyncCopy) for op in ops) is copies
+    for launch in made.launches:
+        verify(launch.function)

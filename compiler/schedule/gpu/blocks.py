@@ -23,7 +23,7 @@ from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
-from compiler.schedule.gpu.marching import march_of, marched
+from compiler.schedule.gpu.marching import march_of, marched, marched_through_rings, ring_parts
 from compiler.schedule.gpu.ragged import TURNS, LaneCooperation, Overlapping, RowShape, row_shape
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
@@ -232,7 +232,11 @@ class _Scheduling:
             start.copy.all(nest.between, inner)
             for op in nest.inner.body.body:
                 if isinstance(op, For) and op in marches:
-                    marched(marches[op], start.copy, inner)
+                    parts = ring_parts(marches[op], start.threads, self.known.machine) if 4 * few <= BLOCK else 0
+                    if parts and len(marches) == 1:
+                        marched_through_rings(marches[op], parts, start, inner)
+                    else:
+                        marched(marches[op], start.copy, inner)
                 else:
                     start.copy.one(op, inner)
         if tiles is not None:

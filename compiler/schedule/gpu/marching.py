@@ -1,19 +1,35 @@
 """Loops that one thread runs in the written order, with what they read on its way before it is used: several steps are read at once, and
-the next ones while these are computed. The operations and their order stay as they are."""
+the next ones while these are computed. The operations and their order stay as they are.
+
+Registers hold few steps. Where few threads share a multiprocessor, and it copies from global to shared memory beside the computation,
+each thread has a ring of its own there: many steps are under way, and no thread waits for another."""
 
 from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
+from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
+from compiler.hir.gpu import SharedAlloc
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
-from compiler.hir.types import Space, bytes_of
-from compiler.schedule.stages import InstructionCopy
+from compiler.hir.types import Mem, Space, bytes_of
+from compiler.machines.gpu import Feature, GpuMachine
+from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.stages import InstructionCopy, Start
 from runtime.records import frozen
 
 MOST_STEPS, LEAST_STEPS = 32, 4
 """That are read at once."""
+
+RING_BYTES = 32 * 1024
+"""Shared memory of a block's rings: what hides the latency of memory where one block has a multiprocessor for itself."""
+
+RING_STEPS = 16
+"""That are read from a ring at once."""
+
+MOST_PARTS = 16
+"""Of a ring, each with so many steps."""
 
 WORDS = 32
 """Registers of a thread, of 32 bits, for what is read ahead; twice as many where few threads share a multiprocessor."""
@@ -83,6 +99,69 @@ def _varies(load: Load, loop: For, known: dict[str, Instruction]) -> bool:
     return False
 
 
+def ring_parts(march: March, threads: int, machine: GpuMachine) -> int:
+    """Parts of the rings of a block's threads; 0 where they would have fewer than two, or hold what isn't copied."""
+    if not machine.has(Feature.ASYNC_COPIES):
+        return 0
+    read = {load.result.name for load in march.loads}
+    chained = any(read & {*op.symbols, *(value.name for value in op.operand_values)} for op in march.early)
+    widths = [bytes_of(mem_of(load.mem).dtype) for load in march.loads]
+    if chained or any(load.where is not None for load in march.loads) or not set(widths) <= {4, 8}:
+        return 0
+    most = min(MOST_PARTS, RING_BYTES // (RING_STEPS * threads * sum(widths)))
+    return 0 if most < 2 else 1 << (most.bit_length() - 1)
+
+
+def marched_through_rings(march: March, parts: int, start: Start, b: Builder) -> None:
+    """Writes the march with rings of so many parts; what the loop results in is in the copy's values then."""
+    loop, copy, threads = march.loop, start.copy, start.threads
+    ring, thread = parts * RING_STEPS, thread_index(start.out.body)
+    types = [mem_of(load.mem) for load in march.loads]
+    memories = [Mem(type.dtype, (ring, threads), space=Space.SHARED, align=16) for type in types]
+    rings = [start.out.body.emit(SharedAlloc(type=memory), "ring").result for memory in memories]
+    low, high = b.index(copy.form(loop.low)), b.index(copy.form(loop.high))
+    each = b.const(RING_STEPS, "index")
+    whole = b.op("div", b.op("max", b.sub(high, low), b.const(0, "index")), each)
+    full = b.add(low, b.mul(whole, each))
+    initial = [copy.value(value) for value in loop.carried]
+
+    def begin(first: Value, place: Affine, body: Builder) -> None:
+        """The copies of a part, from a step on, where it is one of the loop."""
+        inside = body.op("lt", first, full)
+        for step in range(RING_STEPS):
+            copy.values[loop.variable] = body.index(Affine.of(first.name) + step)
+            for op in march.early:
+                if op not in march.loads:
+                    copy.one(op, body)
+            for load, memory, type in zip(march.loads, rings, types, strict=True):
+                begun = AsyncCopy(
+                    destination=memory,
+                    destination_index=(place + step, Affine.of(thread.name)),
+                    source=copy.value(load.mem),
+                    source_index=tuple(copy.form(form) for form in load.index),
+                    bytes=bytes_of(type.dtype),
+                    where=inside,
+                )
+                body.emit(begun)
+        body.emit(AsyncCommit())
+
+    with b.loop("part", 0, ring, RING_STEPS, unroll=1) as (inner, walked):
+        begin(inner.add(low, walked.variable), Affine.of(walked.variable.name), inner)
+    front = b.const(0, "index")
+    with b.loop(loop.variable.name, low.name, full.name, RING_STEPS, [*initial, front]) as (inner, walked):
+        *carried, place = walked.carried
+        inner.emit(AsyncWait(count=parts - 1))
+        read = [inner.load(memory, [Affine.of(place.name) + step, thread.name]) for step in range(RING_STEPS) for memory in rings]
+        for step in range(RING_STEPS):
+            values = read[step * len(rings) :][: len(rings)]
+            carried = _step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
+        begin(inner.add(walked.variable, inner.const(ring, "index")), Affine.of(place.name), inner)
+        after = inner.add(place, each)
+        around = inner.op("lt", after, inner.const(ring, "index"))
+        inner.yield_(*carried, inner.select(around, after, front))
+    _rest(march, copy, full, high, walked.results[:-1], b)
+
+
 def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
     """Writes the march; what the loop results in is in the copy's values then."""
     loop, steps = march.loop, march.steps
@@ -92,7 +171,6 @@ def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
     full = b.add(low, b.mul(whole, each))
     last = b.sub(full, each)
     initial = [copy.value(value) for value in loop.carried]
-    results = loop.results
     with b.branch(b.op("lt", b.const(0, "index"), whole), [value.type for value in initial]) as (some, none, chosen):
         ahead = _read(march, copy, low, some)
         with some.loop(loop.variable.name, low.name, full.name, steps, [*initial, *ahead]) as (inner, walked):
@@ -105,11 +183,17 @@ def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
             inner.yield_(*carried, *ahead)
         some.yield_(*walked.results[: len(initial)])
         none.yield_(*initial)
-    with b.loop(loop.variable.name, full.name, high.name, 1, chosen.results) as (inner, walked):
+    _rest(march, copy, full, high, chosen.results, b)
+
+
+def _rest(march: March, copy: InstructionCopy, full: Value, high: Value, carried: Sequence[Value], b: Builder) -> None:
+    """The steps behind those that are read several at once, one by one."""
+    loop = march.loop
+    with b.loop(loop.variable.name, full.name, high.name, 1, carried) as (inner, walked):
         copy.values[loop.variable] = walked.variable
         copy.values.update(zip(loop.body.parameters[1:], walked.carried, strict=True))
         copy.all(loop.body.body, inner)
-    copy.values.update(zip(results, walked.results, strict=True))
+    copy.values.update(zip(loop.results, walked.results, strict=True))
 
 
 def _read(march: March, copy: InstructionCopy, first: Value, b: Builder) -> list[Value]:

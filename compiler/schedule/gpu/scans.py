@@ -46,8 +46,9 @@ IN_FLIGHT = 4 << 20
 """Bytes that are read at once where columns are scanned: what keeps a large GPU's memory at work."""
 
 WORDS = 32
-"""Registers of a thread, of 32 bits, for the elements of all running values of a field; machines may have more for those that are read
-as they are, since what elements are computed from waits in registers of its own."""
+"""Registers of a thread, of 32 bits, for the elements of all running values of a field. Machines may have more for those that are read
+as they are; half as many are for what is computed from several reads, which assemblers begin one after the other: more threads then keep
+memory at work."""
 
 RESIDENT = 2
 """Blocks that a multiprocessor must hold at once, where threads keep more of a scan than that: while one waits another works."""
@@ -115,7 +116,7 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
         widths = sum(bytes_of(dtype_of(scan.value)) for scan in scans)
         return _down(axis, others, columns[-1], length, beside * widths, facts.machine)
     read = sum(isinstance(op, Load) and axis in (name for name, _ in union_axes(op.result)) for op in field.body.body)
-    words = facts.machine.scan_words if axis in contiguous and read <= len(scans) else WORDS
+    words = WORDS if axis not in contiguous else facts.machine.scan_words if read <= len(scans) else WORDS // 2
     lanes, registers = _shape(field, scans, length, words, warp)
     resident = RESIDENT if words > WORDS else None
     run = warp * lanes * registers
