@@ -32,7 +32,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
-from compiler.schedule.gpu.register_tiles import register_launches
+from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
@@ -45,7 +45,7 @@ from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, rounds, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
-from compiler.schedule.gpu.windows import WindowDistributing, window_product
+from compiler.schedule.gpu.windows import WindowDistributing, has_sides, window_product
 from compiler.schedule.gpu.workspaces import copied_before
 from compiler.schedule.launches import Launches, Product, Unit
 from compiler.schedule.loop_wishes import in_words, wishes_of
@@ -81,6 +81,8 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         return (LaunchChoice(facts),)
     if near := near_tables(prepared.field, prepared.facts):
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
+    if is_thin_triangle(prepared.field, prepared.facts):
+        return (LaunchChoice(facts),)
     known, exact = prepared.field, dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
     for size in prepared.products:
@@ -332,8 +334,10 @@ def _scan(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _window(field: HirFunction, facts: Facts) -> Launches | None:
     window = window_product(field) or triangle_product(field)
-    table = None if window is None else block_table(window.field, facts)
-    return None if window is None or table is None else launches_of_blocks(WindowDistributing(window, table).run())
+    if window is None or not has_sides(window.field, window.target, facts):
+        return None
+    table = block_table(window.field, facts)
+    return None if table is None else launches_of_blocks(WindowDistributing(window, table).run())
 
 
 def _passes(field: HirFunction, facts: Facts) -> Launches | None:
@@ -371,6 +375,7 @@ REDUCTIONS: tuple[Way, ...] = (derived_launches, _passes, _blocks)
 WAYS: tuple[Way, ...] = (
     _attention,
     _attention_on_warps,
+    thin_launches,
     _product,
     _together,
     _copied,

@@ -175,7 +175,7 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
     wished = tile_of(function)
     sizes = [next((wished[axis] for axis in axes if axis in wished), None) for axes in (a.axes, b.axes, (along,))]
-    shape = _shape(facts, a, b, about, others, sizes)
+    shape = _shape(facts, a, b, about, others, terms, sizes)
     outer = tuple(axis for axis in described.k if axis != along)
     return FragmentProduct(target, kind, a, b, outer, shape) if shape is not None else None
 
@@ -246,6 +246,8 @@ def _is_rows(function: HirFunction, one: FragmentOperand, other: FragmentOperand
 
 TILES = ((128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2))
 """Rows, columns, and warps down and across."""
+SHORT_TILE = 64 * 128
+"""Of a sum that one stage holds."""
 BORDER = 48
 """Rows and columns together cost this many sums each: what is loaded once for all sums of a row or column."""
 GAP = 32
@@ -253,9 +255,10 @@ GAP = 32
 
 
 def _shape(
-    facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence[int], others: int, sizes: Sequence[int | None]
+    facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence[int], others: int, summed: int, sizes: Sequence[int | None]
 ) -> FragmentTiling | None:
-    """The tile that takes least time: what a processor computes and loads in its rounds. `sizes`: rows, columns and terms that the
+    """The tile that takes least time: what a processor computes and loads in its rounds. Where a sum is over as soon as it has begun, tiles
+    and stages are few, so that blocks store while others load. `sizes`: rows, columns and terms that the
     program says. Raises `Impossible`."""
     size = a.size
     shared = facts.machine.stage_shared
@@ -265,8 +268,11 @@ def _shape(
     step, ahead = (32 // size, 2) if size < 8 else _doubles(a, b)
     most = 64 * 64 if CopyMethod.ELEMENTS in methods else 128 * 128 if size == 8 or CopyMethod.WORDS in methods else 128 * 256
 
+    most = min(most, SHORT_TILE) if summed <= depth else most
+    turns = max(2, -(-summed // depth))
+
     def stages(rows: int, columns: int) -> int:
-        return min(STAGES if CopyMethod.BESIDE in methods else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
+        return min(turns, STAGES if CopyMethod.BESIDE in methods else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
 
     def cost(tile: tuple[int, int, int, int]) -> int:
         rows, columns, _, _ = tile

@@ -44,6 +44,7 @@ LEAST_RESULTS = 1 << 14
 LEAST_SIDE = 4
 """Rows, and columns, with fewer of which there is little to share."""
 LARGE_PRODUCT = 1024
+THIN = 128
 LEAST_ROWS, LEAST_TERMS = 128, 32
 """Along one axis, with terms that are shared by all rows."""
 
@@ -63,7 +64,7 @@ BYTE_SLOTS = 4
 """Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
 SLICE_BYTES = 36 << 10
-MOST_PUT = 16
+MOST_PUT = 20
 """Elements that a thread puts there at a time: more would take registers from results."""
 DEEPEST = 64
 DEPTH_THREADS = (32, 16, 8, 4)
@@ -85,6 +86,19 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     if terms is None or table is None:
         return None
     return evolve(launches_of_blocks(RegisterDistributing(field, terms, table).run()), words=table.reasons)
+
+
+def is_thin_triangle(field: HirFunction, facts: Facts) -> bool:
+    """Whether terms take part where a condition holds alone, in so few columns, or rows, that all time goes to reading the other operand:
+    to write it for a matrix unit, with zeros, would take longer than the products do in registers."""
+    terms = terms_for_registers(field)
+    if terms is None or terms.columns is None or not any(bounds_of(op) for op in terms.sums):
+        return False
+    return min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)) <= THIN
+
+
+def thin_launches(field: HirFunction, facts: Facts) -> Launches | None:
+    return register_launches(field, facts) if is_thin_triangle(field, facts) else None
 
 
 def terms_for_registers(field: HirFunction) -> ReusedTerms | None:

@@ -68,7 +68,7 @@ def reused_terms(field: HirFunction) -> ReusedTerms | None:
     inner: set[Value] = set()
     for op in sums:
         shared.update(dict.fromkeys(_shared(op.values[0], depth, {rows, columns or rows}, inner)))
-    slots = sum(_slots(value) for value in inner) + len(sums)
+    slots = sum(_slots(value) for value in inner) + sum(not _is_fused(op) for op in sums)
     return ReusedTerms(tuple(sums), tuple(later), rows, columns, depth, tuple(shared), slots)
 
 
@@ -117,6 +117,15 @@ def _behind(values: Iterable[Value]) -> Iterator[Value]:
         seen.add(value)
         yield value
         waiting += value.source.operand_values
+
+
+def _is_fused(op: Reduce) -> bool:
+    """Whether a term's product is added by the instruction that multiplies."""
+    match op.values[0].source:
+        case Select(then=Value(source=Binary(operator="mul", flags=flags))) | Binary(operator="mul", flags=flags):
+            return op.monoid == "add" and "contract" in flags
+        case _:
+            return False
 
 
 def _slots(value: Value) -> int:

@@ -5,6 +5,7 @@ and stores them again."""
 from collections.abc import Sequence
 from math import prod
 
+from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -12,11 +13,15 @@ from compiler.hir.core import Contract, Reduce, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.taking_part import longest_first
 from compiler.schedule.gpu.warpgroup_operands import sum_of_loads
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
+
+
+LEAST_SIDE = 2
 
 
 @frozen(eq=False)
@@ -53,6 +58,13 @@ def window_product(function: HirFunction) -> WindowProduct | None:
     field.body.body = [op for op in field.body.body if op is not exact]
     field.stands_for(function)
     return WindowProduct(field, target, exact if product.guard else None)
+
+
+def has_sides(field: HirFunction, target: Contract, facts: Facts) -> bool:
+    """Whether a product has several rows and several columns: a matrix by a vector isn't one of tiles."""
+    product = product_sum(target)
+    sides = () if product is None else (product.m, product.n)
+    return all(prod(facts.about(field.axes[axis]) for axis in axes) >= LEAST_SIDE for axes in sides)
 
 
 class WindowDistributing(Distributing):
