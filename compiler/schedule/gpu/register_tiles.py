@@ -287,6 +287,36 @@ class RegisterDistributing(Distributing):
             any_of = all_of if any_of is None else b.op("or", any_of, all_of)
         return any_of
 
+    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
+        """Where all of the tile is stored, nothing is compared."""
+        done = (target, region) in self.finished
+        whole = self.all_stored(target, region) if isinstance(target, Store) and not done else None
+        if whole is None:
+            super().finish_target(target, region, result, begun)
+            return
+        assert isinstance(target, Store)
+        self.value(target.value, region)
+        with region.builder.branch(whole) as (yes, no, _):
+            all_of_it = region.inside(yes, ())
+            all_of_it.masks.clear()
+            all_of_it.certain |= {target.where} if target.where is not None else frozenset()
+            super().finish_target(target, all_of_it, result, begun)
+            super().finish_target(target, region.inside(no, ()), result, begun)
+
+    def all_stored(self, target: Store, region: TileRegion) -> Value | None:
+        """Whether each element of the block's tile is stored; None where that is so anyway, or isn't known."""
+        own = constraints_of(target.where) if target.where is not None else []
+        least = [self.extreme(form, region, False) for form in own or ()]
+        ragged = [axis for axis, _ in self.scope.axes_of(*target.index) if axis in region.masks]
+        if own is None or None in least or not (least or ragged):
+            return None
+        least += [self.form(region.masks[axis], region) - region.starts[axis] - self.table[axis].tile for axis in ragged]
+        b, whole = region.builder, None
+        for form in least:
+            assert form is not None
+            whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
+        return whole
+
     def extreme(self, form: Affine, region: TileRegion, most: bool) -> Affine | None:
         """The most or the least that a form is in the block's tile; None for forms of something else."""
         value = Affine((), form.constant)
