@@ -20,7 +20,6 @@ from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
 
-
 LEAST_SIDE = 2
 
 
