@@ -13,6 +13,7 @@ from compiler.emulator.interpret import interpret
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import FunctionBuilder
+from compiler.hir.core import Contract
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import LoadMatrix, WarpMma
 from compiler.hir.types import INDEX, Mem
@@ -20,6 +21,7 @@ from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
+from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.launches import Launches
 
 NUMPY = {
@@ -160,3 +162,21 @@ def test_the_sanitizer_finds_nothing(dtype: str, sizes: tuple[int, int, int]) ->
     a, b = (np.random.default_rng(k).integers(-4, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
     p = zynml.compile(text, device="emulator", sanitize=True)
     np.testing.assert_array_equal(p.f(a, b), a.astype(np.float64) @ b.astype(np.float64))
+
+
+def test_a_short_sum_has_small_tiles_and_few_stages() -> None:
+    """Blocks store while others load: 20 terms are one stage of 64."""
+
+    def shape(terms: int) -> tuple[int, int]:
+        f = FunctionBuilder("short", Form.FIELD, {"i": 16384, "j": 16384, "k": terms})
+        x, y = (f.parameter(name, Mem("f16", (terms, 16384), readonly=True, align=16)) for name in "xy")
+        out = f.parameter("out", Mem("f32", (16384, 16384)))
+        e = f.body
+        product = Contract(a=e.load(x, ["k", "i"]), b=e.load(y, ["k", "j"]), over=("k",), to="f32")
+        e.store(out, e.emit(product).result, ["i", "j"])
+        found = fragment_product(f.finish(), facts_of({}, ("x", "y", "out"), MACHINES["sm_90"]))
+        assert found is not None
+        return found.shape.rows * found.shape.columns, found.shape.stages
+
+    assert shape(20) == (128 * 64, 2)
+    assert shape(2048) == (128 * 256, 4)

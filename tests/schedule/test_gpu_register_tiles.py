@@ -3,6 +3,7 @@ NumPy in float64, or exact ints."""
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -158,6 +159,21 @@ def test_terms_outside_of_a_triangle_take_no_part() -> None:
     wild = np.where(np.tri(70) > 0, x, np.nan).astype(np.float32)
     expected = np.tril(x).astype(np.float64) @ y
     np.testing.assert_allclose(compiled(LOWER, watched=False)(wild, y), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_thin_triangle_of_f16_is_multiplied_in_registers() -> None:
+    x, y = numbers(40, 40).astype(np.float16), numbers(40, 5).astype(np.float16)
+    wild = np.where(np.tri(40) > 0, x, np.nan).astype(np.float16)
+    program = zynml.compile(LOWER.replace("N]", "N, f16]").replace("M]", "M, f16]"), device="emulator:sm_90a")
+    np.testing.assert_allclose(program.f(wild, y), np.tril(x).astype(np.float64) @ y, rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_triangle_by_a_vector(order: Literal["C", "F"], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    x, y = np.asarray(numbers(40, 40), order=order), numbers(40, 1)
+    wild = np.asarray(np.where(np.tri(40) > 0, x, np.nan), np.float32, order=order)
+    np.testing.assert_allclose(compiled(LOWER)(wild, y), np.tril(x).astype(np.float64) @ y, rtol=1e-4, atol=1e-4)
 
 
 def test_both_operands_are_triangles() -> None:
