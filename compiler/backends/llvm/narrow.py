@@ -18,7 +18,7 @@ def round_narrow(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     if dtype == "bf16" and w.module.native_bfloat:
         return w.convert("fpext", w.convert("fptrunc", value, "bfloat"), "float")
     if dtype == "bf16":
-        return w.convert("bitcast", w.binary("and", _bf16_rounded(w, value), _const(value, 0xFFFF0000)), "float")
+        return _known_bf16(w, w.binary("and", _bf16_rounded(w, value), _const(value, 0xFFFF0000)))
     return from_bits(w, to_bits(w, value, dtype), dtype)
 
 
@@ -29,7 +29,8 @@ def to_bits(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     if dtype == "bf16" and w.module.native_bfloat:
         return w.convert("bitcast", w.convert("fptrunc", value, "bfloat"), "i16")
     if dtype == "bf16":
-        return w.convert("trunc", w.binary("lshr", _bf16_rounded(w, value), _const(value, 16)), "i16")
+        bits = w.convert("bitcast", value, "i32") if value.text in w.known_bf16 else _bf16_rounded(w, value)
+        return w.convert("trunc", w.binary("lshr", bits, _const(value, 16)), "i16")
     exponent, mantissa = _FORMATS[dtype]
     return _small_bits(w, value, dtype, exponent, mantissa)
 
@@ -40,7 +41,7 @@ def from_bits(w: FunctionWriter, bits: LlvmValue, dtype: str) -> LlvmValue:
         return w.convert("fpext", w.convert("bitcast", bits, "half"), "float")
     wide = w.convert("zext", bits, "i32")
     if dtype == "bf16":
-        return w.convert("bitcast", w.binary("shl", wide, _const(wide, 16)), "float")
+        return _known_bf16(w, w.binary("shl", wide, _const(wide, 16)))
     exponent, mantissa = _FORMATS[dtype]
     return _from_small_bits(w, wide, dtype, exponent, mantissa)
 
@@ -50,6 +51,13 @@ def has_f16(w: FunctionWriter) -> bool:
 
 
 _FORMATS = {"f16": (5, 10), "f8e4m3": (4, 3), "f8e5m2": (5, 2)}
+
+
+def _known_bf16(w: FunctionWriter, bits: LlvmValue) -> LlvmValue:
+    """The f32 of bits whose lower half is 0: it needs no rounding to be stored."""
+    value = w.convert("bitcast", bits, "float")
+    w.known_bf16.add(value.text)
+    return value
 
 
 def _bf16_rounded(w: FunctionWriter, value: LlvmValue) -> LlvmValue:

@@ -129,6 +129,8 @@ class FunctionWriter:
         self._count = 0
         self.block = "entry"
         self.terminated = False
+        self.known_bf16: set[str] = set()
+        """Values of f32 that a bf16 holds exactly, by their text."""
         self.location = ""
         """The debug location that lines get: `, !dbg !7`."""
 
