@@ -163,6 +163,8 @@ def test_what_lies_along_another_axis_is_turned_in_shared_memory() -> None:
         (("s", 1), None),
         ((1, 1), None),
         (("s", "t"), None),
+        ((1, -8), (1, 0)),
+        ((1, 0, 64), (1, 2, 0)),
         ((0, 1), None),
     ],
 )
@@ -249,6 +251,21 @@ def test_gathers_are_of_single_elements() -> None:
     p = zynml.compile("def f(x: tensor[M], at: tensor[N, i64]) { compute(x, at) { for i in 0..N: out[i] = x[at[i]] } }", device="emulator")
     x, at = np.arange(50, dtype=np.float32), np.random.default_rng(4).integers(0, 50, 256)
     np.testing.assert_array_equal(p.f(x, at), x[at])
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.int8, "i8"), (np.float32, "f32")])
+@pytest.mark.parametrize(("rows", "columns", "count"), [(23, 19, 59), (3, 127, 5), (384, 24, 40)])
+def test_rows_of_a_table_as_one_long_row(dtype: type, name: str, rows: int, columns: int, count: int) -> None:
+    """The values that find the rows keep their names, or are known by their new ones; the check of them is a launch of its own."""
+    p = zynml.compile(
+        f"def f(t: tensor[V, C, {name}], x: tensor[N, i32]) {{ compute(t, x) {{ for n in 0..N, c in 0..C: out[n, c] = t[x[n], c] }} }}",
+        device="emulator",
+    )
+    rng = np.random.default_rng(8)
+    t, x = rng.integers(-9, 9, (rows, columns)).astype(dtype), rng.integers(0, rows, count).astype(np.int32)
+    np.testing.assert_array_equal(p.f(t, x), t[x])
+    with pytest.raises(zynml.ZynMLError, match="is out of range"):
+        p.f(t, x + rows)
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])

@@ -16,7 +16,7 @@ def memory_order(strides: Sequence[Affine]) -> tuple[int, ...] | None:
     numbers = [stride.value for stride in strides]
     known = [number for number in numbers if number is not None]
     if len(known) == len(numbers):
-        return tuple(sorted(range(len(numbers)), key=lambda dim: -known[dim]))
+        return tuple(sorted(range(len(numbers)), key=lambda dim: (known[dim] != 0, -abs(known[dim]))))
     nearest = max(dim for dim, number in enumerate(numbers) if number == 1)
     return (*(dim for dim in range(len(numbers)) if dim != nearest), nearest)
 
