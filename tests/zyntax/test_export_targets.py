@@ -293,9 +293,10 @@ def test_an_object_has_instructions_of_its_level(exported: Callable[[str], Path]
 NEEDED = {"aligned_alloc", "fma", "free", "malloc", "snprintf", "__tls_get_addr"}
 
 
-@pytest.mark.parametrize("target", CPUS)
+@pytest.mark.parametrize("target", ("x86-64-v2", "aarch64"))
 def test_static_objects_need_the_c_library_alone(tmp_path: Path, target: str) -> None:
-    zynml.compile(PROGRAM).export(tmp_path / "code.o", "multiply", "softmax", "divide", target=target, static=True)
+    """Of v3 and v4, which have an instruction for `fma`, it is the same without that."""
+    zynml.compile(PROGRAM).export(tmp_path / "code.o", "softmax", "window", "divide", target=target, static=True)
     assert load.needed((tmp_path / "code.o").read_bytes()) <= NEEDED
 
 
