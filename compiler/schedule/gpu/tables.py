@@ -42,8 +42,11 @@ SHARED_LANES = 4
 SUM_STEP = 16
 """Elements of a summed axis that are in shared memory at a time."""
 
-BLOCKS = 1024
-"""Blocks of a reduction that fill a large GPU, so many that those of the last round are few."""
+BLOCKS = 512
+"""Blocks of a reduction that fill a large GPU."""
+
+LINE_BLOCKS = 1024
+"""The same where all threads of the last block join their parts at once, so that more cost no turns: those of the last round are few."""
 
 RESIDENT = 3
 """Blocks of lines that a multiprocessor has at a time: enough loads under way."""
@@ -237,10 +240,11 @@ def _lines_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts, alo
     lines = f"{threads // wide} lines along {beside} side by side" if threads > wide else f"lines along {beside} one after the other"
     reasons = [f"{along} lies along {wide} threads: memory is contiguous along it; {lines}"]
     resident = RESIDENT if threads == THREADS else None
-    return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), resident=resident, machine=launch.machine))
+    table = Table(plans, reasons, (wide, threads // wide), resident=resident, machine=launch.machine)
+    return _split(field, facts, launch, table, LINE_BLOCKS)
 
 
-def _split(field: HirFunction, facts: _BlockTableFacts, launch: Facts, table: Table) -> Table:
+def _split(field: HirFunction, facts: _BlockTableFacts, launch: Facts, table: Table, blocks: int = BLOCKS) -> Table:
     """The table with more blocks for each tile of results, where tiles are too few for a large GPU and nothing reads the rows again."""
     inside = set(field.axes) - set(facts.common)
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
@@ -252,7 +256,7 @@ def _split(field: HirFunction, facts: _BlockTableFacts, launch: Facts, table: Ta
     outermost = next(plan for plan in table.plans if plan.axis in inside)
     tiles = prod(-(-launch.about(field.axes[plan.axis]) // plan.tile) for plan in table.plans if plan.place == "block")
     turns = -(-launch.about(field.axes[outermost.axis]) // outermost.tile)
-    parts = min(power_of_two(-(-BLOCKS // max(1, tiles))), power_of_two(turns) // 2)
+    parts = min(power_of_two(-(-blocks // max(1, tiles))), power_of_two(turns) // 2)
     if parts <= 1:
         return table
     reason = f"up to {parts} blocks share each sum along {outermost.axis}, the last of them joins their parts"
