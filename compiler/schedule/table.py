@@ -21,9 +21,10 @@ NARROW = 2
 @frozen
 class AxisPlan:
     """`place` of the loop over the axis's outer digit: "thread", "time", "block" of a grid; or "once": no loop, one tile is the axis.
-    `registers` and `lanes` are the extents of its tile digits, 1 for none. On a GPU `threads` of the block stand side by side along
-    the axis, in dimension `dim` of the block (0: neighbours are lanes of a warp): `j = tile*j0 + threads*lanes*j1 + lanes*thread +
-    simd`. Where order matters, `warps` of such runs of threads and registers lie one behind the other in a tile."""
+    `registers` and `lanes` are the extents of its tile digits, 1 for none. On a GPU `threads` of the block stand side by side along the
+    axis, in dimension `dim` of the block (0: neighbours are lanes of a warp): `j = tile*j0 + threads*lanes*j1 + lanes*thread + simd`;
+    `beside`: a thread's registers are neighbours instead, and those of the next thread lie behind them. Where order matters, `warps` of
+    such runs of threads and registers lie one behind the other in a tile."""
 
     axis: str
     place: str = "time"
@@ -34,6 +35,7 @@ class AxisPlan:
     threads: int = 1
     dim: int = 0
     warps: int = 1
+    beside: bool = False
 
     @property
     def tile(self) -> int:
@@ -45,6 +47,11 @@ class AxisPlan:
         """Elements that lie together before those of the next warp."""
         return self.registers * self.lanes * self.threads
 
+    @property
+    def step(self) -> int:
+        """Elements from a thread's first to the next thread's."""
+        return self.lanes * (self.registers if self.beside else 1)
+
     def narrowed(self) -> "AxisPlan":
         """The plan for the end of the axis, where a tile of many vectors would be mostly empty."""
         few = self.lanes > 1 and self.registers > NARROW
@@ -54,7 +61,7 @@ class AxisPlan:
         """Tile digits as (name, extent, stride)."""
         digits = []
         if self.registers > 1:
-            digits.append((f"{self.axis}_{self.digit}", self.registers, self.lanes * self.threads))
+            digits.append((f"{self.axis}_{self.digit}", self.registers, self.lanes * (1 if self.beside else self.threads)))
         if self.lanes > 1:
             digits.append((SIMD, self.lanes, 1))
         return tuple(digits)
@@ -80,7 +87,7 @@ class AxisPlan:
         if self.warps > 1:
             words.append(f"warps {self.warps}")
         if self.registers > 1:
-            words.append(f"registers {self.registers}")
+            words.append(f"registers {self.registers}{' side by side' if self.beside else ''}")
         if self.lanes > 1:
             words.append(f"simd {self.lanes}")
         return ", ".join(words)

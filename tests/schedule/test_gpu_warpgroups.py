@@ -15,6 +15,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu import warpgroup_rounds, warpgroup_tiles
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
@@ -215,6 +216,17 @@ def test_tiles_of_every_shape(
     """Warpgroups of two blocks of rows, clusters that load for each other, sums in pieces (more of them than steps, too), in stretches."""
     made = cut(product(dtype, to, out, turned_a, turned_b, bias=dtype != "i8"), facts(*sizes, processors=4), **shape)
     means_the_product(made, dtype, out, turned_a, turned_b, dtype != "i8", sizes)
+
+
+def test_few_tiles_of_long_sums_are_cut_in_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than eight, where each still has many steps: here one."""
+    for module in (warpgroup_rounds, warpgroup_tiles):
+        monkeypatch.setattr(module, "LONG_PIECE", 1)
+    sizes, shape = (64, 72, 64 * 21), {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 2, "cut": True}
+    made = cut(product("bf16", "f32", "f32"), facts(*sizes, processors=12), **shape)
+    means_the_product(made, "bf16", "f32", False, True, False, sizes)
+    work = warpgroup_tiles.ProductWork(("i",), 1, (256,), 256, 1 << 14, 132)
+    assert warpgroup_tiles.last_pieces(Tiling(("i",), (128,), 128, 2, 1, 3), work) == 32
 
 
 @pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (4000, 4104, 4040)], ids=str)

@@ -50,7 +50,7 @@ class BlockTiles(Placing):
         if plan.threads > 1:
             if not self.threads:
                 raise NotPlaceable(f"`{plan.axis}` is for the threads of a block, and no block stands around it")
-            region.forms[plan.axis] += Affine.of(self.threads[plan.dim].name) * plan.lanes
+            region.forms[plan.axis] += Affine.of(self.threads[plan.dim].name) * plan.step
 
     def require_distinct(self, axes: Iterable[str]) -> None:
         """Two axes of one value can't lie along the same threads."""

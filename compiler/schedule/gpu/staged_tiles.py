@@ -34,7 +34,8 @@ class Staged:
         self.axes = own + along if self.sum_fastest else along + own
         extents = [placing.plan(axis, region).tile for axis in self.axes]
         if len(extents) > 1:
-            wide = whole or placing.plan(self.axes[-1], region).lanes > 1
+            last = placing.plan(self.axes[-1], region)
+            wide = whole or last.lanes > 1 or last.beside
             extents[-1] += ROW_BYTES // bytes_of(self.dtype) if wide else PADDING
         self.memory = placing.shared_memory(side, dtype_of(operand), extents or [1])
         if depends_on_reduction(operand, along) or placing.lookup(operand, region) is not None:

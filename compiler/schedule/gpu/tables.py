@@ -36,8 +36,11 @@ PRODUCT_REGISTERS = 4
 TALL_REGISTERS = 8
 """The same in large products: larger tiles, each element of them used more often. Where tensor cores multiply, of rows only."""
 
+RESIDENT = 2
+"""Blocks of a large product that a multiprocessor has at a time: one copies while the other multiplies."""
+
 SHARED_LANES = 4
-"""Columns of a large product that a thread reads from shared memory at a time: 16 bytes."""
+"""Columns, and rows, of a large product that a thread reads from shared memory at a time: 16 bytes."""
 
 SUM_STEP = 16
 """Elements of a summed axis that are in shared memory at a time."""
@@ -299,7 +302,8 @@ def _product_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -
         lanes = SHARED_LANES if large and dim == 0 else 1
         if not tensor_cores:
             registers = _fitting(launch.about(field.axes[axis]), registers)
-        plans[axis] = AxisPlan(axis, "block" if block else "time", registers // lanes, lanes, threads=SQUARE, dim=dim)
+        beside = large and dim == 1 and registers % SHARED_LANES == 0
+        plans[axis] = AxisPlan(axis, "block" if block else "time", registers // lanes, lanes, threads=SQUARE, dim=dim, beside=beside)
     for product in facts.products:
         free = [axis for axis in product.k if axis not in plans]
         if free:
@@ -318,7 +322,9 @@ def _product_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -
     reasons = [f"rows and columns {', '.join(own)} are tiles of a block; the sum goes through shared memory"]
     if tensor_cores:
         reasons.append("tensor cores multiply: products of these types are exact, and summed as the nest sums them")
-    return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores, machine=launch.machine)
+    # rows of both operands along the sum are pointers in registers, which that many blocks would have to spill
+    resident = RESIDENT if large and not all(last in product.k for last in (product.last_a, product.last_b)) else None
+    return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores, resident, machine=launch.machine)
 
 
 def _fills(field: HirFunction, product: ProductSum, sides: set[str], launch: Facts) -> bool:

@@ -16,7 +16,7 @@ from compiler.hir.types import Mem
 from compiler.schedule.gpu.indices import small, thread_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
-from compiler.schedule.gpu.warpgroup_tiles import MOST_PIECES, WARPGROUP
+from compiler.schedule.gpu.warpgroup_tiles import LONG_PIECE, MOST_OF_LONG, MOST_PIECES, WARPGROUP
 from runtime.records import frozen
 
 
@@ -56,7 +56,8 @@ class CutRounds:
         self.before = b.mul(whole, teams)
         self.left = b.sub(total, self.before)
         apart = b.op("max", self.left, unit)
-        pieces = b.op("min", b.const(MOST_PIECES, "index"), small(b, "div", teams, apart))
+        long = b.op("min", b.const(MOST_OF_LONG, "index"), small(b, "div", steps, b.const(LONG_PIECE, "index")))
+        pieces = b.op("min", b.op("max", b.const(MOST_PIECES, "index"), long), small(b, "div", teams, apart))
         self.length = small(b, "div", b.add(steps, b.sub(pieces, unit)), pieces)
         pieces = small(b, "div", b.add(steps, b.sub(self.length, unit)), self.length)
         self.others = b.sub(pieces, unit)

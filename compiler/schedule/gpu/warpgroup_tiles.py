@@ -42,6 +42,8 @@ MANY_PIECES = 4
 """Of so many on, two blocks share a processor: clusters of that many find too few free ones side by side."""
 MOST_PIECES = 8
 """Of a sum: of a cluster's blocks, and of those that find each other in memory."""
+LONG_PIECE, MOST_OF_LONG = 64, 32
+"""Steps of pieces that are worth more of them, so many at most: few tiles of long sums keep all blocks at work then."""
 RESIDENT = {1: 132, 2: 66, 4: 30, 8: 15}
 """Clusters of so many blocks that run at one time on 132 processors: one lies within a part of the machine."""
 
@@ -293,7 +295,8 @@ def teams(tiling: Tiling, work: ProductWork) -> int:
 def last_pieces(tiling: Tiling, work: ProductWork) -> int:
     """Pieces of a sum of the last round, of as many blocks as there are."""
     left = tiles(tiling, work) % teams(tiling, work)
-    return min(MOST_PIECES, work.steps, teams(tiling, work) // left) if left else 1
+    most = max(MOST_PIECES, min(MOST_OF_LONG, work.steps // LONG_PIECE))
+    return min(most, work.steps, teams(tiling, work) // left) if left else 1
 
 
 def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
