@@ -121,6 +121,22 @@ def test_distances_of_all_pairs(shape: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(compiled(DISTANCES)(x, y), squares(x, y) / 2, rtol=1e-5, atol=1e-6)
 
 
+def test_weighted_distances_in_batches() -> None:
+    text = """def f(x: tensor[B, I, K], y: tensor[B, J, K], w: tensor[K]) {
+        compute(x, y, w) { for b in 0..B, i in 0..I, j in 0..J {
+            var s = 0.0
+            for k in 0..K {
+                let d = x[b, i, k] - y[b, j, k]
+                s += w[k] * d * d
+            }
+            out[b, i, j] = s
+        } }
+    }"""
+    x, y, w = numbers(2, 9, 7), numbers(2, 11, 7), numbers(7)
+    expected = (w * (x[:, :, None].astype(np.float64) - y[:, None]) ** 2).sum(-1)
+    np.testing.assert_allclose(compiled(text)(x, y, w), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_distances_whose_sum_blocks_share() -> None:
     x, y = numbers(5, 300), numbers(7, 300)
     np.testing.assert_allclose(compiled(DISTANCES, watched=False)(x, y), squares(x, y) / 2, rtol=1e-5)

@@ -58,7 +58,7 @@ def reused_terms(field: HirFunction) -> ReusedTerms | None:
     free = [axis for axis in field.axes if axis not in over and all(axis in axes_of(*op.values) for op in sums)]
     depth = over[-1]
     read = [axes_of(load.results[0]) for load in loads if depth in axes_of(load.results[0])]
-    blocked = _blocked(field, [axis for axis in free if any(axis not in axes for axes in read)], common, below)
+    blocked = _blocked(field, [axis for axis in free if any(axis not in axes for axes in read)], read, common, below)
     if not read or blocked is None:
         return None
     rows, columns = blocked
@@ -76,17 +76,20 @@ def axes_of(*values: Value) -> set[str]:
     return {axis for axis, _ in union_axes(*values)}
 
 
-def _blocked(field: HirFunction, reused: Sequence[str], common: Sequence[str], below: set[str]) -> tuple[str, str | None] | None:
-    """Rows and columns: the axis that is reduced later, or along which results are contiguous, makes the columns."""
+def _blocked(
+    field: HirFunction, reused: Sequence[str], read: Sequence[set[str]], common: Sequence[str], below: set[str]
+) -> tuple[str, str | None] | None:
+    """Rows and columns, of which no element varies along both: the axis that is reduced later, or along which results are contiguous,
+    makes the columns."""
     outer = [axis for axis in reused if axis in common]
-    if below:
-        (columns, *others) = [axis for axis in reused if axis in below] or [""]
-        return (_longest(field, outer), columns) if columns and not others and len(below) == 1 and outer else None
-    if len(outer) < 2:
-        return (outer[0], None) if outer else None
+    if below and (len(below) > 1 or not below <= set(reused)):
+        return None
     last = [form.names for op in field.body.body if isinstance(op, Store) for form in op.index[-1:]]
-    columns = next((axis for axis in outer if any(axis in names for names in last)), outer[-1])
-    return _longest(field, [axis for axis in outer if axis != columns]), columns
+    for columns in below or sorted(outer, key=lambda axis: not any(axis in names for names in last)):
+        rows = [axis for axis in outer if axis != columns and not any({axis, columns} <= axes for axes in read)]
+        if rows:
+            return _longest(field, rows), columns
+    return (outer[0], None) if len(outer) == 1 and not below else None
 
 
 def _longest(field: HirFunction, axes: Sequence[str]) -> str:
