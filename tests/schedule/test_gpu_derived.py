@@ -299,6 +299,19 @@ def test_tables_are_priced_best_first() -> None:
     assert prices[0] > bytes_moved / 4.8e3
 
 
+@pytest.mark.parametrize(("length", "each"), [(4099, 1), (4096, 4)])
+def test_lanes_whose_elements_cannot_be_vectors_stand_next_to_each_other(length: int, each: int) -> None:
+    """Four elements of a thread in rows of odd length are four accesses, each of a warp 16 bytes apart."""
+    f = FunctionBuilder("sums", Form.FIELD, {"i": 512, "j": length, "r": 3})
+    x = f.parameter("x", Mem("f32", (512, length + 4), readonly=True, align=16))
+    out = f.parameter("out", Mem("f32", (512, length), align=16))
+    (total,) = f.body.reduce("add", f.body.load(x, ["i", Affine.of("j") + "r"]), over=["r"])
+    f.body.store(out, total, ["i", "j"])
+    nest = thread_nest(f.finish())
+    assert nest is not None
+    assert candidates(nest, Facts(machine=MACHINES["sm_90a"]))[0].table.registers[1] == each
+
+
 def test_near_tables_are_choices_for_a_device() -> None:
     known, about = numbered(C=64, Y=510, V=510, Q=3, R=3)
     near = near_tables(known, about)

@@ -177,13 +177,15 @@ def price(
         touched, run = _touched(nest, table, number, own)
         read = min(float(total), touched * blocks)
         bytes_dram += read
-        l2_bytes += touched
+        stores = [access for access in own if access in work.stores]
+        stored = sum(len(access.ats) * len(_sectors(nest, table, machine.lanes, access, mem)) for access in stores)
+        l2_bytes += max(touched, warps * SECTOR * stored)  # the first cache puts no stores together
         if read * 8 > whole:
             widest = max(bytes_of(mem.dtype) * access.lanes for access in own)
             narrow = NARROW * log2(ALIGNMENT / widest)
             dram_factor = max(dram_factor, 1 + 0.25 * max(0.0, LINE / run - 1) + narrow)
         pages += _pages(nest, table, own, mem)
-        wavefronts += sum(_wavefronts(table, machine.lanes, access, mem) for access in own)
+        wavefronts += sum(_wavefronts(nest, table, machine.lanes, access, mem) for access in own)
     resident = max(1, machine.resident_blocks(threads, registers, 0))
     each = blocks / processors
     code = sum(each_work.instructions for _, each_work in works)
@@ -257,17 +259,23 @@ def _touched(nest: ThreadNest, table: ThreadTable, memory: int, accesses: Sequen
     return row * prod(elements[:-1]), max(float(SECTOR), run)
 
 
-def _wavefronts(table: ThreadTable, lanes: int, access: ThreadAccess, mem: Mem) -> float:
+def _wavefronts(nest: ThreadNest, table: ThreadTable, lanes: int, access: ThreadAccess, mem: Mem) -> float:
     """Cycles of the first cache for a warp's accesses."""
-    size, strides = bytes_of(mem.dtype), strides_of(mem)
+    sectors = _sectors(nest, table, lanes, access, mem)
+    lines = {sector // (LINE // SECTOR) for sector in sectors}
+    return len(access.ats) * max(1.0, len(sectors) * SECTOR / 64, len(lines))
+
+
+def _sectors(nest: ThreadNest, table: ThreadTable, lanes: int, access: ThreadAccess, mem: Mem) -> set[int]:
+    """Which sectors a warp touches by one of its accesses."""
+    size, strides, spans = bytes_of(mem.dtype), strides_of(mem), table.spans(nest)
     left, addresses = lanes, [0]
     for axis in table.order:
         count = min(left, table.threads[axis])
-        step = size * sum(c * stride for part, stride in zip(access.parts, strides, strict=True) for a, c in part if a == axis)
+        each = size * sum(c * stride for part, stride in zip(access.parts, strides, strict=True) for a, c in part if a == axis)
+        step = each * (table.registers[axis] // spans[axis].unit)
         addresses = [address + step * digit for address in addresses for digit in range(count)]
         left //= max(1, count)
         if left <= 1:
             break
-    sectors = {sector for address in addresses for sector in range(address // SECTOR, (address + size * access.lanes - 1) // SECTOR + 1)}
-    lines = {sector // (LINE // SECTOR) for sector in sectors}
-    return len(access.ats) * max(1.0, len(sectors) * SECTOR / 64, len(lines))
+    return {sector for address in addresses for sector in range(address // SECTOR, (address + size * access.lanes - 1) // SECTOR + 1)}

@@ -117,7 +117,7 @@ def _widest(nest: ThreadNest) -> int:
 def _promising(nest: ThreadNest, lane: int) -> list[tuple[int, ...]]:
     """Registers of the axes to begin with: for some widths along the lanes those that a rough count of instructions goes down to."""
     extent, wide = nest.extents[lane], max(4, _widest(nest))
-    fitting = [each for each in (16, 8, 4, 2) if each <= wide and extent % each == 0] or [min(4, extent)]
+    fitting = [each for each in (16, 8, 4, 2) if each <= wide and extent % each == 0] or [min(4, extent), 1]
     starts = []
     for each in fitting[:3]:
         best = tuple(each if axis == lane else 1 for axis in range(nest.outputs))
