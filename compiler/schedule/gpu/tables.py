@@ -12,7 +12,7 @@ from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
+from compiler.hir.core import Contract, Reduce, Scan, Unary, dtype_of, union_axes
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -53,6 +53,10 @@ LINE_BLOCKS = 1024
 
 RESIDENT = 3
 """Blocks of lines that a multiprocessor has at a time: enough loads under way."""
+
+WHOLE_RESIDENT, WHOLE_WORDS = 4, 48
+"""The same of a reduction of everything: as many as share it (`distribute.py`), or some of them would wait for all others to end; and the
+words of loads and of sums that a thread has room for then."""
 
 LONG_THREADS = 1024
 """Threads for a long row that is read again: with one block on a multiprocessor the rows under way stay in the cache."""
@@ -142,14 +146,30 @@ def _whole_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> 
     if not outer or launch.about(field.axes[along]) > (THREADS // wide) * launch.about(field.axes[cut]):
         cut, wide = along, THREADS
     plans = {axis: AxisPlan(axis) for axis in outer}
-    plans[along] = AxisPlan(along, "time", REDUCTION_REGISTERS, lanes, threads=wide)
+    words = _words_of_turn(field, lanes)
+    registers = next((each for each in (REDUCTION_REGISTERS, 2) if each * words <= WHOLE_WORDS), 1)
+    plans[along] = AxisPlan(along, "time", registers, lanes, threads=wide)
     if cut != along and wide < THREADS:
         plans[cut] = AxisPlan(cut, threads=THREADS // wide, dim=1)
     plans[cut] = evolve(plans[cut], place="block")
     reasons = [f"{along} lies along the threads: memory is contiguous along it", f"{cut} is cut in chunks: a block each"]
     block = (wide,) if wide == THREADS else (wide, THREADS // wide)
     results = [AxisPlan(axis, "block", threads=wide if axis == facts.common[-1] else 1) for axis in facts.common]
-    return Table([*results, plans.pop(cut), *plans.values()], reasons, block, machine=launch.machine)
+    resident = None if words > WHOLE_WORDS or _has_wide_functions(field) else WHOLE_RESIDENT
+    return Table([*results, plans.pop(cut), *plans.values()], reasons, block, resident=resident, machine=launch.machine)
+
+
+def _words_of_turn(field: HirFunction, lanes: int) -> int:
+    """Registers that a thread's loads of so many lanes and its sums take; those of 64 bits take as many again to be added up."""
+    sizes = [bytes_of(dtype_of(result)) for op in field.body.body if isinstance(op, Load) for result in op.results]
+    sums = [bytes_of(dtype_of(result)) for op in field.body.body if isinstance(op, Reduce | Contract) for result in op.results]
+    return sum(-(-lanes * size // 4) for size in sizes) + sum(lanes * max(1, size // 4) ** 2 for size in sums)
+
+
+def _has_wide_functions(field: HirFunction) -> bool:
+    """Whether functions are computed in f64: they take the registers that more blocks would want."""
+    return any(isinstance(op, Unary) and dtype_of(op.result) == "f64" for op in field.body.body)
+
 
 
 def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> Table:
