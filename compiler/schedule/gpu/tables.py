@@ -36,7 +36,7 @@ PRODUCT_REGISTERS = 4
 TALL_REGISTERS = 8
 """The same in large products: larger tiles, each element of them used more often. Where tensor cores multiply, of rows only."""
 
-RESIDENT = 2
+PRODUCTS_RESIDENT = 2
 """Blocks of a large product that a multiprocessor has at a time: one copies while the other multiplies."""
 
 SHARED_LANES = 4
@@ -343,7 +343,7 @@ def _product_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -
     if tensor_cores:
         reasons.append("tensor cores multiply: products of these types are exact, and summed as the nest sums them")
     # rows of both operands along the sum are pointers in registers, which that many blocks would have to spill
-    resident = RESIDENT if large and not all(last in product.k for last in (product.last_a, product.last_b)) else None
+    resident = PRODUCTS_RESIDENT if large and not all(last in product.k for last in (product.last_a, product.last_b)) else None
     return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores, resident, machine=launch.machine)
 
 
