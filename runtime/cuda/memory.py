@@ -47,15 +47,15 @@ class PoolStatistics:
 
 
 class Shelf:
-    """The blocks of one size for one stream: how many there are, and those that lie idle. Taking and returning an idle block is one
-    atomic step, without a lock."""
+    """The blocks of one size for one stream: how many there are, those that lie idle, and when the pool last took or sorted in one.
+    Taking and returning an idle block is one atomic step, without a lock."""
 
-    __slots__ = ("block", "count", "idle", "number", "pool")
+    __slots__ = ("block", "count", "idle", "number", "pool", "wanted")
 
     def __init__(self, pool: "Pool", number: int, block: int) -> None:
         self.pool, self.number, self.block = pool, number, block
         self.idle: list[int] = []
-        self.count = 0
+        self.count = self.wanted = 0
 
 
 class DeviceBuffer:
@@ -121,7 +121,7 @@ class Pool:
         self._returned: deque[_Returned] = deque()
         self._shelves: dict[tuple[int, int], Shelf] = {}
         self._by_size: dict[tuple[int, int], Shelf] = {}
-        self.taken = self._most = self._from_driver_count = 0
+        self.taken = self._most = self._from_driver_count = self._turn = 0
         self._ordered = device.properties.memory_pools
 
     def allocate(self, size: int, stream: Stream) -> DeviceBuffer:
@@ -156,6 +156,7 @@ class Pool:
     def _fetch(self, shelf: Shelf, size: int, stream: Stream) -> int:
         """A block for a shelf without idle ones: a returned one that had to wait, or the driver's."""
         with self._lock:
+            self._want(shelf)
             self._collect()
             try:
                 return shelf.idle.pop()
@@ -267,10 +268,15 @@ class Pool:
                         self._returned.append(returned)
                         continue
             shelf.idle.append(pointer)
+            self._want(shelf)
         if self.device.lost is not None:
             self._forget_idle()
         elif self._idle() > self.keep:
             self._release(self.keep)
+
+    def _want(self, shelf: Shelf) -> None:
+        self._turn += 1
+        shelf.wanted = self._turn
 
     def _settle(self, stream: Stream, users: tuple[Stream | None, ...]) -> None:
         if None in users:
@@ -289,9 +295,10 @@ class Pool:
                 self.taken -= shelf.block
 
     def _release(self, keep: int) -> None:
-        """Free idle blocks, the largest first, until `keep` bytes are left. What the driver refuses to free stays idle."""
+        """Free idle blocks until `keep` bytes are left, first those of sizes that weren't wanted for the longest: a loop gets its own
+        again. What the driver refuses to free stays idle."""
         idle = self._idle()
-        for shelf in sorted(self._shelves.values(), key=lambda each: -each.block):
+        for shelf in sorted(self._shelves.values(), key=lambda each: each.wanted):
             while idle > keep:
                 try:
                     pointer = shelf.idle.pop()

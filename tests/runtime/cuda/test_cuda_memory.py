@@ -54,6 +54,18 @@ def test_idle_memory_is_bounded(fake):
     assert pool.statistics().idle == 4096
 
 
+def test_sizes_that_a_loop_wants_stay_and_older_ones_go(fake):
+    gpu = open_gpu(Driver(fake))
+    gpu.pool.keep = 8192
+    del [gpu.allocate(4096)][:]
+    for _ in range(5):
+        buffer = gpu.allocate(6144)
+        del buffer
+    assert fake.calls["cuMemAllocAsync"] == 2
+    assert fake.calls["cuMemFreeAsync"] == 1
+    assert gpu.pool.statistics().idle == 6144
+
+
 def test_large_blocks_beyond_the_bound_are_freed_when_dropped(gpu, fake):
     gpu.pool.keep = 1 << 20
     buffer = gpu.allocate(3 << 20)
