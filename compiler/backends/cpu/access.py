@@ -60,7 +60,7 @@ def load(frame: CpuFrame, op: Load) -> None:
         address = indexing.at(point)
         scalar = not address.pointer.type.lanes and (address.step is None or address.step.number == 0)
         if scalar and not (mask is not None and mask.type.lanes):
-            if mask is None or op.where is not None or op.pad is not None:
+            if mask is None or op.where is not None or op.pad is not None or not memory.type.readonly:
                 return load_where(w, address.pointer, mask, dtype, pad, notes)
             return load_checked(w, indexing, point, mask, dtype, notes)
         held = memory_type(dtype, lanes)
