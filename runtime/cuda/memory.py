@@ -116,7 +116,7 @@ class Pool:
         self, device: CudaDevice, limit: int | None = None, keep: int | None = None, spare: Callable[[], bool] = lambda: False
     ) -> None:
         self.device, self.limit, self._spare = device, limit, spare
-        self.keep = device.properties.memory // 8 if keep is None else keep
+        self.keep = device.properties.memory // 4 if keep is None else keep
         self._lock = forks.lock()
         self._returned: deque[_Returned] = deque()
         self._shelves: dict[tuple[int, int], Shelf] = {}
