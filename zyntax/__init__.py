@@ -9,7 +9,7 @@ from zyntax_lang import require_own_packages
 
 if TYPE_CHECKING:
     from quantdsl import Program, QuantError, Result, functions
-    from zynml import CompiledProgram, Err, Future, Ok, Some, Tensor, ZynMLError
+    from zynml import CompiledProgram, Err, Future, Ok, Some, Tensor, ZynMLError, synchronize
     from zyntax import quantdsl, zynml
     from zyntax.compiled import compile
 
@@ -26,6 +26,7 @@ _HOMES = {
     "ZynMLError": "zynml",
     "compile": "zyntax.compiled",
     "functions": "quantdsl",
+    "synchronize": "zynml",
 }
 """The module that has each public name."""
 
@@ -43,6 +44,7 @@ __all__ = [
     "compile",
     "functions",
     "quantdsl",
+    "synchronize",
     "zynml",
 ]
 

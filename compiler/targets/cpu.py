@@ -36,9 +36,10 @@ def code_named(name: str | None) -> load.CodeTarget:
     return load.target(None, None, None, 3) if name is None else code_target(machine_named(name))
 
 
-def emit(machine: CpuMachine, program: ShownProgram, stage: str) -> str | bytes:
-    """One of `STAGES`, or `hir-after=` one of `PASSES`, for a CPU."""
-    program = evolve(program, kernels=[evolve(kernel, built=kernel.built.on(machine)) for kernel in program.kernels])
+def emit(machine: CpuMachine | None, program: ShownProgram, stage: str) -> str | bytes:
+    """One of `STAGES`, or `hir-after=` one of `PASSES`, for a CPU; None: the one that the kernels are for already."""
+    if machine is not None:
+        program = evolve(program, kernels=[evolve(kernel, built=kernel.built.on(machine)) for kernel in program.kernels])
     kernels = [kernel.built for kernel in program.kernels]
     match stage:
         case "hir":
@@ -50,7 +51,7 @@ def emit(machine: CpuMachine, program: ShownProgram, stage: str) -> str | bytes:
         case "asm":
             return "\n".join(kernel.native.asm for kernel in kernels)
         case "obj":
-            return load.link([kernel.native.llvm for kernel in kernels], code_target(machine))
+            return load.link([kernel.native.llvm for kernel in kernels], None if machine is None else code_target(machine))
         case _:
             return _module_text(program, lambda kernel: after(kernel, stage.removeprefix("hir-after=")))
 

@@ -12,8 +12,8 @@ from compiler.targets.target import Target
 
 def cpu_target(name: str | None = None) -> Target:
     """The CPU that this runs on, or another by its name. Raises ZyntaxError (0501)."""
-    machine = host_machine() if name is None else cpu.machine_named(name)
-    return Target(name or "cpu", machine, cpu.PASSES, cpu.STAGES, partial(cpu.emit, machine), "cpu")
+    named = None if name is None else cpu.machine_named(name)
+    return Target(name or "cpu", named or host_machine(), cpu.PASSES, cpu.STAGES, partial(cpu.emit, named), "cpu")
 
 
 def nvidia_target(name: str) -> Target:

@@ -155,7 +155,7 @@ def _whole_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> 
     reasons = [f"{along} lies along the threads: memory is contiguous along it", f"{cut} is cut in chunks: a block each"]
     block = (wide,) if wide == THREADS else (wide, THREADS // wide)
     results = [AxisPlan(axis, "block", threads=wide if axis == facts.common[-1] else 1) for axis in facts.common]
-    resident = None if words > WHOLE_WORDS or _has_wide_functions(field) else WHOLE_RESIDENT
+    resident = None if words > WHOLE_WORDS or _is_wide(field) else WHOLE_RESIDENT
     return Table([*results, plans.pop(cut), *plans.values()], reasons, block, resident=resident, machine=launch.machine)
 
 
@@ -166,9 +166,10 @@ def _words_of_turn(field: HirFunction, lanes: int) -> int:
     return sum(-(-lanes * size // 4) for size in sizes) + sum(lanes * max(1, size // 4) ** 2 for size in sums)
 
 
-def _has_wide_functions(field: HirFunction) -> bool:
-    """Whether functions are computed in f64: they take the registers that more blocks would want."""
-    return any(isinstance(op, Unary) and dtype_of(op.result) == "f64" for op in field.body.body)
+def _is_wide(field: HirFunction) -> bool:
+    """Whether numbers of 64 bits are added up or functions computed of them: they take the registers that more blocks would want."""
+    computed = [op for op in field.body.body if isinstance(op, Reduce | Contract | Unary)]
+    return any(bytes_of(dtype_of(result)) > 4 for op in computed for result in op.results)
 
 
 
