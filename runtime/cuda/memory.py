@@ -17,6 +17,9 @@ GRAIN = 512
 LARGE_GRAIN = 2 << 20
 """The driver maps memory in pieces of this size, so that finer classes above sixteen of them save nothing."""
 
+TURN = 256
+"""Blocks that are sorted in until the pool looks anew which of them nobody wants."""
+
 SIZES_REMEMBERED = 4096
 
 
@@ -47,15 +50,15 @@ class PoolStatistics:
 
 
 class Shelf:
-    """The blocks of one size for one stream: how many there are, those that lie idle, and when the pool last took or sorted in one.
-    Taking and returning an idle block is one atomic step, without a lock."""
+    """The blocks of one size for one stream: how many there are, those that lie idle, and how many of these were idle all the time, as far
+    as the pool saw. Taking and returning an idle block is one atomic step, without a lock."""
 
-    __slots__ = ("block", "count", "idle", "number", "pool", "wanted")
+    __slots__ = ("block", "count", "idle", "number", "pool", "spare")
 
     def __init__(self, pool: "Pool", number: int, block: int) -> None:
         self.pool, self.number, self.block = pool, number, block
         self.idle: list[int] = []
-        self.count = self.wanted = 0
+        self.count = self.spare = 0
 
 
 class DeviceBuffer:
@@ -121,7 +124,7 @@ class Pool:
         self._returned: deque[_Returned] = deque()
         self._shelves: dict[tuple[int, int], Shelf] = {}
         self._by_size: dict[tuple[int, int], Shelf] = {}
-        self.taken = self._most = self._from_driver_count = self._turn = 0
+        self.taken = self._most = self._from_driver_count = self._sorted = 0
         self._ordered = device.properties.memory_pools
 
     def allocate(self, size: int, stream: Stream) -> DeviceBuffer:
@@ -156,11 +159,11 @@ class Pool:
     def _fetch(self, shelf: Shelf, size: int, stream: Stream) -> int:
         """A block for a shelf without idle ones: a returned one that had to wait, or the driver's."""
         with self._lock:
-            self._want(shelf)
             self._collect()
             try:
                 return shelf.idle.pop()
             except IndexError:
+                shelf.spare = 0
                 pointer = self._take_or_spare(size, shelf.block, stream)
             shelf.count += 1
             self.taken += shelf.block
@@ -267,16 +270,20 @@ class Pool:
                         # it could not be ordered behind its users: try again later
                         self._returned.append(returned)
                         continue
-            shelf.idle.append(pointer)
-            self._want(shelf)
+            self._sort_in(shelf, pointer)
         if self.device.lost is not None:
             self._forget_idle()
         elif self._idle() > self.keep:
             self._release(self.keep)
 
-    def _want(self, shelf: Shelf) -> None:
-        self._turn += 1
-        shelf.wanted = self._turn
+    def _sort_in(self, shelf: Shelf, pointer: int) -> None:
+        """A shelf has the fewest idle blocks when those of a turn of a program's loop begin to come back."""
+        if self._sorted % TURN == 0:
+            for each in self._shelves.values():
+                each.spare = len(each.idle)
+        self._sorted += 1
+        shelf.spare = min(shelf.spare, len(shelf.idle))
+        shelf.idle.append(pointer)
 
     def _settle(self, stream: Stream, users: tuple[Stream | None, ...]) -> None:
         if None in users:
@@ -295,26 +302,36 @@ class Pool:
                 self.taken -= shelf.block
 
     def _release(self, keep: int) -> None:
-        """Free idle blocks until `keep` bytes are left, first those of sizes that weren't wanted for the longest: a loop gets its own
-        again. What the driver refuses to free stays idle."""
+        """Free idle blocks until `keep` bytes are left: first those that nobody wanted, so that a loop has its own again; the largest
+        first. What the driver refuses to free stays idle."""
         idle = self._idle()
-        for shelf in sorted(self._shelves.values(), key=lambda each: each.wanted):
-            while idle > keep:
-                try:
-                    pointer = shelf.idle.pop()
-                except IndexError:
-                    break
-                try:
-                    if self._ordered:
-                        self.device.call("cuMemFreeAsync", pointer, shelf.number)
-                    else:
-                        self.device.call("cuMemFree", pointer)
-                except CudaError:
-                    shelf.idle.append(pointer)
-                    break
-                shelf.count -= 1
-                idle -= shelf.block
-                self.taken -= shelf.block
+        largest = sorted(self._shelves.values(), key=lambda each: -each.block)
+        for shelf in largest:
+            idle = self._freed(shelf, shelf.spare, idle, keep)
+        for shelf in largest:
+            idle = self._freed(shelf, len(shelf.idle), idle, keep)
+
+    def _freed(self, shelf: Shelf, most: int, idle: int, keep: int) -> int:
+        """Free so many blocks of a shelf at most, while more than `keep` bytes are idle; what is idle then."""
+        while idle > keep and most > 0:
+            try:
+                pointer = shelf.idle.pop(0)
+            except IndexError:
+                break
+            try:
+                if self._ordered:
+                    self.device.call("cuMemFreeAsync", pointer, shelf.number)
+                else:
+                    self.device.call("cuMemFree", pointer)
+            except CudaError:
+                shelf.idle.append(pointer)
+                break
+            most -= 1
+            shelf.spare = max(0, shelf.spare - 1)
+            shelf.count -= 1
+            idle -= shelf.block
+            self.taken -= shelf.block
+        return idle
 
     def _driver_pool(self) -> Any:
         return self.device.call("cuDeviceGetMemPool", self.device.handle)

@@ -66,6 +66,19 @@ def test_sizes_that_a_loop_wants_stay_and_older_ones_go(fake):
     assert gpu.pool.statistics().idle == 6144
 
 
+def test_blocks_that_no_turn_of_a_loop_wants_go_before_those_that_each_does(fake):
+    gpu = open_gpu(Driver(fake))
+    gpu.pool.keep = 28_000
+    del [gpu.allocate(4096) for _ in range(6)][:]
+    taken = []
+    for _ in range(6):
+        blocks = [gpu.allocate(size) for size in (4096, 2048, 4096, 2048)]
+        del blocks
+        taken.append(fake.calls["cuMemAllocAsync"])
+    assert taken[2:] == [8] * 4
+    assert gpu.pool.statistics().idle == 5 * 4096 + 2 * 2048
+
+
 def test_large_blocks_beyond_the_bound_are_freed_when_dropped(gpu, fake):
     gpu.pool.keep = 1 << 20
     buffer = gpu.allocate(3 << 20)
