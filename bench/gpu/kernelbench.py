@@ -1,11 +1,11 @@
 """Level 1 of KernelBench, a benchmark of single operations in PyTorch: textbook loops against PyTorch, eager and compiled.
 
-    python -m bench.gpu.kernelbench PATH [--rows 35,50,54-87] [--seconds 540] [--products tf32] [--json FILE] [--markdown FILE]
+    python -m bench.gpu.kernelbench PATH [--rows 35,50,54-87] [--seconds 540] [--products f32|tf32] [--json FILE] [--markdown FILE]
 
 PATH is a checkout of github.com/ScalingIntelligence/KernelBench, whose problems are read there. Inputs and model are the problem's own,
 made on the device under seed 42. Our program for it is one of `bench/gpu/textbook.py`: its sizes are names. Right means within 1e-2,
 absolute or relative, of what the model gives, as in the benchmark. Times are medians of single calls, ours and theirs in turn, after
-the cache was emptied. PyTorch has its own defaults: tf32 in cuDNN, and in cuBLAS with `--products tf32`.
+the cache was emptied. PyTorch multiplies f32 exactly too, or with `--products tf32` in tf32, in cuBLAS and cuDNN.
 
 With `--json` a later call goes on with the problems that the file doesn't have."""
 
@@ -76,7 +76,8 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="numbers of problems, such as 35,50,54-87")
     parser.add_argument("--seconds", type=float, default=540.0, help="of this call")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of a problem")
-    parser.add_argument("--products", choices=("f32", "tf32"), default="f32")
+    exact = "exact: as blocks that say nothing; f32: by FMAs alone"
+    parser.add_argument("--products", choices=("exact", "f32", "tf32"), default="exact", help=exact)
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile, which takes seconds a problem")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
