@@ -8,11 +8,11 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, plain_load, side_of
 from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import is_product, rescaling_of
 from compiler.schedule.gpu.visible import Visible, visible_of
-from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, plain_load, side_of
 from runtime.records import evolve, frozen
 
 MOST = 256
@@ -88,9 +88,7 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     weight = second.b if _uncast(second.a).source is value.load else second.a
     if isinstance(weighted, Reduce) and not _hidden_by(exponent, weighted, weight):
         return None
-    return AttentionField(
-        rule, scores, weighted, weight, query, key, value, inner, rule.axis, depth, width, exponent, visible, strict
-    )
+    return AttentionField(rule, scores, weighted, weight, query, key, value, inner, rule.axis, depth, width, exponent, visible, strict)
 
 
 def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:

@@ -21,11 +21,11 @@ from compiler.schedule.gpu.attention_joins import joined_by_blocks, joined_by_wa
 from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_walk import Walk, placed, shared_walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.fragment_attention import RESIDENT, STAGES, WARP_ROWS, FragmentAttention
 from compiler.schedule.gpu.indices import lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.shared_tiles import Place, SharedTile
-from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, divides
 from compiler.schedule.gpu.warpgroup_results import taken
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import SIMD, AxisPlan, Table

@@ -6,9 +6,9 @@ from compiler.hir.gpu import SharedAlloc
 from compiler.hir.hopper import BarrierMake
 from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem, Space, bytes_of
+from compiler.schedule.gpu.boxed_operands import wide_of
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_operands import wide_of
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, SWIZZLED
 
 STAGES = 2

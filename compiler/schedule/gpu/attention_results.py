@@ -11,8 +11,8 @@ from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.attention_group import AttentionGroup
 from compiler.schedule.gpu.attention_weights import AttentionWeights
+from compiler.schedule.gpu.boxed_operands import divides, wide_of
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_operands import divides, wide_of
 from compiler.schedule.gpu.warpgroup_results import taken
 from compiler.schedule.gpu.warpgroup_tiles import ROWS
 from compiler.schedule.region import TileRegion

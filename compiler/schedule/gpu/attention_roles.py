@@ -33,10 +33,10 @@ from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_results import is_boxed, stored
 from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides, wide_of
 from compiler.schedule.gpu.indices import small_digits, thread_index
 from compiler.schedule.gpu.stage_ring import StageRing
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, divides, wide_of
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table

@@ -15,11 +15,11 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.attention_walk import Walk
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.rescaling import LOWEST
-from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.region import TileRegion
 from compiler.schedule.table import Table
 from runtime.records import evolve

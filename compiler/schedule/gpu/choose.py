@@ -32,6 +32,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
+from compiler.schedule.gpu.product_sums import rounds
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, rows_and_products, several_products
@@ -42,7 +43,7 @@ from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.triangles import triangle_product
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, rounds, warpgroup_product
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.gpu.windows import WindowDistributing, has_sides, window_product

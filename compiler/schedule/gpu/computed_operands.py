@@ -20,8 +20,8 @@ from compiler.hir.types import is_float
 from compiler.schedule.gpu.copied_operands import WORTH
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
+from compiler.schedule.gpu.product_sums import SumOfLoads, unguarded
 from compiler.schedule.gpu.reading_copies import FreshNames
-from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, unguarded
 from compiler.schedule.gpu.workspaces import Computed
 from runtime.records import evolve, frozen
 

@@ -15,11 +15,13 @@ from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu import three_products
+from compiler.schedule.gpu.boxed_operands import side_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.grouped_products import grouped
 from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading
-from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, WarpgroupProduct, side_of, sum_of_loads, warpgroup_product
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied, Workspace
 from runtime.records import frozen
 

@@ -12,10 +12,10 @@ from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.attention_field import AttentionField, attention_field
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.shared_tiles import CHUNK, padded
 from compiler.schedule.gpu.visible import Visible
-from compiler.schedule.gpu.warpgroup_operands import divides
 from runtime.records import frozen
 
 WARP_ROWS = 16

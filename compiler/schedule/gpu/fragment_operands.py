@@ -17,8 +17,9 @@ from compiler.hir.tensor_core import WARP_KINDS, WarpKind
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.machines.units.unit import Issue
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_operands import divides, rounds
+from compiler.schedule.gpu.product_sums import rounds
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen

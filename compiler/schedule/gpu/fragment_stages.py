@@ -3,7 +3,6 @@
 Fragments come by `ldmatrix` (`shared_tiles.py`). Those of 64 bits, and of 32 bits that lie across, come element by element, from lines with
 a gap of 32 bytes behind them."""
 
-
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import Builder
@@ -13,10 +12,10 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import U32, Mem, Space
 from compiler.hir.words import WORD, LoadWords, StoreWords
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.fragment_operands import GAP, CopyMethod, FragmentOperand, FragmentProduct
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.shared_tiles import MatrixTile
-from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.region import TileRegion
 
 CHUNK = 16

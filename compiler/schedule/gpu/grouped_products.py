@@ -5,10 +5,11 @@ cores multiply these zeros faster than memory would bring small tiles."""
 from compiler.hir.affine import Affine
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.boxed_operands import wide_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.product_sums import SumOfLoads
 from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading
-from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, wide_of
 from compiler.schedule.gpu.workspaces import Copied
 
 MOST_CHANNELS, LEAST_CHANNELS = 32, 4

@@ -13,7 +13,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.gpu.need import needed
-from compiler.schedule.gpu.warpgroup_operands import SumOfLoads
+from compiler.schedule.gpu.product_sums import SumOfLoads
 from compiler.schedule.gpu.workspaces import Copied, holding
 from runtime.records import evolve, frozen
 

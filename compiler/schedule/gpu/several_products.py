@@ -15,7 +15,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cutting import Cutting
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_operands import rounds
+from compiler.schedule.gpu.product_sums import rounds
 
 WORTH = 1 << 24
 """Products of all sums together below which launches of their own take longer than they save."""

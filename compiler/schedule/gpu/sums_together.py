@@ -11,7 +11,8 @@ from compiler.hir.core import union_axes
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, sums_of_loads, warpgroup_product
+from compiler.schedule.gpu.product_sums import sums_of_loads
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_tiles import MEMORY, Estimated, Impossible
 
 

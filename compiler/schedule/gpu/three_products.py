@@ -13,7 +13,8 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, SumOfLoads, rounds
+from compiler.schedule.gpu.product_sums import SumOfLoads, rounds
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE
 from compiler.schedule.gpu.workspaces import Copied
 from runtime.records import evolve
 

@@ -7,7 +7,8 @@ from compiler.hir.build import Builder
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, divides
+from compiler.schedule.gpu.boxed_operands import divides
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
 from compiler.schedule.region import TileRegion
 

@@ -5,8 +5,8 @@ from attrs import asdict
 from compiler.hir.module import HirFunction
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.gpu.warpgroup_tiles import ROWS
 from runtime.records import frozen
 

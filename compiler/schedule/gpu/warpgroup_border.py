@@ -13,9 +13,10 @@ from compiler.hir.hopper import BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, divides
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP, digit
 from compiler.schedule.region import Target, TileRegion
 

@@ -2,24 +2,23 @@
 tile may lie along several axes (the pixels of a convolution, the tokens of several texts): they are a box of all of them. The sum may
 run along further axes than the one that boxes are contiguous along (the taps of a window)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product as choices
 from math import prod
 
-from compiler.analysis.guards import where_inside
-from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.hopper import MOST_STEP, kind_of
-from compiler.hir.instruction import Value
-from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, bytes_of, is_float
+from compiler.hir.types import bytes_of
 from compiler.machines.units.unit import Issue
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides, side_of, wide_of
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, SWIZZLED, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
+from compiler.schedule.gpu.product_sums import SumOfLoads, rounds, sum_of_loads
+from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
 from compiler.schedule.tile_sizes import tile_of
-from runtime.records import Factory, evolve, frozen
+from runtime.records import evolve, frozen
 
 GROUPS = 2
 """Warpgroups that share a large tile."""
@@ -40,58 +39,6 @@ BOXED = ("f16", "bf16")
 """Results that bulk copies write; wider ones fill whole sectors from registers."""
 LOW_SCALE = 8192.0
 """What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
-
-
-@frozen(eq=False)
-class BoxedOperand:
-    """An operand: the load; its own axes, outermost in memory first, and the dim that each runs along; and the dim of the sum's axis
-    that boxes hold a piece of. `tile`: how much of each own axis a tile has."""
-
-    load: Load
-    axes: tuple[str, ...]
-    dims: tuple[int, ...]
-    along: int
-    tile: tuple[int, ...] = ()
-
-    @property
-    def mem(self) -> Mem:
-        assert isinstance(self.load.mem.type, Mem)
-        return self.load.mem.type
-
-    @property
-    def axis(self) -> str:
-        """The own axis of an operand that has one."""
-        (axis,) = self.axes
-        return axis
-
-    @property
-    def across(self) -> bool:
-        """Memory is contiguous along the operand's own axis instead of the sum's."""
-        return self.along != self.mem.rank - 1
-
-    @property
-    def extent(self) -> int:
-        """Rows, or columns, of a tile."""
-        return prod(self.tile)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """How far apart the elements of a tile lie along each dim; empty where they are neighbours."""
-        apart = [1] * self.mem.rank
-        for axis, dim in zip(self.axes, self.dims, strict=True):
-            apart[dim] = self.load.index[dim].coefficient(axis)
-        return tuple(apart) if max(apart) > 1 else ()
-
-    @property
-    def astride(self) -> bool:
-        """Whether what a step copies of a row lies across two lines of cache."""
-        strides = self.mem.dims[-1:] if self.mem.strides is None else self.mem.strides[:-1]
-        return any(not divides(wide_of(self.mem), form) for form in strides)
-
-    @property
-    def digits(self) -> list[tuple[str, int, int]]:
-        """The own axes as digits of a row's number in the tile: how many rows one step along them is, and their extent."""
-        return [(axis, prod(self.tile[position + 1 :]), self.tile[position]) for position, axis in enumerate(self.axes)]
 
 
 @frozen(eq=False)
@@ -240,22 +187,6 @@ class WarpgroupProduct:
         return wide_of(self.a.mem)
 
 
-@frozen(eq=False)
-class SumOfLoads:
-    """A sum of products as it can be multiplied. `guard`: what is at least 0 where the places of one of the two exist."""
-
-    target: Contract | Reduce
-    to: str
-    a: Load
-    b: Load
-    described: ProductSum
-    guard: tuple[Affine, ...] = ()
-    low: Mapping[Load, Load] = Factory(dict)
-    """What tensor cores leave of the operands, where that was put aside."""
-    others: tuple["SumOfLoads", ...] = ()
-    """Sums of the same rows, columns and terms that are computed with it."""
-
-
 def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads | None = None) -> WarpgroupProduct | None:
     """The field as a product for warpgroups, of the sum that was found in it; None where they don't take it: another machine, more than
     one sum, operands that are computed, types and strides that boxes can't have, little to do."""
@@ -297,101 +228,11 @@ def _of_one_axis(function: HirFunction, facts: Facts, side: BoxedOperand) -> Box
     return evolve(side, axes=side.axes[position : position + 1], dims=side.dims[position : position + 1])
 
 
-def rounds(function: HirFunction) -> bool:
-    """Whether a program lets factors of f32 be rounded to tf32."""
-    return function.kernel_info is not None and function.kernel_info.products == "tf32"
-
-
 def _contiguous_first(product: SumOfLoads) -> Iterator[str]:
     """Axes of the sum that boxes may lie along."""
     over = product.described.k
     last = {load.index[-1].names[0] for load in (product.a, product.b) if len(load.index[-1].names) == 1}
     yield from sorted(over, key=lambda axis: axis not in last)
-
-
-def sums_of_loads(function: HirFunction) -> SumOfLoads | None:
-    """All sums of a field that has several, if each is of products of elements of two memories, with rows, columns and terms as the first
-    one's, which has the others."""
-    sums = [_sum_of(op) for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
-    known = [sum for sum in sums if sum is not None and sum.described.m and sum.described.n and not (sum.described.windows or sum.guard)]
-    if len(sums) < 2 or len(known) < len(sums):
-        return None
-    first, *others = known
-    alike = [(sum.to, {*sum.described.k}, {*sum.described.m, *sum.described.n}, {*sum.described.batch}) for sum in known]
-    return evolve(first, others=tuple(others)) if all(each == alike[0] for each in alike) else None
-
-
-def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
-    """The one sum of a field, of products of elements of two memories with rows and columns."""
-    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
-    product = _sum_of(sums[0]) if len(sums) == 1 else None
-    return product if product is not None and product.described.m and product.described.n else None
-
-
-def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:
-    described = product_sum(target)
-    if isinstance(target, Contract) and described is not None and target.accumulator is None:
-        a, b = (_zero_outside(_as_it_was(operand, target.to)) for operand in (target.a, target.b))
-        if a is not None and b is not None and _alike(a, b):
-            return SumOfLoads(target, target.to, a, b, described)
-    if isinstance(target, Reduce) and described is not None:
-        return _guarded(target, described)
-    return None
-
-
-def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
-    """`sum += a * b` where a guard holds that only says where elements of one of the two exist."""
-    to = dtype_of(target.values[0])
-    value, guards = unguarded(target.values[0])
-    if not isinstance(value.source, Binary) or (is_float(to) and "reassoc" not in target.flags):
-        return None
-    a, b = (_converted(operand, to) for operand in (described.a, described.b))
-    if a is None or b is None:
-        return None
-    windowed = [load for load in (a, b) if load.where is not None]
-    inside = where_inside(guards, windowed[0]) if len(windowed) == 1 else None
-    if inside is None:
-        return None
-    # whole numbers times 0 are 0
-    return SumOfLoads(target, to, a, b, described, tuple(sorted(inside, key=str)) if is_float(to) else ())
-
-
-def unguarded(value: Value) -> tuple[Value, list[Value]]:
-    """What a value is where conditions hold without which it is 0, and these."""
-    guards = []
-    while isinstance(value.source, Select):
-        otherwise = value.source.otherwise.source
-        if not isinstance(otherwise, Const) or otherwise.value != 0:
-            break
-        guards.append(value.source.condition)
-        value = value.source.then
-    return value, guards
-
-
-def _as_it_was(operand: Value, to: str) -> Value:
-    """Before it was converted to the sum's type."""
-    op = operand.source
-    return op.value if isinstance(op, Cast) and op.to == to else operand
-
-
-def _alike(a: Load, b: Load) -> bool:
-    """Whether operands are of one type, or of two that are multiplied together."""
-    left, right = (dtype_of(load.results[0]) for load in (a, b))
-    return left == right or kind_of(left, right) is not None
-
-
-def _zero_outside(operand: Value) -> Load | None:
-    """The load that an operand is, or is where its place exists, and 0 elsewhere."""
-    value, guards = unguarded(operand)
-    load = value.source
-    return load if isinstance(load, Load) and where_inside(guards, load) is not None else None
-
-
-def _converted(operand: Value, to: str) -> Load | None:
-    """The load that is of the sum's type or converted to it: products of numbers that narrow are exact there."""
-    op = operand.source
-    load = op.value.source if isinstance(op, Cast) and op.to == to else op if dtype_of(operand) == to else None
-    return load if isinstance(load, Load) and load.pad is None else None
 
 
 def _planned(
@@ -501,58 +342,12 @@ def _is_first(function: HirFunction, facts: Facts, one: BoxedOperand, other: Box
     return one.axes[0] not in {axis for op in function.body.body if isinstance(op, Store) for axis in op.index[-1].names}
 
 
-def plain_load(operand: Value) -> Load | None:
-    """The load that an operand is, if it has no condition."""
-    op = operand.source
-    return op if isinstance(op, Load) and op.where is None else None
-
-
-def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand | None:
-    """The operand as what boxes can copy: read where it lies, contiguous along its own axis or the sum's."""
-    if load is None:
-        return None
-    mem = load.mem.type
-    assert isinstance(mem, Mem)
-    if load.pad is not None or load.mem.source is not None or not 2 <= mem.rank <= 5 or mem.align < 16:
-        return None
-    varying = {axis for form in load.index for axis in form.names}
-    dims: dict[str, int] = {}
-    for axis in (*(axis for axis in (*product.m, *product.n) if axis in varying), along):
-        places = [position for position, form in enumerate(load.index) if axis in form.names]
-        if len(places) != 1 or not 1 <= load.index[places[0]].coefficient(axis) <= (1 if axis == along else MOST_STEP):
-            return None
-        dims[axis] = places[0]
-    position = dims.pop(along)
-    own = sorted(dims, key=dims.__getitem__)
-    if not own or len({*dims.values(), position}) != len(own) + 1:
-        return None
-    last = own[-1] if dims[own[-1]] == mem.rank - 1 else along
-    # boxes begin at multiples of 16 bytes along what memory is contiguous along
-    unit = 16 // bytes_of(mem.dtype)
-    if {**dims, along: position}[last] != mem.rank - 1 or not divides(unit, load.index[-1] - last):
-        return None
-    strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
-        return None
-    return BoxedOperand(load, tuple(own), tuple(dims[axis] for axis in own), position)
-
-
 def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str) -> bool:
     """Whether what boxes have beyond the end of the sum is zeros in both operands: it isn't there, or there is none."""
     extent = function.axes[along]
     if divides(wide_of(sides[0].mem), extent):
         return True
     return all(side.load.index[side.along] == Affine.of(along) and side.mem.dims[side.along] == extent for side in sides)
-
-
-def wide_of(mem: Mem) -> int:
-    """Elements of a row of a box."""
-    return SWIZZLED // bytes_of(mem.dtype)
-
-
-def divides(unit: int, form: Affine) -> bool:
-    """Whether the form is a multiple of the unit, whatever its symbols are."""
-    return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
 
 
 def _tile(extents: Sequence[Affine], facts: Facts, rows: int) -> tuple[int, ...]:

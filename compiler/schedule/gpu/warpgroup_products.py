@@ -27,11 +27,12 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, wide_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, BoxedOperand, WarpgroupProduct, wide_of
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_ring import ProductRing, stage_dims, view
 from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, RoundPart, Rounds

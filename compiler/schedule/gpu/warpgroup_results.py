@@ -16,9 +16,10 @@ from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.indices import lane_index, warp_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
-from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct, divides
+from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import BUFFERS, ROWS, SWIZZLED, digit
 from compiler.schedule.region import TileRegion
 from runtime.records import frozen

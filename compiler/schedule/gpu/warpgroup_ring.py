@@ -7,8 +7,9 @@ from compiler.hir.gpu import SharedAlloc
 from compiler.hir.hopper import BarrierArrive, BarrierMake, BarrierWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem, Space
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, wide_of
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
-from compiler.schedule.gpu.warpgroup_operands import BoxedOperand, WarpgroupProduct, wide_of
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 
 
 def view(side: BoxedOperand, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...]:

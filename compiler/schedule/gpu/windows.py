@@ -14,8 +14,8 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.product_sums import sum_of_loads
 from compiler.schedule.gpu.taking_part import longest_first
-from compiler.schedule.gpu.warpgroup_operands import sum_of_loads
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen

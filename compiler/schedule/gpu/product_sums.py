@@ -1,0 +1,121 @@
+"""Sums of products of elements of two memories: what a field has of them, behind conversions that lose nothing and guards that only say
+which elements exist."""
+
+from collections.abc import Mapping
+
+from compiler.analysis.guards import where_inside
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.hopper import kind_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load
+from compiler.hir.module import HirFunction
+from compiler.hir.types import is_float
+from runtime.records import Factory, evolve, frozen
+
+
+@frozen(eq=False)
+class SumOfLoads:
+    """A sum of products as it can be multiplied. `guard`: what is at least 0 where the places of one of the two exist."""
+
+    target: Contract | Reduce
+    to: str
+    a: Load
+    b: Load
+    described: ProductSum
+    guard: tuple[Affine, ...] = ()
+    low: Mapping[Load, Load] = Factory(dict)
+    """What tensor cores leave of the operands, where that was put aside."""
+    others: tuple["SumOfLoads", ...] = ()
+    """Sums of the same rows, columns and terms that are computed with it."""
+
+
+def rounds(function: HirFunction) -> bool:
+    """Whether a program lets factors of f32 be rounded to tf32."""
+    return function.kernel_info is not None and function.kernel_info.products == "tf32"
+
+
+def sums_of_loads(function: HirFunction) -> SumOfLoads | None:
+    """All sums of a field that has several, if each is of products of elements of two memories, with rows, columns and terms as the first
+    one's, which has the others."""
+    sums = [_sum_of(op) for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    known = [sum for sum in sums if sum is not None and sum.described.m and sum.described.n and not (sum.described.windows or sum.guard)]
+    if len(sums) < 2 or len(known) < len(sums):
+        return None
+    first, *others = known
+    alike = [(sum.to, {*sum.described.k}, {*sum.described.m, *sum.described.n}, {*sum.described.batch}) for sum in known]
+    return evolve(first, others=tuple(others)) if all(each == alike[0] for each in alike) else None
+
+
+def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
+    """The one sum of a field, of products of elements of two memories with rows and columns."""
+    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    product = _sum_of(sums[0]) if len(sums) == 1 else None
+    return product if product is not None and product.described.m and product.described.n else None
+
+
+def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:
+    described = product_sum(target)
+    if isinstance(target, Contract) and described is not None and target.accumulator is None:
+        a, b = (_zero_outside(_as_it_was(operand, target.to)) for operand in (target.a, target.b))
+        if a is not None and b is not None and _alike(a, b):
+            return SumOfLoads(target, target.to, a, b, described)
+    if isinstance(target, Reduce) and described is not None:
+        return _guarded(target, described)
+    return None
+
+
+def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
+    """`sum += a * b` where a guard holds that only says where elements of one of the two exist."""
+    to = dtype_of(target.values[0])
+    value, guards = unguarded(target.values[0])
+    if not isinstance(value.source, Binary) or (is_float(to) and "reassoc" not in target.flags):
+        return None
+    a, b = (_converted(operand, to) for operand in (described.a, described.b))
+    if a is None or b is None:
+        return None
+    windowed = [load for load in (a, b) if load.where is not None]
+    inside = where_inside(guards, windowed[0]) if len(windowed) == 1 else None
+    if inside is None:
+        return None
+    # whole numbers times 0 are 0
+    return SumOfLoads(target, to, a, b, described, tuple(sorted(inside, key=str)) if is_float(to) else ())
+
+
+def unguarded(value: Value) -> tuple[Value, list[Value]]:
+    """What a value is where conditions hold without which it is 0, and these."""
+    guards = []
+    while isinstance(value.source, Select):
+        otherwise = value.source.otherwise.source
+        if not isinstance(otherwise, Const) or otherwise.value != 0:
+            break
+        guards.append(value.source.condition)
+        value = value.source.then
+    return value, guards
+
+
+def _as_it_was(operand: Value, to: str) -> Value:
+    """Before it was converted to the sum's type."""
+    op = operand.source
+    return op.value if isinstance(op, Cast) and op.to == to else operand
+
+
+def _alike(a: Load, b: Load) -> bool:
+    """Whether operands are of one type, or of two that are multiplied together."""
+    left, right = (dtype_of(load.results[0]) for load in (a, b))
+    return left == right or kind_of(left, right) is not None
+
+
+def _zero_outside(operand: Value) -> Load | None:
+    """The load that an operand is, or is where its place exists, and 0 elsewhere."""
+    value, guards = unguarded(operand)
+    load = value.source
+    return load if isinstance(load, Load) and where_inside(guards, load) is not None else None
+
+
+def _converted(operand: Value, to: str) -> Load | None:
+    """The load that is of the sum's type or converted to it: products of numbers that narrow are exact there."""
+    op = operand.source
+    load = op.value.source if isinstance(op, Cast) and op.to == to else op if dtype_of(operand) == to else None
+    return load if isinstance(load, Load) and load.pad is None else None
