@@ -241,11 +241,10 @@ class Tensor:
         return tuple(stride // array.itemsize for stride in array.strides)
 
     @property
-    def rows_are_dense(self) -> bool:
-        """Whether the elements of the last axis lie side by side."""
-        if self.remote is not None:
-            return self.remote.strides[-1:] == (1,)
-        return self.contents.strides[-1:] == (self.contents.itemsize,)
+    def dense_axis(self) -> int | None:
+        """The last axis whose elements lie side by side."""
+        strides, step = (self.remote.strides, 1) if self.remote is not None else (self.contents.strides, self.contents.itemsize)
+        return max((axis for axis, stride in enumerate(strides) if stride == step), default=None)
 
     @property
     def _there(self) -> Remote:

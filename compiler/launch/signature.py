@@ -42,10 +42,10 @@ def as_tensor(value: Any) -> Any:
     return value
 
 
-def tensor_layout(tensor: Tensor) -> tuple[np.dtype[Any], int, bool, bool]:
-    """Dtype and rank of a tensor, and whether all elements lie side by side, or at least those of the last axis."""
+def tensor_layout(tensor: Tensor) -> tuple[np.dtype[Any], int, bool, int | None]:
+    """Dtype and rank of a tensor, and whether all elements lie side by side, or else along which axis they do."""
     contiguous = tensor.is_contiguous
-    return tensor.dtype, len(tensor.shape), contiguous, not contiguous and tensor.rows_are_dense
+    return tensor.dtype, len(tensor.shape), contiguous, None if contiguous else tensor.dense_axis
 
 
 def kernel_key(value: Any, constant: bool) -> Hashable:
@@ -88,11 +88,11 @@ def signature_of(
         span = entry.span if entry else compute.span
         value = as_tensor(value)
         if isinstance(value, Tensor):
-            dtype, rank, contiguous, dense_rows = tensor_layout(value)
+            dtype, rank, contiguous, dense = tensor_layout(value)
             mutable = entry is not None and entry.mutable
             dims = _fixed_dims(compute, _declared_dims(declared.get(name), rank))
             tensors.append(
-                TensorInput(name, _dtype_of(dtype, name, span), dims, contiguous, mutable, entry is None, span, dense_rows)
+                TensorInput(name, _dtype_of(dtype, name, span), dims, contiguous, mutable, entry is None, span, dense)
             )
         elif isinstance(value, bool | int | float | np.generic):
             constant = value.item() if isinstance(value, np.generic) else value

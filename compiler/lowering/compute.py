@@ -284,9 +284,10 @@ class Lowering(ResultPlanning):
         parameters: list[tuple[Value, KernelArgument]] = []
         written = tensor.name in self.copies
         if not tensor.contiguous and not written and not packed:
-            values = [body.owner.value(f"{name}_stride{axis}", INDEX) for axis in range(tensor.rank - tensor.dense_rows)]
-            strides = tuple(Affine.of(value.name) for value in values) + (Affine.of(1),) * tensor.dense_rows
-            parameters = [(value, StrideArgument(tensor.name, axis)) for axis, value in enumerate(values)]
+            apart = [axis for axis in range(tensor.rank) if axis != tensor.dense]
+            values = {axis: body.owner.value(f"{name}_stride{axis}", INDEX) for axis in apart}
+            strides = tuple(Affine.of(values[axis].name if axis in values else 1) for axis in range(tensor.rank))
+            parameters = [(value, StrideArgument(tensor.name, axis)) for axis, value in values.items()]
         mem = Mem(hir_name(tensor.dtype), dims, strides, readonly=not (tensor.mutable or written))
         value = body.owner.value(name, mem)
         self._bind_tensor(body, tensor, value, dims)

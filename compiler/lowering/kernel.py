@@ -25,8 +25,8 @@ from runtime.tuples import as_tuple
 @frozen
 class TensorInput:
     """A tensor that the block reads (or, when `mutable`, updates). `dims` holds an int where the extent is known at compile
-    time, a size name where the type declares one, else None. `contiguous`: row-major without gaps; `dense_rows`: at least the
-    elements of the last axis lie side by side. `declared`: the span of the
+    time, a size name where the type declares one, else None. `contiguous`: row-major without gaps; `dense`: the axis
+    along which elements lie side by side all the same. `declared`: the span of the
     declaration, for messages."""
 
     name: str
@@ -36,7 +36,7 @@ class TensorInput:
     mutable: bool = False
     captured: bool = False
     span: Span | None = None
-    dense_rows: bool = False
+    dense: int | None = None
 
     @property
     def rank(self) -> int:

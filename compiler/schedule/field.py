@@ -133,11 +133,11 @@ def contiguity(field: HirFunction, among: list[Instruction] | None = None) -> di
             steps = [form.coefficient(axis) for form in op.index]
             if not any(steps):
                 continue
-            unit = mem.strides is None or mem.strides[-1].value == 1
-            last = unit and not any(steps[:-1])
-            if last and steps[-1] == 1:
+            dense = [dim for dim in range(mem.rank) if (dim == mem.rank - 1 if mem.strides is None else mem.strides[dim].value == 1)]
+            apart = next((steps[dim] for dim in dense if not any(steps[:dim]) and not any(steps[dim + 1 :])), 0)
+            if apart == 1:
                 votes[axis] += weight
-            elif not (last and isinstance(op, Load) and 1 < steps[-1] <= FEW_APART):
+            elif not (isinstance(op, Load) and 1 < apart <= FEW_APART):
                 votes[axis] -= weight
     return votes
 
@@ -196,8 +196,7 @@ def _choose_vector(
         return votes[axis] > 0 and _lanes(field, axis, full) == full, votes[axis], axis in facts.common
 
     best = max(allowed, key=rank, default=None)
-    if best is None or votes[best] <= 0:
-        _turn_squares(field, facts, machine, tiles, reasons)
+    if _turn_squares(field, facts, machine, tiles, reasons) or best is None or votes[best] <= 0:
         return
     lanes = _lanes(field, best, full)
     # a search has two for each vector
@@ -234,15 +233,16 @@ def _slides(field: HirFunction, axis: str, facts: _TableFacts) -> bool:
 
 def _turn_squares(
     field: HirFunction, facts: _TableFacts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
-) -> None:
-    """A map that writes along one axis and reads along another: squares of both, which the backend turns in registers."""
+) -> bool:
+    """A map that writes along one axis and reads along another: squares of both, which the backend turns in registers. Whether it is
+    one."""
     if tiles or facts.reduced or facts.scanned:
-        return
+        return False
     stores = [op for op in field.body.body if isinstance(op, Store)]
     loads = [op for op in field.body.body if isinstance(op, Load)]
     written = [a for a in facts.common if a not in facts.ordered and all(contiguity(field, [op])[a] > 0 for op in stores)]
     if not written:
-        return
+        return False
     (column, *_) = written
     votes = [contiguity(field, [op]) for op in loads]
     rows = [a for a in facts.common if a not in (column, *facts.ordered) and any(vote[a] > 0 and vote[column] for vote in votes)]
@@ -250,6 +250,8 @@ def _turn_squares(
     if rows and lanes > 1 and _registers(field, rows[0], lanes, 1) == lanes:
         tiles[column], tiles[rows[0]] = (1, lanes), (lanes, 1)
         reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")
+        return True
+    return False
 
 
 def _block_product(

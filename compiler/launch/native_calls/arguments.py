@@ -54,7 +54,7 @@ def take_array(code: CallCode, given: LlvmValue, argument: ArrayArgument) -> Tak
     _require_dtype(code, w.load(PTR, code.at(given, arrays.DTYPE)), argument.dtype)
     rank = w.load(I32, code.at(given, arrays.RANK))
     code.require(w.compare("eq", rank, constant(I32, argument.rank)))
-    wanted = arrays.ALIGNED | (arrays.CONTIGUOUS if argument.layout is ArrayLayout.CONTIGUOUS else 0)
+    wanted = arrays.ALIGNED | (arrays.CONTIGUOUS if argument.layout.contiguous else 0)
     wanted |= arrays.WRITEABLE if argument.updated else 0
     flags = w.load(I32, code.at(given, arrays.FLAGS))
     looked_at = w.binary("and", flags, constant(I32, wanted | arrays.CONTIGUOUS))
@@ -63,7 +63,7 @@ def take_array(code: CallCode, given: LlvmValue, argument: ArrayArgument) -> Tak
     if argument.rank:
         first = w.load(PTR, code.at(given, arrays.EXTENTS))
         extents = [code.require_below(w.load(I64, code.at(first, 8 * axis))) for axis in range(argument.rank)]
-        if argument.layout is not ArrayLayout.CONTIGUOUS:
+        if not argument.layout.contiguous:
             first = w.load(PTR, code.at(given, arrays.STRIDES))
             strides = [w.load(I64, code.at(first, 8 * axis)) for axis in range(argument.rank)]
             _require_strides(code, strides, argument)
@@ -84,7 +84,7 @@ def _require_dtype(code: CallCode, held: LlvmValue, wanted: np.dtype[np.generic]
 
 
 def _require_strides(code: CallCode, strides: list[LlvmValue], argument: ArrayArgument) -> None:
-    """The strides are whole numbers of elements, and the rows dense where they should be, else not."""
+    """The strides are whole numbers of elements, and one along the axis that is dense, and along none behind it."""
     w, width = code.w, int(argument.dtype.itemsize)
     if width > 1:
         bits = strides[0]
@@ -92,15 +92,16 @@ def _require_strides(code: CallCode, strides: list[LlvmValue], argument: ArrayAr
             bits = w.binary("or", bits, stride)
         rest = w.binary("and", bits, constant(I64, width - 1))
         code.require(w.compare("eq", rest, constant(I64, 0)))
-    predicate = "eq" if argument.layout is ArrayLayout.ROWS else "ne"
-    code.require(w.compare(predicate, strides[-1], constant(I64, width)))
+    dense = argument.layout.dense
+    for axis in range(0 if dense is None else dense, len(strides)):
+        code.require(w.compare("eq" if axis == dense else "ne", strides[axis], constant(I64, width)))
 
 
 def bounds_of(code: CallCode, array: TakenArray) -> tuple[LlvmValue, LlvmValue]:
     """The addresses of the first byte of the elements, and of the one behind their last."""
     w = code.w
     low = high = w.value(I64, f"ptrtoint {array.data()} to i64")
-    if array.argument.layout is ArrayLayout.CONTIGUOUS:
+    if array.argument.layout.contiguous:
         count = code.product(list(array.extents))
         high = w.add(low, w.mul(count.value, constant(I64, array.width)))
         return low, high

@@ -139,7 +139,7 @@ def _dtype_names() -> tuple[str, ...]:
 def _kind_in_words(kind: Any) -> str:
     if isinstance(kind, tuple):
         dtype, rank, layout = kind
-        return f"{dtype.name} {dtype.byteorder} {rank} {layout.value}"
+        return f"{dtype.name} {dtype.byteorder} {rank} {layout.contiguous} {layout.dense}"
     return str(kind.__name__)
 
 

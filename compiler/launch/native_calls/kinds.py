@@ -1,21 +1,21 @@
 """What of the arguments of a call decides which machine code answers it."""
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from runtime.records import frozen
+
 Kinds = tuple[Any, ...]
 
 
-class ArrayLayout(Enum):
-    """How the elements of an array lie, as far as kernels are specialised on it."""
+@frozen
+class ArrayLayout:
+    """How the elements of an array lie, as far as kernels are specialised on it: all side by side, or those along the axis `dense`."""
 
-    CONTIGUOUS = "contiguous"
-    ROWS = "rows"
-    """Not contiguous, but the elements of the last axis lie side by side."""
-    STRIDED = "strided"
+    contiguous: bool = False
+    dense: int | None = None
 
 
 def kinds_of(values: Sequence[Any]) -> Kinds | None:
@@ -34,5 +34,5 @@ def kinds_of(values: Sequence[Any]) -> Kinds | None:
 
 def _layout_of(array: Any) -> ArrayLayout:
     if array.flags.c_contiguous:
-        return ArrayLayout.CONTIGUOUS
-    return ArrayLayout.ROWS if array.strides[-1] == array.itemsize else ArrayLayout.STRIDED
+        return ArrayLayout(contiguous=True)
+    return ArrayLayout(dense=max((axis for axis, stride in enumerate(array.strides) if stride == array.itemsize), default=None))

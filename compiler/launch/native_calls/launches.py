@@ -125,7 +125,7 @@ class LaunchCode:
             return TakenNumber(plan.dtype, lambda: self.w.load(element, self._rooms[result].data))
         extents = tuple(self.code.require_below(extent.value) for extent in self._extents[result])
         dtype = numpy_dtype(plan.dtype.value)
-        argument = ArrayArgument(dtype, len(extents), ArrayLayout.CONTIGUOUS, (None,) * len(extents))
+        argument = ArrayArgument(dtype, len(extents), ArrayLayout(contiguous=True), (None,) * len(extents))
         return TakenArray(argument, lambda: self._rooms[result].data, extents)
 
     def part(self, result: int) -> Part:
@@ -265,7 +265,7 @@ class LaunchCode:
 
     def _packed(self, name: str) -> TakenArray:
         array = self.arrays[name]
-        if array.argument.layout is not ArrayLayout.CONTIGUOUS:
+        if not array.argument.layout.contiguous:
             raise Unplannable("an array that is copied first")
         return array
 

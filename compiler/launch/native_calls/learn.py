@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from compiler.hir.affine import Affine
-from compiler.launch.native_calls.kinds import ArrayLayout, Kinds
+from compiler.launch.native_calls.kinds import Kinds
 from compiler.launch.native_calls.plan import (
     Argument,
     ArrayArgument,
@@ -171,7 +171,7 @@ def _argument(function: BlocksFunction, kind: Any, position: int, updated: bool)
         dtype = numpy_dtype(NAMES[dtype])  # NumPy's own object
         if not (declared == UNKNOWN or (isinstance(declared, TensorType) and _takes(declared, dtype))):
             raise Unplannable("an array that is converted")
-        if updated and layout is not ArrayLayout.CONTIGUOUS:
+        if updated and not layout.contiguous:
             raise Unplannable("an array with gaps that is updated")
         return ArrayArgument(dtype, rank, layout, (None,) * rank if extents is None else extents, updated)
     if isinstance(declared, Scalar):
