@@ -7,7 +7,6 @@ import numpy as np
 from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
 from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.launch.native_calls.code import CallCode
-from compiler.launch.native_calls.kinds import ArrayLayout
 from compiler.launch.native_calls.numbers import MOST, WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, NumberArgument, Unplannable
 from compiler.typed_ast.types import DType
