@@ -11,6 +11,7 @@ import numpy as np
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
 from compiler.backends.cpu.native import NativeKernel
+from compiler.backends.cpu.paths import KernelPath, path_of
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.control import For
 from compiler.hir.module import HirFunction, OptimizationLevel
@@ -65,6 +66,8 @@ class BuiltKernel:
     options: KernelOptions
     span: Span | None = None
     _plain: NativeKernel | None = None
+    _path: tuple[KernelPath, NativeKernel] | None = None
+    """The one path that all launches took until now, and its code."""
     _sizes: Cache[tuple[Any, ...], LaunchSizes] = Factory(partial(Cache, SIZES))
     _versions: set[tuple[tuple[str, int], ...]] = Factory(set)
 
@@ -141,13 +144,31 @@ class BuiltKernel:
         return native
 
     def native_for(self, sizes: LaunchSizes) -> NativeKernel:
-        """The machine code for a launch: as scheduled, or the loops as written where the sizes are none that schedules count on."""
+        """The machine code for a launch: as scheduled, or the loops as written where the sizes are none that schedules count on. While all
+        launches take one path through the kernel, there is the code of that path alone."""
         if sizes.ordinary:
-            return self.native
+            return self._on_path(sizes)
         if self._plain is None:
             with self.options.compiling(self.span):
                 self._plain = compile_function(self.nest, self.code(ordinary_sizes=False), self.nest)
         return self._plain
+
+    def _on_path(self, sizes: LaunchSizes) -> NativeKernel:
+        if "native" in self.__dict__:
+            return self.native
+        function = self.scheduled.function
+        path = path_of(function, {self.nest.parameters[position].name: value for position, value in sizes.size_arguments.items()})
+        if path and self._path is None:
+            with self.options.compiling(self.span):
+                started = perf_counter()
+                self._path = path, compile_function(function, self.code(), self.nest, path, lambda: self.native)
+                self.options.times.add("llvm", perf_counter() - started)
+        return self._path[1] if self._path is not None and self._path[0] == path else self.native
+
+    @property
+    def in_use(self) -> NativeKernel:
+        """The code that launches of ordinary sizes run now."""
+        return self.native if self._path is None or "native" in self.__dict__ else self._path[1]
 
     def _is_ordinary(self, sizes: LaunchSizes) -> bool:
         known = {self.nest.parameters[position].name: value for position, value in sizes.size_arguments.items()}

@@ -1,10 +1,12 @@
 """The CPU back end's entry: a HIR function in, a native kernel out."""
 
 import time
+from collections.abc import Callable
 
 from compiler.backends.cpu.emit import emit_function, symbol_name
 from compiler.backends.cpu.frame import Mode
 from compiler.backends.cpu.native import NativeKernel
+from compiler.backends.cpu.paths import KernelPath, instructions_on
 from compiler.backends.llvm.bundle import is_simd
 from compiler.hir.control import For, While
 from compiler.hir.core import Cast, dtype_of
@@ -31,25 +33,33 @@ class CpuOptions:
     ordinary_sizes: bool = True
 
 
-def compile_function(function: HirFunction, options: CpuOptions | None = None, reference: HirFunction | None = None) -> NativeKernel:
+def compile_function(
+    function: HirFunction,
+    options: CpuOptions | None = None,
+    reference: HirFunction | None = None,
+    path: KernelPath | None = None,
+    whole: Callable[[], NativeKernel] | None = None,
+) -> NativeKernel:
     """Compile one function. `reference` is the same kernel as written (form A, same parameters by name): after a fault it is
-    run to find the first one; without it the function itself is."""
+    run to find the first one; without it the function itself is. With a `path` the code is of launches that take it, and `whole` is asked
+    for the kernel that others run."""
     options = options or CpuOptions()
     started = time.perf_counter()
     target = load.target(options.triple, options.cpu, options.features, _code_level(options.level))
     parallel = "serial" if options.report else _team(options)
     mode = Mode.REPORT if options.report else Mode.FAST
     ordinary = options.ordinary_sizes and not options.report
-    module, checks = emit_function(function, mode, parallel, attributes(target, options.level, function), has_half(target), ordinary)
+    texts = attributes(target, options.level, function)
+    module, checks = emit_function(function, mode, parallel, texts, has_half(target), ordinary, path)
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
-    compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function))
+    compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function, path))
 
     def report() -> NativeKernel:
         chosen = reference or function
         return compile_function(chosen, CpuOptions(OptimizationLevel.O1, options.triple, options.cpu, options.features, "serial", True))
 
-    return NativeKernel(function, symbol_name(function), compiled, tuple(checks), None if options.report else report)
+    return NativeKernel(function, symbol_name(function), compiled, tuple(checks), None if options.report else report, whole)
 
 
 def _team(options: CpuOptions) -> str:
@@ -81,9 +91,9 @@ def _reads_narrow_at_data(function: HirFunction) -> bool:
     return any(isinstance(op, Load) and bytes_of(dtype_of(op.result)) < 4 and data.intersection(op.symbols) for op in ops)
 
 
-def is_explicit(function: HirFunction) -> bool:
-    """Whether all innermost loops work on values with a vector axis: then LLVM has nothing to vectorise or to unroll."""
-    loops = [op for top in function.body.body for op in top.walk() if isinstance(op, For | While)]
+def is_explicit(function: HirFunction, path: KernelPath | None = None) -> bool:
+    """Whether all innermost loops (those on a path) work on values with a vector axis: then LLVM has nothing to vectorise or to unroll."""
+    loops = [op for op in instructions_on(function, path or {}) if isinstance(op, For | While)]
     innermost = [loop for loop in loops if not any(isinstance(op, For | While) for op in loop.walk() if op is not loop)]
     return bool(innermost) and all(isinstance(loop, For) and _has_vectors(loop) for loop in innermost)
 

@@ -1,9 +1,12 @@
 """From a HIR function to the text of an LLVM module: the dispatch over instructions, and the kernel's entry.
 
 The entry is `i64 name(ptr slots)`: eight bytes a parameter (addresses; integers extended; floats in their own width), then
-the number of threads, then the address of the fault record. It returns 0, 1 after a failed check, 2 when memory ran out."""
+the number of threads, then the address of the fault record. It returns 0, 1 after a failed check, 2 when memory ran out, 3 when the code
+is that of another path."""
 
-from compiler.backends.cpu import access, faults, sort, threads
+from collections.abc import Mapping
+
+from compiler.backends.cpu import access, faults, paths, sort, threads
 from compiler.backends.cpu.frame import CpuFrame, CpuKernel, Mode, alias_notes, close_frame, new_frame
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
@@ -12,7 +15,7 @@ from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I8, I32, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
-from compiler.hir.control import For
+from compiler.hir.control import For, If
 from compiler.hir.instruction import Instruction
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, Load, Store
@@ -24,12 +27,18 @@ ORDINARY = 1 << 47
 
 
 def emit_function(
-    function: HirFunction, mode: Mode, parallel: str, attributes: tuple[str, ...], native_half: bool, ordinary_sizes: bool = True
+    function: HirFunction,
+    mode: Mode,
+    parallel: str,
+    attributes: tuple[str, ...],
+    native_half: bool,
+    ordinary_sizes: bool = True,
+    path: Mapping[int, bool] | None = None,
 ) -> tuple[ModuleWriter, list[CheckSite]]:
-    """The module of a kernel, and in REPORT mode the checks by the numbers that its records use."""
+    """The module of a kernel, or of one path through it, and in REPORT mode the checks by the numbers that its records use."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
-    kernel = CpuKernel(function, module, mode, parallel, emit)
+    kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
     kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
     kernel.aliases = _aliases(function, module)
     slots = w.parameters[0]
@@ -90,5 +99,7 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
             access.alloc(frame, op)
         case Sort():
             sort.emit_sort(frame, op)
+        case If() if id(op) in frame.kernel.path:
+            paths.decided_branch(frame, op, frame.kernel.path[id(op)])
         case _:
             emit_plain(frame, op)

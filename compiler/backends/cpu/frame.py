@@ -1,7 +1,7 @@
 """What is known while one LLVM function of a kernel is written: its values, memories and slots by name, the loops around the
 current place, and the checks that have been passed on the way here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from compiler.backends.llvm.bundle import unsupported
@@ -36,6 +36,8 @@ class CpuKernel:
     checks: list[CheckSite] = Factory(list)
     aliases: dict[str, str] = Factory(dict)
     """Alias metadata of each memory by name."""
+    path: Mapping[int, bool] = Factory(dict)
+    """The branches of which only one way is in the code, as `paths` has them."""
 
 
 @define(kw_only=True)

@@ -13,6 +13,9 @@ from compiler.hir.types import DTYPES, Mem, Tile, is_float
 from runtime import forks
 from runtime.cpu import load, pool
 
+OUT_OF_MEMORY, OTHER_PATH = 2, 3
+"""Statuses of a kernel that no check failed in; the second one is of code that hasn't the path of this launch."""
+
 
 class NativeKernel:
     """Made by `compile_function`. Texts and code are made when first asked for."""
@@ -24,14 +27,20 @@ class NativeKernel:
         compiled: load.CompiledModule,
         checks: Sequence[CheckSite] = (),
         report: "Callable[[], NativeKernel] | None" = None,
+        whole: "Callable[[], NativeKernel] | None" = None,
     ) -> None:
         self.function, self.symbol = function, symbol
-        self._compiled, self._checks, self._make_report = compiled, checks, report
+        self._compiled, self._checks, self._make_report, self._whole = compiled, checks, report, whole
         self._report: NativeKernel | None = None
         self._call: Any = None
         self._lock = forks.lock()
         self._pack = [_packer(p.type) for p in function.parameters]
         self._slots = ctypes.c_int64 * (len(self._pack) + 2)
+
+    @property
+    def has_one_path(self) -> bool:
+        """Whether the code is that of one path through the kernel."""
+        return self._whole is not None
 
     @property
     def checks(self) -> Sequence[CheckSite]:
@@ -85,7 +94,10 @@ class NativeKernel:
         status, record = self._start(arguments, threads)
         if status == 0:
             return None
-        if status >= 2:
+        if status == OTHER_PATH:
+            assert self._whole is not None
+            return self._whole().run(arguments, threads)
+        if status == OUT_OF_MEMORY:
             return NativeFault("0804", -1)
         if self._make_report is None:
             return self._fault(record)

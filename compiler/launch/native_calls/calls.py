@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import ref
 
+from compiler.backends.cpu.native import NativeKernel
 from compiler.launch.native_calls import emit
 from compiler.launch.native_calls.answers import answer, new_code
 from compiler.launch.native_calls.kept import KeptAnswers
@@ -39,7 +40,8 @@ class NativeCalls:
     """Where other processes find the code; None where the program may be another one there."""
     anywhere: bool = False
     """Whether the blocks run on the CPU whatever other devices a machine has."""
-    _planned: set[Kinds] = Factory(set)
+    _planned: dict[Kinds, list[NativeKernel]] = Factory(dict)
+    """The kinds that machine code answers, and the kernels that it runs."""
     _seen: dict[Kinds, int] = Factory(dict)
     _lock: threading.Lock = Factory(forks.lock)
 
@@ -59,8 +61,11 @@ class NativeCalls:
         return value
 
     def _comes_again(self, kinds: Kinds) -> bool:
-        """Whether this is the call after which there is to be a plan."""
-        if len(self._planned) >= PLANS or kinds in self._planned:
+        """Whether this is the call after which there is to be a plan, or one with other kernels: code that answers, but hands this call on,
+        may have the kernel of another path."""
+        if kinds in self._planned:
+            return any(kernel.has_one_path for kernel in self._planned[kinds])
+        if len(self._planned) >= PLANS:
             return False
         if len(self._seen) >= KINDS_REMEMBERED:
             self._seen.clear()
@@ -72,13 +77,17 @@ class NativeCalls:
         target = self.target()
         if target is None:
             return
-        kernels = [launch.kernel.native for launch in plan.launches]
+        # where the cache had code that handed this call on, calls take several paths
+        found = self.kept is not None and self.kept.has_answered(kinds)
+        kernels = [launch.kernel.native if found else launch.kernel.in_use for launch in plan.launches]
+        if kernels == self._planned.get(kinds):
+            return
         code = emit.emit_call(plan, self.unawaited, READING, new_code())
         with self._lock:
-            if kinds not in self._planned:
+            if kernels != self._planned.get(kinds):
                 symbols = {kernel_symbol(number): kernel.entry() for number, kernel in enumerate(kernels)}
                 compiled = answer(target, self.offsets, code, symbols, kernels)
-                self._planned.add(kinds)
+                self._planned[kinds] = kernels
                 if self.kept is not None:
                     objects = [ObjectToLink(kernel.object, {kernel.symbol: kernel_symbol(number)}) for number, kernel in enumerate(kernels)]
                     self.kept.keep(kinds, compiled.object, code.objects, objects, self.anywhere)

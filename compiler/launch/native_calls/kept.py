@@ -38,6 +38,11 @@ class KeptAnswers:
     offsets: Mapping[str, int]
     unawaited: object
     _asked: set[Kinds] = Factory(set)
+    _answered: set[Kinds] = Factory(set)
+
+    def has_answered(self, kinds: Kinds) -> bool:
+        """Whether code of another process answers calls like this one."""
+        return kinds in self._answered
 
     def answers(self, target: Any, values: Sequence[Any]) -> bool:
         """Whether code of another process answers calls like this one from now on. A kind is looked for once."""
@@ -48,7 +53,10 @@ class KeptAnswers:
         entries = kept_entries(self.offsets) if arrays.is_known() else None
         if entries is None:
             return False
-        return bool(CPU_CALLS.find(lambda: self._name(kinds), lambda head, code: self._put_in_front(target, entries, head, code)))
+        if not CPU_CALLS.find(lambda: self._name(kinds), lambda head, code: self._put_in_front(target, entries, head, code)):
+            return False
+        self._answered.add(kinds)
+        return True
 
     def _put_in_front(self, target: Any, entries: Mapping[str, int], head: Any, code: bytes) -> bool:
         """Raises ValueError for what can't be here."""
