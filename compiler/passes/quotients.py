@@ -5,9 +5,8 @@ where e = exp(x - max of x where g), l = sum of e where g
 
 One of the weights is exp(0), so l is 0 only where the guard holds nowhere; then the sum is one of nothing."""
 
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Compare, Const, Reduce, Select, Unary, dtype_of
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
@@ -19,20 +18,16 @@ def quotients_outside(field: HirFunction) -> HirFunction:
     matches = {op: match for op in field.body.body if (match := _match(op)) is not None}
     if not matches:
         return field
-    out = FunctionBuilder(field.name, field.form)
-    for name, extent in field.axes.items():
-        out.axis(name, extent)
-    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in field.parameters}
+    out = FieldCopy(field)
+    out.axes()
+    out.parameters()
     for op in field.body.body:
         match = matches.get(op)
         if match is None:
-            copy = out.body.emit(rebuilt(op, values.__getitem__, lambda form: form), op.results[0].name if op.results else "")
-            values.update(zip(op.results, copy.results, strict=True))
+            out.copy(op)
         else:
-            values[op.results[0]] = match.outside(out, values)
-    new = out.finish()
-    new.stands_for(field)
-    return new
+            out.put(op.results[0], match.outside(out))
+    return out.finish()
 
 
 @frozen(eq=False)
@@ -45,8 +40,8 @@ class _Quotients:
     total: Value
     factor: Value
 
-    def outside(self, out: FunctionBuilder, values: dict[Value, Value]) -> Value:
-        b, dtype = out.body, dtype_of(self.weight)
+    def outside(self, out: FieldCopy) -> Value:
+        b, values, dtype = out.body, out.values, dtype_of(self.weight)
         zero = b.const(0.0, dtype)
         term = b.mul(values[self.weight], values[self.factor], flags=("contract",))
         for guard in reversed(self.guards):

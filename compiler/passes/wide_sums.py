@@ -1,9 +1,8 @@
 """Sums of floats of fewer than 32 bits are added up in f32 and rounded once: what may be added in any order has no order's roundings to
 keep. `out[i, j] += A[i, k] * B[k, j]` is then the product that tensor cores make, whatever the type of `out` is."""
 
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Const, Contract, Reduce, Select, dtype_of
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of, is_float
@@ -15,19 +14,15 @@ def wide_sums(field: HirFunction) -> HirFunction:
     """The field (form F) with such sums in f32; itself where it has none."""
     if not any(map(_is_narrow, field.body.body)):
         return field
-    out = FunctionBuilder(field.name, field.form)
-    for name, extent in field.axes.items():
-        out.axis(name, extent)
-    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in field.parameters}
+    out = FieldCopy(field)
+    out.axes()
+    out.parameters()
     for op in field.body.body:
         if _is_narrow(op):
-            values[op.results[0]] = out.body.cast(_wide(out, op, values), dtype_of(op.results[0]))
+            out.put(op.results[0], out.body.cast(_wide(out, op), dtype_of(op.results[0])))
         else:
-            copy = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
-            values.update(zip(op.results, copy.results, strict=True))
-    new = out.finish()
-    new.stands_for(field)
-    return new
+            out.copy(op)
+    return out.finish()
 
 
 def _is_narrow(op: Instruction) -> bool:
@@ -39,28 +34,27 @@ def _is_narrow(op: Instruction) -> bool:
             return False
 
 
-def _wide(out: FunctionBuilder, op: Instruction, values: dict[Value, Value]) -> Value:
-    b = out.body
+def _wide(out: FieldCopy, op: Instruction) -> Value:
     match op:
-        case Contract(accumulator=accumulator):
-            copy = rebuilt(op, values.__getitem__, to=WIDE)
-            if accumulator is not None:
-                copy = rebuilt(op, values.__getitem__, to=WIDE, accumulator=b.cast(values[accumulator], WIDE))
-            return b.emit(copy).result
+        case Contract(accumulator=None):
+            wide = out.rebuilt(op, to=WIDE)
+        case Contract(accumulator=Value() as accumulator):
+            wide = out.rebuilt(op, to=WIDE, accumulator=out.body.cast(out.values[accumulator], WIDE))
         case Reduce(values=(value,)):
-            return b.emit(rebuilt(op, values.__getitem__, values=(_term(out, value, values),))).result
+            wide = out.rebuilt(op, values=(_term(out, value),))
         case _:
             raise AssertionError(f"{op.name} is no sum")
+    return out.body.emit(wide).result
 
 
-def _term(out: FunctionBuilder, value: Value, values: dict[Value, Value]) -> Value:
+def _term(out: FieldCopy, value: Value) -> Value:
     """What is added up, in f32: a product isn't rounded before it is, nor one that a condition leaves out."""
-    b = out.body
+    b, values = out.body, out.values
     match value.source:
         case Binary(operator="mul", left=left, right=right, flags=flags) if "contract" in flags:
             return b.mul(b.cast(values[left], WIDE), b.cast(values[right], WIDE), flags=flags)
         case Select(condition=condition, then=then, otherwise=otherwise):
-            return b.select(values[condition], _term(out, then, values), _term(out, otherwise, values))
+            return b.select(values[condition], _term(out, then), _term(out, otherwise))
         case Const(value=number):
             return b.const(number, WIDE)
         case _:

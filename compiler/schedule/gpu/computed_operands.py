@@ -9,9 +9,8 @@ from math import prod
 from compiler.analysis.guards import conditions
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
@@ -154,24 +153,21 @@ def _rewritten(
             axes = [*(axis for axis in function.axes if axis in own and axis not in summed), *(axis for axis in summed if axis in own)]
             extents = tuple((axis, function.axes[axis]) for axis in axes)
             computed[factor.value] = Computed(names.fresh(name), extents, function, factor.value, factor.dtype, factor.guards)
-    out = FunctionBuilder(function.name, function.form)
-    values = {one: out.parameter(one.name, one.type) for one in function.parameters}
-    memories = {value: out.parameter(one.name, evolve(one.mem, readonly=True)) for value, one in computed.items()}
-    for axis, extent in function.axes.items():
-        out.axis(axis, extent)
+    out = FieldCopy(function)
+    out.parameters()
+    memories = {value: out.function.parameter(one.name, evolve(one.mem, readonly=True)) for value, one in computed.items()}
+    out.axes()
     loads = {value: out.body.load(memory, [axis for axis, _ in computed[value].axes]) for value, memory in memories.items()}
     for value, load in loads.items():
-        values[value] = out.body.cast(load, dtype_of(value))
+        out.put(value, out.body.cast(load, dtype_of(value)))
     for op in needed(function, known=computed):
-        new = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
-        values.update(zip(op.results, new.results, strict=True))
+        out.copy(op)
     field = out.finish()
-    field.stands_for(function)
-    sum = values[target.results[0]].source
+    sum = out.values[target.results[0]].source
     assert isinstance(sum, Contract | Reduce)
     described = product_sum(sum)
     assert described is not None
-    a, b = (loads.get(one.value, values[one.value]).source for one in factors)
+    a, b = (loads.get(one.value, out.values[one.value]).source for one in factors)
     assert isinstance(a, Load) and isinstance(b, Load)
     guard = tuple(UNKNOWN if form is None else form for one in factors for each in one.guards for form in conditions(each))
     return ComputedOperands(tuple(computed.values()), field, SumOfLoads(sum, to, a, b, described, guard if is_float(to) else ()))

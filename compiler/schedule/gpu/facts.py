@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -80,7 +79,6 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     """A field (form F) whose sizes are written as multiples of what divides them, so that affine arithmetic sees it, or as the numbers
     that they are, and whose memories are known to be aligned and are told in the order in which they lie; the parameters that changed; and
     the facts with the new names."""
-    out = FunctionBuilder(function.name, function.form)
     lengths = dict(facts.lengths)
     divisors = {name: unit for name, unit in facts.units if name not in lengths}
     names: dict[str, Affine | str] = {name: Affine((), value) for name, value in lengths.items()}
@@ -102,13 +100,9 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
             if parameter.name in exact:
                 exact.add(name)
     by_place = {unit.place: unit for unit in units}
-
-    def form(old: Affine) -> Affine:
-        return old.substitute(names)
-
-    for name, extent in function.axes.items():
-        out.axis(name, form(extent))
-    values: dict[Value, Value] = {}
+    out = FieldCopy(function, names)
+    form = out.form
+    out.axes()
     for position, parameter in enumerate(function.parameters):
         type = parameter.type
         if isinstance(type, Mem):
@@ -119,16 +113,13 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
                 orders[parameter] = order
                 type = in_order(type, order)
             type = without_gaps(type)
-        values[parameter] = out.parameter(by_place[position].name if position in by_place else parameter.name, type)
+        out.parameter(parameter, type, by_place[position].name if position in by_place else None)
     for counted in units:
-        values[function.parameters[counted.place]] = out.body.index(Affine.of(counted.name) * counted.unit, counted.size)
+        out.put(function.parameters[counted.place], out.body.index(Affine.of(counted.name) * counted.unit, counted.size))
     for op in function.body.body:
         changes: dict[str, Any] = {}
         if isinstance(op, Load | Store) and op.mem in orders:
             changes["index"] = tuple(form(op.index[dim]) for dim in orders[op.mem])
-        copy = out.body.emit(rebuilt(op, values.__getitem__, form, **changes), op.results[0].name if op.results else "")
-        values.update(zip(op.results, copy.results, strict=True))
-    new = out.finish()
-    new.stands_for(function)
+        out.copy(op, **changes)
     about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())), exact=frozenset(exact))
-    return new, tuple(units), about
+    return out.finish(), tuple(units), about

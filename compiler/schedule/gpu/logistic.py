@@ -6,9 +6,9 @@ division that holds for all divisors takes eight."""
 from collections.abc import Sequence
 from math import log
 
-from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Const, Unary, dtype_of
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
@@ -40,11 +40,10 @@ def with_logistics(field: HirFunction) -> HirFunction:
     quotients = {op.result: parts for op in field.body.body if (parts := _divided(op, read)) is not None}
     if not sums and not quotients:
         return field
-    out = FunctionBuilder(field.name, field.form)
-    for axis, extent in field.axes.items():
-        out.axis(axis, extent)
-    values = {parameter: out.parameter(parameter.name, parameter.type) for parameter in field.parameters}
-    b = out.body
+    out = FieldCopy(field)
+    out.axes()
+    out.parameters()
+    b, values = out.body, out.values
     reciprocals: dict[Value, Value] = {}
     """Of a quarter of the divisors, by the sums."""
     for op in field.body.body:
@@ -59,16 +58,13 @@ def with_logistics(field: HirFunction) -> HirFunction:
                 quotient_ = b.mul(b.mul(values[numerator], _number(b, _SHARE)), reciprocal)
             else:
                 quotient_ = b.mul(_number(b, numerator * _SHARE), reciprocal)
-            values[op.result] = quotient_
+            out.put(op.result, quotient_)
         elif scaled is not None:
             factor, value, total = scaled
-            values[op.result] = b.mul(b.mul(values[value], _number(b, 2 * _SHARE * factor)), reciprocals[total])
+            out.put(op.result, b.mul(b.mul(values[value], _number(b, 2 * _SHARE * factor)), reciprocals[total]))
         else:
-            copy = b.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
-            values.update(zip(op.results, copy.results, strict=True))
-    made_field = out.finish()
-    made_field.stands_for(field)
-    return made_field
+            out.copy(op)
+    return out.finish()
 
 
 def _number(b: Builder, number: float) -> Value:

@@ -17,12 +17,11 @@ and held while its own sum and its own squares are made."""
 from collections.abc import Sequence
 from math import prod
 
-from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.build import Builder
 from compiler.hir.core import JOINED_PASSES, Binary, Reduce, Unary, dtype_of, union_axes
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.identity import identity_of
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
@@ -100,54 +99,41 @@ def _reaches(value: Value, first: Reduce) -> bool:
     return value in first.results or (value.source is not None and any(_reaches(operand, first) for operand in value.source.operand_values))
 
 
-class _Rebuilding:
+class _Rebuilding(FieldCopy):
     """The field anew."""
 
     def __init__(self, field: HirFunction, pairs: dict[Reduce, _Pair]) -> None:
-        self.field, self.pairs = field, pairs
+        super().__init__(field)
+        self.pairs = pairs
         self.seconds = {pair.second: pair for pair in pairs.values()}
-        self.out = FunctionBuilder(field.name, field.form)
-        self.values: dict[Value, Value] = {}
         self.further: dict[Reduce, list[Value]] = {}
 
     def run(self) -> HirFunction:
-        for name, extent in self.field.axes.items():
-            self.out.axis(name, extent)
-        for parameter in self.field.parameters:
-            self.values[parameter] = self.out.parameter(parameter.name, parameter.type)
+        self.axes()
+        self.parameters()
         for op in self.field.body.body:
             if op in self.pairs:
                 assert isinstance(op, Reduce)
                 self.first(self.pairs[op])
             elif op in self.seconds:
                 assert isinstance(op, Reduce)
-                self.values[op.results[0]] = self.second(self.seconds[op])
+                self.put(op.results[0], self.second(self.seconds[op]))
             else:
-                self.copied(op)
-        new = self.out.finish()
-        new.stands_for(self.field)
-        return new
-
-    def copied(self, op: Instruction) -> None:
-        copy = self.out.body.emit(rebuilt(op, self.values.__getitem__, self.form), op.results[0].name if op.results else "")
-        self.values.update(zip(op.results, copy.results, strict=True))
-
-    def form(self, old: Affine) -> Affine:
-        named = {value.name: new.name for value, new in self.values.items()}
-        return old.substitute({name: named[name] for name in old.names if name in named})
+                self.copy(op)
+        return self.finish()
 
     def first(self, pair: _Pair) -> None:
         """The reduction of triples or pairs, of which the first is what the first reduction gave."""
-        b, element = self.out.body, self.values[pair.first.values[0]]
+        b, element = self.body, self.values[pair.first.values[0]]
         one, zero = (b.const(number, dtype_of(element)) for number in (1.0, 0.0))
         source = pair.second.values[0].source
         approximate = ("afn",) if isinstance(source, Unary) and "afn" in source.flags else ()
         monoid, values = ("exponentials", (element, one)) if pair.first.monoid == "max" else ("moments", (element, zero, one))
         result, *self.further[pair.first] = b.reduce(monoid, *values, over=pair.first.over, flags=(*pair.second.flags, *approximate))
-        self.values[pair.first.results[0]] = result
+        self.put(pair.first.results[0], result)
 
     def second(self, pair: _Pair) -> Value:
-        b, (result,) = self.out.body, pair.first.results
+        b, (result,) = self.body, pair.first.results
         total = self.values[result]
         if pair.first.monoid == "max":
             # what is left behind an infinite maximum is NaN somewhere

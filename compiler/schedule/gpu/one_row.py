@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Const, Contract, Index, Reduce, Scan, dtype_of
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import INDEX, Mem, bytes_of
+from compiler.hir.types import INDEX, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT, MAGNITUDES, Facts
 from compiler.schedule.launches import Product
@@ -43,33 +43,18 @@ def in_one_row(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Pro
     if extents[-1].divisor % lanes == 0 or (read and _least(extents[-1], facts) < lanes):
         return None
     products, extent, facts = _multiplied(field, extents, facts)
-    out = FunctionBuilder(field.name, field.form)
-    row = out.axis(order[-1], extent)
-    values: dict[Value, Value] = {}
-    for parameter in field.parameters:
-        type = evolve(parameter.type, dims=(extent,)) if isinstance(parameter.type, Mem) and parameter in whole else parameter.type
-        values[parameter] = out.parameter(parameter.name, type)
+    out = FieldCopy(field)
+    row = out.function.axis(order[-1], extent)
+    out.parameters({memory: evolve(mem_of(memory), dims=(extent,)) for memory in whole})
     for product in products:
-        out.parameter(product.name, INDEX)
-    b = out.body
-    digits = _digits(b, Affine.of(row), order, extents, read)
-    names: dict[str, Affine | str] = {}
-
-    def form(old: Affine) -> Affine:
-        """With the digits, and with the names that values of indices have now."""
-        return old.substitute({**digits, **names})
-
+        out.function.parameter(product.name, INDEX)
+    out.names.update(_digits(out.body, Affine.of(row), order, extents, read))
     for op in field.body.body:
         if isinstance(op, Load | Store) and op.mem in whole:
-            copy = rebuilt(op, values.__getitem__, index=(Affine.of(row),))
+            out.copy(op, index=(Affine.of(row),))
         else:
-            copy = rebuilt(op, values.__getitem__, form)
-        copy = b.emit(copy, op.results[0].name if op.results else "")
-        values.update(zip(op.results, copy.results, strict=True))
-        names.update((old.name, new.name) for old, new in zip(op.results, copy.results, strict=True))
-    new = out.finish()
-    new.stands_for(field)
-    return new, tuple(products), facts
+            out.copy(op)
+    return out.finish(), tuple(products), facts
 
 
 def _order(field: HirFunction) -> tuple[str, ...] | None:

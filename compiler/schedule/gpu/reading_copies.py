@@ -5,9 +5,9 @@ from typing import Any
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -48,15 +48,12 @@ class Reading:
     def field(self) -> tuple[HirFunction, SumOfLoads]:
         """The field that reads the copies, and its sum."""
         old, product = self.function, self.found
-        out = FunctionBuilder(old.name, old.form)
-        values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in old.parameters}
-        memories = {copy: out.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
+        out = FieldCopy(old, self.forms)
+        out.parameters()
+        memories = {copy: out.function.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
         for axis, extent in {**old.axes, **self.axes}.items():
             if axis not in self.forms:
-                out.axis(axis, extent)
-
-        def form(form: Affine) -> Affine:
-            return form.substitute(self.forms)
+                out.function.axis(axis, extent)
 
         loads: dict[Load, Load] = {}
         for op in needed(old):
@@ -66,21 +63,19 @@ class Reading:
             if isinstance(op, Load) and op in self.reads:
                 changes["mem"], changes["index"] = memories[self.reads[op].copy], self.reads[op].index
             elif isinstance(op, Load | Store) and self.exist and any(name in self.forms for index in op.index for name in index.names):
-                changes["where"] = self._existing(out.body, None if op.where is None else values[op.where])
-            new = rebuilt(op, values.__getitem__, form, **changes)
+                changes["where"] = self._existing(out.body, None if op.where is None else out.values[op.where])
+            new = out.rebuilt(op, **changes)
             if op is product.target and self.counting:
                 new = self._counted(out.body, new)
-            new = out.body.emit(new, op.results[0].name if op.results else "")
+            new = out.emit(op, new)
             if isinstance(op, Load) and isinstance(new, Load):
                 loads[op] = new
-            values.update(zip(op.results, new.results, strict=True))
         field = out.finish()
-        field.stands_for(old)
-        target = values[product.target.results[0]].source
+        target = out.values[product.target.results[0]].source
         assert isinstance(target, Contract | Reduce)
         described = product_sum(target)
         assert described is not None
-        guard = (*map(form, product.guard), *(self.counting if is_float(product.to) else ()))
+        guard = (*map(out.form, product.guard), *(self.counting if is_float(product.to) else ()))
         return field, SumOfLoads(target, product.to, loads[product.a], loads[product.b], described, guard)
 
     def _counted(self, b: Builder, sum: Instruction) -> Reduce:

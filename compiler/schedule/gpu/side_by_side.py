@@ -9,9 +9,8 @@ from typing import Any
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
 from compiler.hir.core import Contract, Reduce
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
@@ -143,32 +142,27 @@ class _JoinedNames:
 def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further: str | None) -> HirFunction:
     """The field with both as one axis, called as the outer one; `further`: a new parameter that its extent names."""
     names = _JoinedNames(outer, inner, extent)
-    out = FunctionBuilder(field.name, field.form)
+    out = FieldCopy(field)
     accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
     together = {op.mem: position for op in accesses for position, form in enumerate(op.index) if form == Affine.of(outer)}
     for axis, old in field.axes.items():
         if axis != inner:
-            out.axis(axis, extent if axis == outer else old)
-    values: dict[Value, Value] = {}
+            out.function.axis(axis, extent if axis == outer else old)
     for parameter in field.parameters:
         type = parameter.type
         if isinstance(type, Mem) and parameter in together:
             position = together[parameter]
             type = evolve(type, dims=(*type.dims[:position], extent, *type.dims[position + 2 :]))
-        values[parameter] = out.parameter(parameter.name, type)
+        out.parameter(parameter, type)
     if further is not None:
-        out.parameter(further, INDEX)
+        out.function.parameter(further, INDEX)
     for op in field.body.body:
         changes: dict[str, Any] = {}
         if isinstance(op, Load | Store):
-            changes["index"] = names.index(op.index)
+            changes["index"] = tuple(map(out.form, names.index(op.index)))
         elif isinstance(op, Reduce | Contract):
             changes["over"] = tuple(axis for axis in op.over if axis != inner)
         elif isinstance(getattr(op, "type", None), Tile):
             changes["type"] = names.tile(op.type)  # type: ignore[attr-defined]
-        copy = rebuilt(op, values.__getitem__, lambda form: form, None, **changes)
-        copied = out.body.emit(copy, op.results[0].name if op.results else "")
-        values.update(zip(op.results, copied.results, strict=True))
-    new = out.finish()
-    new.stands_for(field)
-    return new
+        out.copy(op, **changes)
+    return out.finish()

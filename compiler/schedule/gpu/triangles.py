@@ -8,9 +8,9 @@ from compiler.analysis.accesses import constraints_of
 from compiler.analysis.recognise import product_sum
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, is_float
@@ -39,26 +39,22 @@ def triangle_product(function: HirFunction) -> WindowProduct | None:
     owned = [(form, _side(form, function, (a, b))) for form in forms]
     if any(side is None for _, side in owned):
         return None
-    out = FunctionBuilder(function.name, function.form)
-    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in function.parameters}
-    for axis, extent in function.axes.items():
-        out.axis(axis, extent)
+    out = FieldCopy(function)
+    out.parameters()
+    out.axes()
     exact, product = None, None
     for op in function.body.body:
-        copy = rebuilt(op, values.__getitem__)
         if op is target:
-            assert isinstance(copy, Reduce)
-            exact = out.body.emit(copy, "exact")
-            left, right = (_with_zeros(values[side], [f for f, own in owned if own is side], out.body) for side in (a, b))
+            exact = out.body.emit(out.rebuilt(op), "exact")
+            left, right = (_with_zeros(out.values[side], [f for f, own in owned if own is side], out.body) for side in (a, b))
             left, right = _narrow(left, right)
             product = Contract(a=left, b=right, over=target.over, to=dtype, flags=target.flags, span=op.span)
-            copy = product
-        copy = out.body.emit(copy, op.results[0].name if op.results else "")
-        values.update(zip(op.results, copy.results, strict=True))
-    assert product is not None
+            out.emit(op, product)
+        else:
+            out.copy(op)
+    assert product is not None and isinstance(exact, Reduce)
     field = out.finish()
     field.body.body = [op for op in field.body.body if op is not exact]
-    field.stands_for(function)
     return WindowProduct(field, product, exact if is_float(dtype) else None)
 
 

@@ -2,12 +2,8 @@
 times. It is copied first, turned in squares through shared memory, and the windows read the copy."""
 
 
-
-from typing import Any
-
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
@@ -61,18 +57,14 @@ def _copied(memory: Value, order: tuple[int, ...], names: FreshNames) -> Copied:
 
 def _reading(field: HirFunction, copies: dict[Value, tuple[Copied, tuple[int, ...]]]) -> HirFunction:
     """The field with the copies, as further parameters, instead of what they are of."""
-    out = FunctionBuilder(field.name, field.form)
-    for axis, extent in field.axes.items():
-        out.axis(axis, extent)
-    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in field.parameters}
+    reading = FieldCopy(field)
+    reading.axes()
+    reading.parameters()
     for memory, (copy, _) in copies.items():
-        values[memory] = out.parameter(copy.name, evolve(copy.mem, readonly=True))
+        reading.parameter(memory, evolve(copy.mem, readonly=True), copy.name)
     for op in field.body.body:
-        changes: dict[str, Any] = {}
         if isinstance(op, Load) and op.mem in copies:
-            changes["index"] = tuple(op.index[dim] for dim in copies[op.mem][1])
-        new = out.body.emit(rebuilt(op, values.__getitem__, **changes), op.results[0].name if op.results else "")
-        values.update(zip(op.results, new.results, strict=True))
-    reading = out.finish()
-    reading.stands_for(field)
-    return reading
+            reading.copy(op, index=tuple(reading.form(op.index[dim]) for dim in copies[op.mem][1]))
+        else:
+            reading.copy(op)
+    return reading.finish()

@@ -7,9 +7,9 @@ from math import prod
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, union_axes
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
@@ -37,25 +37,21 @@ def window_product(function: HirFunction) -> WindowProduct | None:
     product = sum_of_loads(function)
     if product is None or not isinstance(product.target, Reduce):
         return None
-    out = FunctionBuilder(function.name, function.form)
-    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in function.parameters}
-    for axis, extent in function.axes.items():
-        out.axis(axis, extent)
+    out = FieldCopy(function)
+    out.parameters()
+    out.axes()
     exact, target = None, None
     for op in function.body.body:
-        copy = rebuilt(op, values.__getitem__)
         if op is product.target:
-            assert isinstance(copy, Reduce)
-            factors = [values[load.results[0]] for load in (product.a, product.b)]
-            exact = out.body.emit(copy, "exact")
-            target = Contract(a=factors[0], b=factors[1], over=product.target.over, to=product.to, span=op.span)
-            copy = target
-        copy = out.body.emit(copy, op.results[0].name if op.results else "")
-        values.update(zip(op.results, copy.results, strict=True))
-    assert target is not None
+            a, b = (out.values[load.results[0]] for load in (product.a, product.b))
+            exact = out.body.emit(out.rebuilt(op), "exact")
+            target = Contract(a=a, b=b, over=product.target.over, to=product.to, span=op.span)
+            out.emit(op, target)
+        else:
+            out.copy(op)
+    assert target is not None and isinstance(exact, Reduce)
     field = out.finish()
     field.body.body = [op for op in field.body.body if op is not exact]
-    field.stands_for(function)
     return WindowProduct(field, target, exact if product.guard else None)
 
 

@@ -1,0 +1,68 @@
+"""A field written again with something changed: what rewrites of whole fields are built on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.module import HirFunction
+from compiler.hir.types import HirType
+
+
+class FieldCopy:
+    """A field (form F) while it is written again. What is copied has the values and the names that stand for those of the old field, in
+    its operands and in its affine forms.
+
+    `values` has what stands for each old value, `names` what stands for an old name in affine forms."""
+
+    def __init__(self, field: HirFunction, names: Mapping[str, Affine | str] | None = None) -> None:
+        self.field = field
+        self.function = FunctionBuilder(field.name, field.form)
+        self.body = self.function.body
+        self.values: dict[Value, Value] = {}
+        self.names: dict[str, Affine | str] = dict(names or {})
+
+    def axes(self) -> None:
+        """The axes of the old field."""
+        for name, extent in self.field.axes.items():
+            self.function.axis(name, self.form(extent))
+
+    def parameters(self, types: Mapping[Value, HirType] | None = None) -> None:
+        """The parameters of the old field, of some with another type."""
+        for parameter in self.field.parameters:
+            self.parameter(parameter, (types or {}).get(parameter, parameter.type))
+
+    def parameter(self, old: Value, type: HirType, name: str | None = None) -> None:
+        self.put(old, self.function.parameter(old.name if name is None else name, type))
+
+    def put(self, old: Value, new: Value) -> None:
+        """From here on the new value stands for the old one."""
+        self.values[old] = new
+        if new.name != old.name:
+            self.names.setdefault(old.name, new.name)
+
+    def form(self, old: Affine) -> Affine:
+        return old.substitute(self.names)
+
+    def rebuilt(self, op: Instruction, **changes: Any) -> Instruction:
+        """An instruction with what stands for its operands and names, not yet in the new field."""
+        return rebuilt(op, self.values.__getitem__, self.form, **changes)
+
+    def copy(self, op: Instruction, **changes: Any) -> Instruction:
+        """The same instruction in the new field, where `changes` replace its attributes."""
+        return self.emit(op, self.rebuilt(op, **changes))
+
+    def emit(self, op: Instruction, instead: Instruction) -> Instruction:
+        """Another instruction in the place of an old one, whose results its own stand for."""
+        new = self.body.emit(instead, op.results[0].name if op.results else "")
+        for before, after in zip(op.results, new.results, strict=True):
+            self.put(before, after)
+        return new
+
+    def finish(self) -> HirFunction:
+        """The new field, which is launched and called as the old one."""
+        new = self.function.finish()
+        new.stands_for(self.field)
+        return new
