@@ -104,10 +104,7 @@ def axis_values(extent: int, shape: tuple[int, ...]) -> Array:
 
 def objects(items: Sequence[Any]) -> Array:
     """An array that refers to these, whatever they are."""
-    array = np.empty(len(items), object)
-    for number, item in enumerate(items):
-        array[number] = item
-    return array
+    return np.fromiter(items, object, len(items))
 
 
 @lru_cache(64)

@@ -167,6 +167,8 @@ class Engines:
     """By the identity of a shared memory: for each element the number, from 1, of the store that no `fence_async` has followed."""
     stores: list[TimedAccess] = Factory(list)
     numbers: dict[tuple[int, ...], int] = Factory(dict)
+    open: set[int] = Factory(set)
+    """Numbers of stores that some element may still be marked with."""
 
     def barriers(self, op: BarrierMake, count: int) -> list[CountingBarrier]:
         return self.made.setdefault(id(op), [CountingBarrier() for _ in range(count)])
@@ -180,13 +182,19 @@ class Engines:
         if key not in self.numbers:
             self.stores.append(access(op, clock, "write"))
             self.numbers[key] = len(self.stores)
-        return self.numbers[key]
+        number = self.numbers[key]
+        self.open.add(number)
+        return number
 
     def fence(self, clock: ThreadClock) -> None:
         """What came before, of this thread or of those that it has met, is seen from now on."""
-        for marks in self.unfenced.values():
-            seen = [number for number in np.unique(marks) if number and self.stores[number - 1].before(clock)]
-            marks[np.isin(marks, seen)] = 0
+        seen = [number for number in self.open if self.stores[number - 1].before(clock)]
+        if seen:
+            fenced = np.zeros(len(self.stores) + 1, np.bool_)
+            fenced[seen] = True
+            for marks in self.unfenced.values():
+                marks[fenced[marks]] = 0
+            self.open.difference_update(seen)
 
     def require_fenced(self, op: Instruction, memory: Array, places: Any, findings: ThreadFindings) -> None:
         """Tell of elements (places in the flat memory) that a copy or product reads past what threads have stored."""

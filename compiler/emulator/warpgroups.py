@@ -195,7 +195,7 @@ def _watched(
     for memory, elements in operands:
         watched = block.run.memories.get(id(memory))
         if watched is not None:
-            places = np.unravel_index(np.unique(elements), memory.shape)
+            places = np.unravel_index(elements.reshape(-1), memory.shape)
             watched.read_by(engine, op, zip(*(part.tolist() for part in places), strict=True))
     return engine
 

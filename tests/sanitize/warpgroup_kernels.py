@@ -97,15 +97,15 @@ def kernel(name: str) -> WarpgroupKernel:
     """The kernel of this name, with rings of several stages that are gone round more than once."""
     match name:
         case "product":
-            arrays = {"A": (256, 320), "W": (320, 64), "out": (256, 64)}
-            return _kernel(PRODUCT, arrays, {"M": 256, "N": 64, "K": 320}, {}, rows=64, columns=64, groups=1, blocks=1, stages=3)
+            arrays = {"A": (192, 256), "W": (256, 64), "out": (192, 64)}
+            return _kernel(PRODUCT, arrays, {"M": 192, "N": 64, "K": 256}, {}, rows=64, columns=64, groups=1, blocks=1, stages=3)
         case "two warpgroups":
             arrays = {"A": (128, 256), "W": (256, 64), "out": (128, 64)}
             return _kernel(PRODUCT, arrays, {"M": 128, "N": 64, "K": 256}, {}, rows=128, columns=64, groups=2, blocks=1, stages=2)
         case "gated":
             with patch.object(several_products, "WORTH", 0), patch.object(copied_operands, "WORTH", 0):
-                arrays = {"A": (128, 896), "V": (896, 64), "W": (896, 64), "out": (128, 64)}
-                return _kernel(GATED, arrays, {"M": 128, "N": 64, "K": 896}, {})
+                arrays = {"A": (128, 640), "V": (640, 64), "W": (640, 64), "out": (128, 64)}
+                return _kernel(GATED, arrays, {"M": 128, "N": 64, "K": 640}, {})
         case _:
             sizes = {"B": 1, "H": 1, "M": 64, "N": 512, "D": 64, "C": 64, "G": 1}
             arrays = {"Q": (1, 1, 64, 64), "K": (1, 1, 512, 64), "V": (1, 1, 512, 64), "out": (1, 1, 64, 64)}
