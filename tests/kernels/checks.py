@@ -263,6 +263,14 @@ def spread(*choices: Sequence[Any], seed: int = 0) -> list[tuple[Any, ...]]:
     ]
 
 
+def by_layout(rows: Iterable[tuple[Any, ...]]) -> list[tuple[tuple[str, ...], list[Any]]]:
+    """Rows of a shape and layouts, as `spread` gives them: by layouts, which have kernels of their own, the shapes."""
+    shapes: dict[tuple[str, ...], list[Any]] = {}
+    for shape, *layouts in rows:
+        shapes.setdefault(tuple(layouts), []).append(shape)
+    return list(shapes.items())
+
+
 def wide(*arrays: Array) -> tuple[Array, ...]:
     """The arrays in float64."""
     return tuple(array.astype(np.float64) for array in arrays)

@@ -1,5 +1,7 @@
 """Attention in the forms that textbooks write: three passes, a running maximum, scratch rows; masks and causal cuts."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -101,16 +103,17 @@ FORMS = {
 
 @pytest.mark.parametrize("dtype", ("f16", "bf16", "f32", "f64"))
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_and_dtype(form: str, dtype: str) -> None:
-    for shape, left, right in spread(SHAPES, LAYOUTS, LAYOUTS[::-1]):
-        q, k, v = inputs(dtype, *shape)
-        text = FORMS[form].replace("p[M]", f"p[M, {dtype}]")
-        got = launched(text, laid_out(q, left), laid_out(k, right), laid_out(v, left))
-        want, magnitude = attended(q, k, v)
-        assert got.dtype == DTYPES[dtype]
-        # Scores and running results in 16 bits are rounded to them; weights move as much as the exponents do.
-        steps = {"f16": 8e6 * 2.0**-11, "bf16": 8e6 * 2.0**-8, "f64": 4.0, "f32": 4.0}[dtype]
-        holds(got, want, magnitude * steps, shape[1] + shape[2])
+@pytest.mark.parametrize("operands", spread(SHAPES, LAYOUTS, LAYOUTS[::-1]))
+def test_every_form_and_dtype(form: str, dtype: str, operands: tuple[Any, ...]) -> None:
+    shape, left, right = operands
+    q, k, v = inputs(dtype, *shape)
+    text = FORMS[form].replace("p[M]", f"p[M, {dtype}]")
+    got = launched(text, laid_out(q, left), laid_out(k, right), laid_out(v, left))
+    want, magnitude = attended(q, k, v)
+    assert got.dtype == DTYPES[dtype]
+    # Scores and running results in 16 bits are rounded to them; weights move as much as the exponents do.
+    steps = {"f16": 8e6 * 2.0**-11, "bf16": 8e6 * 2.0**-8, "f64": 4.0, "f32": 4.0}[dtype]
+    holds(got, want, magnitude * steps, shape[1] + shape[2])
 
 
 CAUSAL = {

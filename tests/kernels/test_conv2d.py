@@ -72,25 +72,33 @@ def guarded(zero: str = "0.0", **options: int) -> str:
     return GUARDED.format(options="".join(f", {name}={value}" for name, value in options.items()), zero=zero)
 
 
+OPERANDS = spread(((1, 1, 3, 3), (2, 3, 9, 8), (1, 5, 31, 33)), ((4, 3, 3), (1, 1, 1), (3, 2, 3)), LAYOUTS[:3], LAYOUTS[2:])
+
+
+@pytest.mark.parametrize("operands", OPERANDS)
 @pytest.mark.parametrize("dtype", (*INTS, "f16", "bf16", "f32", "f64"))
-def test_every_dtype(dtype: str) -> None:
+def test_every_dtype(dtype: str, operands: tuple[Any, ...]) -> None:
     zero = "0" if dtype in INTS else "0.0"
-    for shape, window, left, right in spread(((1, 1, 3, 3), (2, 3, 9, 8), (1, 5, 31, 33)), ((4, 3, 3), (1, 1, 1), (3, 2, 3)), LAYOUTS[:3], LAYOUTS[2:]):
-        x, w = numbers(dtype, shape, 1), numbers(dtype, (window[0], shape[1], *window[1:]), 2)
-        check(plain(zero=zero), x, w, (left, right))
-        check(guarded(zero, padding=1), x, w, (left, right), padding=1)
+    shape, window, left, right = operands
+    x, w = numbers(dtype, shape, 1), numbers(dtype, (window[0], shape[1], *window[1:]), 2)
+    check(plain(zero=zero), x, w, (left, right))
+    check(guarded(zero, padding=1), x, w, (left, right), padding=1)
+
+
+WINDOWS = spread(((2, 3, 9, 8), (1, 2, 33, 31), (3, 1, 5, 40), (1, 4, 17, 17)), ((3, 3), (1, 2), (3, 1), (2, 3)), LAYOUTS[1:])
 
 
 @pytest.mark.parametrize("stride", (1, 2, 3))
 @pytest.mark.parametrize("padding", (0, 1, 2))
 @pytest.mark.parametrize("dilation", (1, 2))
-def test_stride_padding_dilation(stride: int, padding: int, dilation: int) -> None:
+@pytest.mark.parametrize("operands", WINDOWS)
+def test_stride_padding_dilation(stride: int, padding: int, dilation: int, operands: tuple[Any, ...]) -> None:
     options = {"stride": stride, "padding": padding, "dilation": dilation}
-    for shape, window, layout in spread(((2, 3, 9, 8), (1, 2, 33, 31), (3, 1, 5, 40), (1, 4, 17, 17)), ((3, 3), (1, 2), (3, 1), (2, 3)), LAYOUTS[1:]):
-        x, w = numbers("f32", shape, 1), numbers("f32", (4, shape[1], *window), 2)
-        check(guarded(**options), x, w, (layout, "contiguous"), **options)
-        if padding == 0:
-            check(plain(stride, dilation), x, w, ("contiguous", layout), stride=stride, dilation=dilation)
+    shape, window, layout = operands
+    x, w = numbers("f32", shape, 1), numbers("f32", (4, shape[1], *window), 2)
+    check(guarded(**options), x, w, (layout, "contiguous"), **options)
+    if padding == 0:
+        check(plain(stride, dilation), x, w, ("contiguous", layout), stride=stride, dilation=dilation)
 
 
 @pytest.mark.parametrize("size", (3, 31, 33, 64, 257))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.checks import DTYPES, FLOATS, LAYOUTS, SIZES, Array, exactly, holds, laid_out, launched, numbers, spread, wide
+from tests.kernels.checks import DTYPES, FLOATS, LAYOUTS, SIZES, Array, by_layout, exactly, holds, laid_out, launched, numbers, spread, wide
 
 SHAPES = (*((s, 5) for s in SIZES), *((5, s) for s in SIZES if s), (33, 257), (64, 64))
 
@@ -57,9 +57,11 @@ def softmax(x: Array, axis: int = 1) -> Array:
     return e / e.sum(axis, keepdims=True)
 
 
+@pytest.mark.parametrize(("layouts", "shapes"), by_layout(spread(SHAPES, LAYOUTS)))
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_softmax(dtype: str) -> None:
-    for shape, layout in spread(SHAPES, LAYOUTS):
+def test_softmax(dtype: str, layouts: tuple[str], shapes: list[tuple[int, int]]) -> None:
+    (layout,) = layouts
+    for shape in shapes:
         x = numbers(dtype, shape)
         got = launched(SOFTMAX, laid_out(x, layout))
         assert got.dtype == DTYPES[dtype]
@@ -75,9 +77,11 @@ def test_softmax_of_columns() -> None:
         holds(launched(text, laid_out(x, layout)), want, want * 4, shape[0])
 
 
+@pytest.mark.parametrize(("layouts", "shapes"), by_layout(spread(SHAPES[8:], LAYOUTS)))
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_layer_norm(dtype: str) -> None:
-    for shape, layout in spread(SHAPES[8:], LAYOUTS):
+def test_layer_norm(dtype: str, layouts: tuple[str], shapes: list[tuple[int, int]]) -> None:
+    (layout,) = layouts
+    for shape in shapes:
         x, g, b = numbers(dtype, shape, 1), numbers(dtype, shape[1], 2), numbers(dtype, shape[1], 3)
         w, wg, wb = wide(x, g, b)
         variance = w.var(1, keepdims=True)
@@ -88,9 +92,11 @@ def test_layer_norm(dtype: str) -> None:
         holds(launched(NORM, laid_out(x, layout), g, b), want, magnitude * STEPS[dtype] * 4, shape[1])
 
 
+@pytest.mark.parametrize(("layouts", "shapes"), by_layout(spread(SHAPES[8:], LAYOUTS)))
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_rms_norm(dtype: str) -> None:
-    for shape, layout in spread(SHAPES[8:], LAYOUTS):
+def test_rms_norm(dtype: str, layouts: tuple[str], shapes: list[tuple[int, int]]) -> None:
+    (layout,) = layouts
+    for shape in shapes:
         x, g = numbers(dtype, shape, 1), numbers(dtype, shape[1], 2)
         w, wg = wide(x, g)
         want = w / np.sqrt((w * w).mean(1, keepdims=True) + 1e-6) * wg
@@ -143,15 +149,17 @@ LINES: tuple[tuple[str, Any], ...] = (
 )
 
 
+@pytest.mark.parametrize(("layouts", "shapes"), by_layout(spread(((1, 1), (3, 5), (33, 257), (257, 33), (5, 1), (31, 31)), LAYOUTS)))
+@pytest.mark.parametrize("dtype", ("f32", "f64"))
 @pytest.mark.parametrize(("lines", "function"), LINES)
-def test_whole_tensor_lines(lines: str, function: Any) -> None:
-    for dtype in ("f32", "f64"):
-        text = f"def f(x: tensor[M, N, {dtype}]) {{\n    compute(x) @kernel(fused) {{\n        {lines}\n    }}\n}}\n"
-        for shape, layout in spread(((1, 1), (3, 5), (33, 257), (257, 33), (5, 1), (31, 31)), LAYOUTS):
-            x = numbers(dtype, shape)
-            (w,) = wide(x)
-            want = function(w)
-            holds(launched(text, laid_out(x, layout)), want, np.broadcast_to(np.abs(w).max() ** 2 * 4 + 4, np.shape(want)), w.size)
+def test_whole_tensor_lines(lines: str, function: Any, dtype: str, layouts: tuple[str], shapes: list[tuple[int, int]]) -> None:
+    text = f"def f(x: tensor[M, N, {dtype}]) {{\n    compute(x) @kernel(fused) {{\n        {lines}\n    }}\n}}\n"
+    (layout,) = layouts
+    for shape in shapes:
+        x = numbers(dtype, shape)
+        (w,) = wide(x)
+        want = function(w)
+        holds(launched(text, laid_out(x, layout)), want, np.broadcast_to(np.abs(w).max() ** 2 * 4 + 4, np.shape(want)), w.size)
 
 
 def test_temporaries_between_loops() -> None:

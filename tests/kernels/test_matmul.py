@@ -16,6 +16,7 @@ from tests.kernels.checks import (
     NUMBERS,
     SIZES,
     Array,
+    by_layout,
     exactly,
     holds,
     laid_out,
@@ -62,12 +63,12 @@ def check(text: str, a: Array, b: Array, layouts: tuple[str, str] = ("contiguous
 SHAPES = (*((s, 33, 31) for s in SIZES), *((31, s, 33) for s in SIZES), *((33, 31, s) for s in SIZES), (7, 5, 3), (257, 259, 263), (64, 64, 64), (1, 1, 1), (16, 48, 1))
 
 
+@pytest.mark.parametrize(("layouts", "shapes"), by_layout(spread(SHAPES, LAYOUTS, LAYOUTS[::-1])))
 @pytest.mark.parametrize("dtype", NUMBERS)
-def test_every_dtype_layout_and_size(dtype: str) -> None:
+def test_every_dtype_layout_and_size(dtype: str, layouts: tuple[str, str], shapes: list[tuple[int, int, int]]) -> None:
     text = product("0" if dtype in INTS else "0.0")
-    for shape, left, right in spread(SHAPES, LAYOUTS, LAYOUTS[::-1]):
-        m, n, k = shape
-        check(text, numbers(dtype, (m, k), "a"), numbers(dtype, (k, n), "b"), (left, right))
+    for m, n, k in shapes:
+        check(text, numbers(dtype, (m, k), "a"), numbers(dtype, (k, n), "b"), layouts)
 
 
 def test_a_large_product() -> None:
