@@ -2,8 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ def emulator_command(program: Path) -> list[str]:
 
 
 @contextmanager
-def beside_the_cpu(kind: type[Any]) -> Iterator[list[str]]:
-    """While this lasts, a block of this kind (`EmulatedBlock`, `CudaBlock`) also runs on the CPU, on copies of what it is given; both must
-    agree in its value and in what it updates. Gives the texts of the blocks that ran."""
+def beside_the_cpu(kind: type[Any], during: Callable[[], AbstractContextManager[None]] = nullcontext) -> Iterator[list[str]]:
+    """While this lasts, a block of this kind (`EmulatedBlock`, `CudaBlock`) also runs on the CPU, within what `during` gives, on copies of
+    what it is given; both must agree in its value and in what it updates. Gives the texts of the blocks that ran."""
     original, ran = kind.__call__, []
 
     def both(self: Any, values: Mapping[str, Any], *stream: Any) -> Any:
@@ -38,7 +38,9 @@ def beside_the_cpu(kind: type[Any]) -> Iterator[list[str]]:
         arrays = {name: value.array for name, value in copies.items() if isinstance(value, Tensor)}
         sizes = block.kernel_for(signature).sizes({n: a.shape for n, a in arrays.items()}, {n: v for n, v in copies.items() if n not in arrays})
         terms = sizes.work // max(1, sum(int(np.prod(shape)) for shape in sizes.results)) + 1
-        on_cpu, there = block(copies), original(self, values, *stream)
+        with during():
+            on_cpu = block(copies)
+        there = original(self, values, *stream)
         types = {array.dtype.name for array in arrays.values()}
         coarsest = next((name for name in ("bfloat16", "float16", "float32") if name in types), "float64")
         metadata = block.compute.kernel

@@ -1,6 +1,8 @@
 """A machine unlike any that the compiler knows, added by values alone: warps of 16 lanes, no matrix unit, little shared memory, and blocks that
 don't see what other blocks of their launch write. Every program of the gallery runs on it, and nowhere else."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,36 +47,35 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No kernel runs on the CPU."""
+def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """No kernel runs on the CPU, except while what this gives lasts."""
+    run = NativeKernel.run
     monkeypatch.setattr(NativeKernel, "run", lambda *call: pytest.fail("a kernel ran on the CPU"))
 
+    @contextmanager
+    def allowed() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(NativeKernel, "run", run)
+            yield
 
-def run(program: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    return allowed
+
+
+@by_name
+def test_a_program_of_the_gallery_runs_on_it_and_nowhere_else_and_agrees_with_the_cpu(
+    program: Path, tmp_path: Path, toy: list[int], monkeypatch: pytest.MonkeyPatch, beside: Callable[[], AbstractContextManager[None]]
+) -> None:
     """By the command of the program's head, which states what is printed."""
     monkeypatch.chdir(ROOT)
     command = [TARGETS["toy"]().executor if word == "emulator" else word for word in emulator_command(program)]
-    assert not cli.main(args=[*command, "--render-dir", str(folder)], prog_name="zyntax", standalone_mode=False)
-
-
-@by_name
-@pytest.mark.usefixtures("alone")
-def test_a_program_of_the_gallery_runs_on_it_and_nowhere_else(
-    program: Path, tmp_path: Path, toy: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(program, tmp_path, monkeypatch)
+    with beside_the_cpu(EmulatedBlock, beside) as blocks:
+        assert not cli.main(args=[*command, "--render-dir", str(tmp_path)], prog_name="zyntax", standalone_mode=False)
+    assert blocks
     assert set(toy) == {16}
 
 
-@by_name
-def test_its_blocks_agree_with_the_cpu(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with beside_the_cpu(EmulatedBlock) as blocks:
-        run(program, tmp_path, monkeypatch)
-    assert blocks
-
-
 @pytest.mark.parametrize("size", (0, 1, 15, 16, 17, 1000, 4097))
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("beside")
 def test_whole_sums_and_scans_take_several_launches(size: int, toy: list[int]) -> None:
     x = np.arange(size) % 7 - 3
     assert zynml.compile(SUM, device="emulator:toy").total(x.astype(np.float32)) == x.sum()
