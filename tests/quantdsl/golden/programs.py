@@ -76,7 +76,7 @@ CROSS: dict[str, Any] = {
 }
 MAKER: dict[str, Any] = {
     "program": "market_maker.qdsl",
-    "end": 1_723_161_330 * 10**9,
+    "end": 1_723_161_290 * 10**9,
     "data": "btcusdt_spot_20240808.jsonl.gz",
     "listing": BTC,
     "limits": Limits(
@@ -112,7 +112,7 @@ IMBALANCE: dict[str, Any] = {
 SLOW = {"out": 50_000, "back": 80_000}
 SKIP, TRIM, LATE, QUEUE = {"on_bad": "skip"}, {"on_cross": "trim"}, {"latency": "50us/80us"}, {"fills": "queue"}
 LARGE = {"clip": "5000lots", "most": "20_000lots", "limit": "4USDT"}
-STOPPED = {**MAKER, "limits": evolve(MAKER["limits"], max_drawdown=Loss(4 * USDT, then="reducing"))}
+STOPPED = {**MAKER, "end": 1_723_161_311 * 10**9, "limits": evolve(MAKER["limits"], max_drawdown=Loss(4 * USDT, then="reducing"))}
 OTHER = {"fast": 5, "slow": 40, "clip": "2000lots", "slack": 0}
 GOLDEN = {
     "cross": Golden(**CROSS, strategy=Cross),
