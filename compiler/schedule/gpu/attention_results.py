@@ -56,7 +56,7 @@ def stored(
     group.meet(b)
     for column in range(0, attention.width, 16):
         words = [taken(b, packed, {features: column // 8 + n // 2, placing.half: n % 2}) for n in range(4)]
-        index = (Affine.of(column // wide), row, group.lane.floordiv(16) * 8 + column % wide)
+        index = (Affine(), Affine.of(column // wide), row, group.lane.floordiv(16) * 8 + column % wide)
         b.emit(StoreMatrix(mem=memory, index=index, values=tuple(words)))
     b.emit(FenceAsync())
     group.meet(b)
@@ -69,7 +69,7 @@ def stored(
         inside.forms[rows] = region.starts[rows] + group.row
         for part in range(-(-attention.width // wide)):
             inside.forms[columns] = Affine.of(part * wide)
-            at = (Affine.of(part), group.row, Affine())
+            at = (Affine(), Affine.of(part), group.row, Affine())
             there = tuple(placing.form(form, inside) for form in store.index)
             leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
         leading.emit(BulkCommit())

@@ -15,34 +15,58 @@ from compiler.hir.gpu import FenceAsync, SyncThreads
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierExpect,
+    BarrierMake,
     BarrierWait,
-    BulkLoad,
     SetMaxRegisters,
     WarpgroupCommit,
     WarpgroupFence,
-    WarpgroupMma,
     WarpgroupWait,
 )
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile
+from compiler.hir.types import Barrier, Tile
 from compiler.schedule.gpu.attention_group import ALL_GROUPS, AttentionGroup
-from compiler.schedule.gpu.attention_memory import AttentionMemory
 from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_results import is_boxed, stored
 from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
-from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides, wide_of
+from compiler.schedule.gpu.boxed_operands import divides, wide_of
+from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.indices import small_digits, thread_index
-from compiler.schedule.gpu.stage_ring import StageRing
+from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
+from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
+
+STAGES = 2
+"""Tiles of keys, and of values, that are on their way or in use."""
+
+
+class AttentionMemory:
+    """The tile of queries, and the rings of keys and of values."""
+
+    def __init__(self, b: Builder, attention: WarpgroupAttention) -> None:
+        inner, along, rows, terms = attention.inner, attention.along, (attention.rows,), (attention.terms,)
+        self.query = BoxedTiles(b, attention.query, 1, rows, inner, attention.depth)
+        self.keys = StageRing(b, STAGES, attention.groups)
+        self.key_tiles = BoxedTiles(b, attention.key, STAGES, terms, inner, attention.depth)
+        self.values = StageRing(b, STAGES, attention.groups)
+        self.value_tiles = BoxedTiles(b, attention.value, STAGES, (attention.width,), along, attention.terms)
+        self.asked = b.emit(BarrierMake(type=Barrier(1)), "asked").result
+        assert self.query.bytes + STAGES * (self.key_tiles.bytes + self.value_tiles.bytes) <= SHARED_BYTES
+
+    def begin(self, b: Builder) -> None:
+        initialise(b, [(self.asked, 0, 1), *self.keys.counts(), *self.values.counts()])
+
+    def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
+        """The stage of a turn in both rings, and how often it was filled before, odd or even."""
+        stage, parity = self.keys.place(b, turn)
+        return Affine.of(stage.name), parity
 
 
 class AttentionDistributing(AttentionWeights):
@@ -101,68 +125,28 @@ class AttentionDistributing(AttentionWeights):
 
     def copied(self, b: Builder, region: TileRegion, memory: AttentionMemory, walk: Walk) -> None:
         attention = self.attention
-        query = region.inside(b, ())
-        b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * memory.depth * 2))
-        self.boxes(attention.query, attention.rows, region.starts[attention.query.axis], memory.query, (), memory.asked, Affine(), query)
+        rows = attention.query.axis
+        b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=memory.query.bytes))
+        self.load(b, memory.query, region, rows, region.starts[rows], Affine(), memory.asked)
         with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
             with body.when(body.op("lt", loop.variable, walk.turns)) as coming:
-                self.bring(coming, region, memory.keys, memory.key_tiles, attention.key, memory.depth, memory, walk, loop.variable)
+                self.bring(coming, region, memory.keys, memory.key_tiles, walk, loop.variable)
             with body.when(body.op("gt", loop.variable, body.const(0, "index"))) as coming:
                 before = coming.sub(loop.variable, coming.const(1, "index"))
-                self.bring(coming, region, memory.values, memory.value_tiles, attention.value, memory.width, memory, walk, before)
+                self.bring(coming, region, memory.values, memory.value_tiles, walk, before)
 
-    def bring(
-        self,
-        b: Builder,
-        region: TileRegion,
-        ring: StageRing,
-        tiles: Value,
-        side: BoxedOperand,
-        elements: int,
-        memory: AttentionMemory,
-        walk: Walk,
-        number: Value,
-    ) -> None:
+    def bring(self, b: Builder, region: TileRegion, ring: StageRing, tiles: BoxedTiles, walk: Walk, number: Value) -> None:
         """A turn's tile of keys, or of values, into its ring, when there is room."""
-        stage, parity = memory.place(b, number)
-        ring.await_empty(b, stage, parity)
-        b.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=self.terms * elements * 2))
-        start = self.tile(walk, number) * self.terms
-        self.boxes(side, self.terms, start, tiles, (stage,), ring.full, stage, region.inside(b, ()))
+        at, parity = ring.place(b, number)
+        stage = Affine.of(at.name)
+        ring.fill(b, stage, parity, tiles.bytes)
+        self.load(b, tiles, region, self.attention.along, self.tile(walk, number) * self.terms, stage, ring.full)
 
-    def boxes(
-        self,
-        side: BoxedOperand,
-        extent: int,
-        start: Affine,
-        memory: Value,
-        at: tuple[Affine, ...],
-        barrier: Value,
-        stage: Affine,
-        region: TileRegion,
-    ) -> None:
-        """The copies of a tile of `extent` rows: boxes of 128 bytes of each row, side by side."""
-        b, attention = region.builder, self.attention
-        wide = wide_of(side.mem)
-        rows, columns = (attention.along, side.axis) if side is attention.value else (side.axis, attention.inner)
-        elements = attention.width if side is attention.value else attention.depth
-        mem = region.find(side.load.mem)
-        assert mem is not None
-        for part in range(-(-elements // wide)):
-            region.forms[rows], region.forms[columns] = start, Affine.of(part * wide)
-            box = tuple(extent if rows in form.names else wide if columns in form.names else 1 for form in side.load.index)
-            b.emit(
-                BulkLoad(
-                    shared=memory,
-                    shared_index=(*at, Affine.of(part), Affine(), Affine()),
-                    tensor=mem,
-                    tensor_index=tuple(self.form(form, region) for form in side.load.index),
-                    barrier=barrier,
-                    barrier_index=(stage,),
-                    box=box,
-                    step=side.steps,
-                )
-            )
+    def load(self, b: Builder, tiles: BoxedTiles, region: TileRegion, rows: str, start: Affine, stage: Affine, barrier: Value) -> None:
+        """The copies of a tile whose rows begin at a place: whole rows."""
+        inner = region.inside(b, ())
+        inner.forms.update({axis: Affine() for axis in (*tiles.side.axes, tiles.sum)} | {rows: start})
+        tiles.load(self, inner, stage, barrier, stage, (Affine(), 1), False)
 
     # ---- multiplying ----
 
@@ -231,9 +215,9 @@ class AttentionDistributing(AttentionWeights):
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
             number = Affine.of(loop.variable.name) * WARPGROUP + self.group.warp * 32 + self.lane
             row, column = number.floordiv(depth), number % depth
-            at = (column.floordiv(wide), self.group.row + row, column % wide)
-            value = body.cast(body.load(memory.query, at), "f32")
-            body.store(memory.query, body.cast(body.mul(value, sign), self.attention.dtype), at)
+            at = (Affine(), column.floordiv(wide), self.group.row + row, column % wide)
+            value = body.cast(body.load(memory.query.memory, at), "f32")
+            body.store(memory.query.memory, body.cast(body.mul(value, sign), self.attention.dtype), at)
         b.emit(FenceAsync())
         b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.attention.groups))
 
@@ -276,7 +260,7 @@ class AttentionDistributing(AttentionWeights):
 
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         if isinstance(target, Store) and is_boxed(self.field, self.attention, target):
-            stored(self, self.attention, self.group, self.memory.query, target, region)
+            stored(self, self.attention, self.group, self.memory.query.memory, target, region)
         else:
             super().finish_target(target, region, result, begun)
 
@@ -286,20 +270,10 @@ class AttentionDistributing(AttentionWeights):
         """The products for a turn's scores, on their way."""
         attention = self.attention
         total = b.const(0.0, self.scores)
-        step, wide = WARPGROUP_KINDS[attention.dtype].depth, wide_of(attention.query.mem)
+        step = WARPGROUP_KINDS[attention.dtype].depth
         for part in range(0, attention.depth, step):
-            box, within = Affine.of(part // wide), Affine.of(part % wide)
-            total = b.emit(
-                WarpgroupMma(
-                    accumulator=total,
-                    a=memory.query,
-                    a_index=(box, self.group.row, within),
-                    b=memory.key_tiles,
-                    b_index=(stage, box, Affine(), within),
-                    keep=b.const(part > 0, "i1"),
-                    shape=(ROWS, self.terms, step),
-                )
-            ).result
+            factors = memory.query.factor(Affine(), self.group.row, part), memory.key_tiles.factor(stage, Affine(), part)
+            total = multiply(b, total, *factors, self.terms, step, b.const(part > 0, "i1"))
         b.emit(WarpgroupCommit())
         return total
 
@@ -321,17 +295,7 @@ class AttentionDistributing(AttentionWeights):
         step = WARPGROUP_KINDS[attention.dtype].depth
         total = output
         for part in range(0, self.terms, step):
-            total = b.emit(
-                WarpgroupMma(
-                    accumulator=total,
-                    a=words,
-                    a_index=(Affine.of(part // 8),),
-                    b=memory.value_tiles,
-                    b_index=(stage, Affine(), Affine.of(part), Affine()),
-                    keep=b.const(True, "i1"),
-                    shape=(ROWS, attention.width, step),
-                    transpose_b=True,
-                )
-            ).result
+            factors = (words, (Affine.of(part // 8),), False), memory.value_tiles.factor(stage, Affine(), part)
+            total = multiply(b, total, *factors, attention.width, step, b.const(True, "i1"))
         b.emit(WarpgroupCommit())
         return total

@@ -7,37 +7,33 @@ and all that follows come from the field."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product as choices
-from math import prod
 
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
 from compiler.hir.gpu import ClusterSync, Fence, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
-    BarrierExpect,
-    BulkLoad,
     BulkWait,
     SetMaxRegisters,
     WarpgroupCommit,
     WarpgroupFence,
-    WarpgroupMma,
     WarpgroupWait,
 )
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile, bytes_of
-from compiler.schedule.gpu.boxed_operands import BoxedOperand, wide_of
+from compiler.hir.types import Tile
+from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
+from compiler.schedule.gpu.stage_ring import StageRing, TileTurns, initialise
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
-from compiler.schedule.gpu.warpgroup_ring import ProductRing, stage_dims, view
 from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, RoundPart, Rounds
 from compiler.schedule.gpu.warpgroup_split import ClusterSums
-from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, ROWS, WARPGROUP, TileRequests, digit
+from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, TileRequests, digit
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import evolve
@@ -98,12 +94,15 @@ class WarpgroupDistributing(Distributing):
 
     def roles(self, group: Sequence[Target], region: TileRegion, block: Value, total: Value, counts: Sequence[Value]) -> None:
         b, product = region.builder, self.product
-        ring = ProductRing(b, product)
+        depth, count = product.depth, product.stages
+        self.stages = {side: BoxedTiles(b, side, count, side.tile, product.sum, depth) for side in product.copied}
+        ring = StageRing(b, count, product.groups, product.cluster)
+        self.turns_of_tiles = TileTurns(b) if product.turns > 1 else None
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         self.border = Border(b, product)
         with b.when(first) as once:
-            ring.begin(once)
+            initialise(once, [*ring.counts(), *(self.turns_of_tiles.counts() if self.turns_of_tiles is not None else ())], together=True)
             self.border.begin(once)
             self.split.begin(b, once)
         b.emit(SyncThreads())
@@ -176,22 +175,23 @@ class WarpgroupDistributing(Distributing):
 
     # ---- copying ----
 
-    def copied(self, region: TileRegion, part: RoundPart, ring: ProductRing) -> None:
+    def copied(self, region: TileRegion, part: RoundPart, ring: StageRing) -> None:
         b, product = region.builder, self.product
         walked = [b.index(self.field.axes[axis]) for axis in product.outer]
         walked.append(b.index(self.field.axes[product.sum].ceildiv(product.depth)))
         with b.loop("copy", 0, part.steps.name, carried=[*ring.place(b, part.done), *self.digits_of(b, part.low, walked)]) as (body, loop):
             at, parity, *places = loop.carried
             stage = Affine.of(at.name)
-            ring.await_empty(body, stage, parity)
-            bytes = sum(prod(stage_dims(side, product)[1:]) for side in product.copied) * bytes_of(product.a.mem.dtype)
-            body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
+            ring.fill(body, stage, parity, sum(tile.bytes for tile in self.stages.values()))
             inner = region.inside(body, (*product.outer, product.sum))
+            inner.forms.update({axis: region.starts[axis] for axis in self.own})
             *outer, piece = places
             inner.forms.update({axis: Affine.of(variable.name) for axis, variable in zip(product.outer, outer, strict=True)})
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
-            for side, memory in ring.memories.items():
-                self.box(body, side, memory, stage, ring, inner)
+            for side, tiles in self.stages.items():
+                # blocks of a cluster have the same columns
+                share = (self.rank, product.cluster if side.axes == product.b.axes else 1)
+                tiles.load(self, inner, stage, ring.full, stage, share, product.rounded)
             body.yield_(*ring.next(body, at, parity), *counted_on(body, places, walked))
 
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
@@ -200,50 +200,9 @@ class WarpgroupDistributing(Distributing):
             return [b.const(0, "index") for _ in walked]
         return small_digits(b, low, walked[1:])
 
-    def box(self, b: Builder, side: BoxedOperand, memory: Value, stage: Affine, ring: ProductRing, region: TileRegion) -> None:
-        """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that. What
-        blocks of a cluster share each copies a part of, to all of them."""
-        product = self.product
-        wide = wide_of(side.mem)
-        inner = region.inside(b, ())
-        inner.forms.update({axis: region.starts[axis] for axis in side.axes})
-        sharing = product.cluster if side.axes == product.b.axes else 1
-        depth, tile = product.depth // sharing if side.across else product.depth, side.tile
-        row = Affine()
-        if side.across:
-            tile, row = (wide,), self.rank * depth if sharing > 1 else Affine()
-            inner.forms[product.sum] = region.forms[product.sum] + row
-        elif sharing > 1:
-            tile = (side.extent // sharing,)
-            row = self.rank * tile[0]
-            inner.forms[side.axis] = region.starts[side.axis] + row
-        for part in range(-(-side.extent // wide) if side.across else 1):
-            if side.across:
-                inner.forms[side.axis] = region.starts[side.axis] + part * wide
-            index = tuple(self.form(form, inner) for form in side.load.index)
-            extents = {**dict(zip(side.dims, tile, strict=True)), side.along: depth}
-            box = tuple(extents.get(dim, 1) for dim in range(side.mem.rank))
-            at = (stage, Affine.of(part), row, Affine()) if side.across else (stage, row, Affine())
-            mem = region.find(side.load.mem)
-            assert mem is not None
-            b.emit(
-                BulkLoad(
-                    shared=memory,
-                    shared_index=at,
-                    tensor=mem,
-                    tensor_index=index,
-                    barrier=ring.full,
-                    barrier_index=(stage,),
-                    box=box,
-                    step=side.steps,
-                    rounded=product.rounded,
-                    multicast=(1 << sharing) - 1 if sharing > 1 else 0,
-                )
-            )
-
     # ---- multiplying ----
 
-    def multiplied(self, region: TileRegion, part: RoundPart, team: Value, ring: ProductRing, targets: Sequence[Target]) -> None:
+    def multiplied(self, region: TileRegion, part: RoundPart, team: Value, ring: StageRing, targets: Sequence[Target]) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
         own = self.out.axis("column2", product.width // 8) if product.pieces > 1 else eight
@@ -253,7 +212,8 @@ class WarpgroupDistributing(Distributing):
         group.team, group.digits = who.floordiv(4) + -1, (pair, own, half)
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
-        ring.await_turn(b, group.team, part.round)
+        if self.turns_of_tiles is not None:
+            self.turns_of_tiles.await_turn(b, group.team, part.round)
         if product.stretch:
             complete = self.stretches(b, part.done, part.steps, zero, ring)
         else:
@@ -289,7 +249,7 @@ class WarpgroupDistributing(Distributing):
                 with b.when(wrong) as again:
                     self.border.repaired(self, group, targets, region, part.round, again)
 
-    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], ring: ProductRing) -> list[Value]:
+    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], ring: StageRing) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
         operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
         place."""
@@ -306,19 +266,10 @@ class WarpgroupDistributing(Distributing):
             for sum, pairs in enumerate(product.pairs):
                 for part, pair, block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
                     number = block * len(product.pairs) + sum
-                    totals[number] = body.emit(
-                        WarpgroupMma(
-                            accumulator=totals[number],
-                            a=ring.memories[pair[0]],
-                            a_index=view(pair[0], stage, group.first_row(block), part),
-                            b=ring.memories[pair[1]],
-                            b_index=view(pair[1], stage, Affine(), part),
-                            keep=later if part == 0 and pair is pairs[0] else always,
-                            shape=(ROWS, product.columns, kind.depth),
-                            transpose_a=pair[0].across,
-                            transpose_b=pair[1].across,
-                        )
-                    ).result
+                    left, right = (self.stages[side] for side in pair)
+                    factors = left.factor(stage, group.first_row(block), part), right.factor(stage, Affine(), part)
+                    keep = later if part == 0 and pair is pairs[0] else always
+                    totals[number] = multiply(body, totals[number], *factors, product.columns, kind.depth, keep)
             body.emit(WarpgroupCommit())
             waited = body.emit(WarpgroupWait(values=tuple(totals), count=1)).results
             before = body.op("and", leader, body.op("gt", loop.variable, body.const(0, "index")))
@@ -326,8 +277,9 @@ class WarpgroupDistributing(Distributing):
                 ring.free(freeing, Affine.of(earlier.name))
             body.yield_(*ring.next(body, at, parity), at, *waited)
         _, _, last, *totals = loop.results
-        with b.when(leader) as passing:
-            ring.pass_turn(passing, group.team)
+        if self.turns_of_tiles is not None:
+            with b.when(leader) as passing:
+                self.turns_of_tiles.pass_turn(passing, group.team)
         complete = b.emit(WarpgroupWait(values=tuple(totals), count=0)).results
         # the assembler moves what reads the sums above the wait where it is short of registers, but nothing above a fence
         b.emit(Fence(scope="block"))
@@ -335,7 +287,7 @@ class WarpgroupDistributing(Distributing):
             ring.free(freeing, Affine.of(last.name))
         return complete
 
-    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: ProductRing) -> list[Value]:
+    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: StageRing) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
         tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
         product, own, sums = self.product, len(self.product.summed), len(self.product.pairs)

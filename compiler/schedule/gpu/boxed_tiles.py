@@ -1,0 +1,92 @@
+"""Tiles of operands in shared memory as bulk copies leave them and warpgroups read them: boxes of 128 bytes of what memory is contiguous
+along, one beside the other, each of them line after line."""
+
+from math import prod
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import SharedAlloc
+from compiler.hir.hopper import BulkLoad, WarpgroupMma
+from compiler.hir.instruction import Value
+from compiler.hir.types import Mem, Space
+from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, wide_of
+from compiler.schedule.gpu.warpgroup_tiles import ROWS, SWIZZLED
+from compiler.schedule.region import TileRegion
+
+Factor = tuple[Value, tuple[Affine, ...], bool]
+"""A matrix of an operand: the memory or the registers, its begin there, and whether it lies across."""
+
+
+class BoxedTiles:
+    """`stages` tiles of an operand: so many rows (or columns) along its own axes, `terms` along the axis `sum`."""
+
+    def __init__(self, b: Builder, side: BoxedOperand, stages: int, own: tuple[int, ...], sum: str, terms: int) -> None:
+        self.side, self.own, self.sum, self.terms, self.wide = side, own, sum, terms, wide_of(side.mem)
+        across, self.lines = (prod(own), terms) if side.across else (terms, prod(own))
+        self.boxes = -(-across // self.wide)
+        dims = (stages, self.boxes, self.lines, self.wide)
+        self.memory = b.emit(SharedAlloc(type=Mem(side.mem.dtype, dims, space=Space.SHARED, align=1024, swizzle="128B")), "tile").result
+
+    @property
+    def bytes(self) -> int:
+        """Of one tile."""
+        return self.boxes * self.lines * SWIZZLED
+
+    def factor(self, stage: Affine, own: Affine, term: int) -> Factor:
+        """The matrix at a place along the own axes, counted through all of them, and along the sum."""
+        along = Affine.of(term)
+        if self.side.across:
+            return self.memory, (stage, own.floordiv(self.wide), along, Affine()), True
+        return self.memory, (stage, along.floordiv(self.wide), own, along % self.wide), False
+
+    def load(
+        self, placing: BlockTiles, region: TileRegion, stage: Affine, barrier: Value, at: Affine, share: tuple[Affine, int], rounded: bool
+    ) -> None:
+        """The copies of a tile that begins at the places which the region has of the operand's axes. Of blocks that share it each copies
+        some of the lines, to all of them: `share` is the block's number among so many."""
+        side, (rank, sharing) = self.side, share
+        inner = region.inside(region.builder, ())
+        extents = {**dict(zip(side.dims, self.own, strict=True)), side.along: self.terms, side.mem.rank - 1: self.wide}
+        first, slow, fast = Affine(), *((self.sum, side.axis) if side.across else (side.axes[-1], self.sum))
+        if sharing > 1:
+            lines = self.lines // sharing
+            first = rank * lines
+            inner.forms[slow] = inner.forms[slow] + first
+            extents[side.along if side.across else side.dims[-1]] = lines
+        start, mem = inner.forms[fast], region.find(side.load.mem)
+        assert mem is not None
+        for number in range(self.boxes):
+            inner.forms[fast] = start + number * self.wide
+            region.builder.emit(
+                BulkLoad(
+                    shared=self.memory,
+                    shared_index=(stage, Affine.of(number), first, Affine()),
+                    tensor=mem,
+                    tensor_index=tuple(placing.form(form, inner) for form in side.load.index),
+                    barrier=barrier,
+                    barrier_index=(at,),
+                    box=tuple(extents.get(dim, 1) for dim in range(side.mem.rank)),
+                    step=side.steps,
+                    rounded=rounded,
+                    multicast=(1 << sharing) - 1 if sharing > 1 else 0,
+                )
+            )
+
+
+def multiply(b: Builder, total: Value, left: Factor, right: Factor, columns: int, depth: int, keep: Value) -> Value:
+    """Sums of 64 rows with the products of two matrices, which are on their way; without what they were where `keep` is false."""
+    (a, a_index, a_across), (c, c_index, c_across) = left, right
+    return b.emit(
+        WarpgroupMma(
+            accumulator=total,
+            a=a,
+            a_index=a_index,
+            b=c,
+            b_index=c_index,
+            keep=keep,
+            shape=(ROWS, columns, depth),
+            transpose_a=a_across,
+            transpose_b=c_across,
+        )
+    ).result
