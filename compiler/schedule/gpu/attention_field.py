@@ -45,10 +45,22 @@ class AttentionField:
     def dtype(self) -> str:
         return self.query.mem.dtype
 
+    parts: int = 1
+    """Blocks that share the keys, at most."""
+
     @property
     def rows(self) -> int:
         """Queries of a block."""
         raise NotImplementedError
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        raise NotImplementedError
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ()
 
 
 def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:

@@ -10,25 +10,22 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncWait
 from compiler.hir.build import Builder
-from compiler.hir.core import Pack2, Reduce
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_joins import joined_by_blocks, joined_by_warps
-from compiler.schedule.gpu.attention_repair import repaired
-from compiler.schedule.gpu.attention_walk import Walk, placed, shared_walk, walk_of
+from compiler.schedule.gpu.attention_walk import Walk, shared_walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.fragment_attention import RESIDENT, STAGES, WARP_ROWS, FragmentAttention
-from compiler.schedule.gpu.indices import lane_index, small, small_digits, thread_index, warp_index
+from compiler.schedule.gpu.indices import lane_index, small, thread_index, warp_index
 from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.shared_tiles import Place, SharedTile
 from compiler.schedule.gpu.warpgroup_results import taken
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
-from compiler.schedule.table import SIMD, AxisPlan, Table
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import SIMD
 
 STEP = 16
 """Terms of a product."""
@@ -38,41 +35,13 @@ class AttentionOnWarps(AttentionWeights):
     """Builds the one launch of such a field."""
 
     def __init__(self, field: HirFunction, attention: FragmentAttention) -> None:
-        axes = (attention.inner, attention.along, attention.query.axis, attention.value.axis)
-        self.batch = [axis for axis in field.axes if axis not in axes]
-        plans = [AxisPlan(axis, "block") for axis in (*self.batch, attention.query.axis, attention.value.axis)]
-        plans += [AxisPlan(attention.along), AxisPlan(attention.inner)]
-        super().__init__(field, attention, Table(plans, attention.words, block=(attention.threads,), resident=RESIDENT))
+        super().__init__(field, attention, RESIDENT)
         self.attention: FragmentAttention = attention
         self.terms = attention.terms // attention.across
+        self.together: Value | None = None
+        """Heads beside each other among the rows."""
 
-    # ---- tiles of queries ----
-
-    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        attention, b = self.attention, region.builder
-        axes = {attention.query.axis, attention.value.axis, *self.batch}
-        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
-            raise NotPlaceable("a result that doesn't vary as attention's do")
-        counts = [b.count(self.extent(axis)) for axis in self.batch]
-        queries = b.count(self.field.axes[attention.query.axis])
-        self.together = self.heads_together(b)
-        rows = queries if self.together is None else b.mul(queries, self.together)
-        tiles = b.index(Affine.of(rows.name).ceildiv(attention.rows))
-        heads = b.const(1, "index")
-        for count in counts:
-            heads = b.mul(heads, count)
-        parts = b.const(attention.parts, "index")
-        with self.blocks(b.mul(b.mul(heads, tiles), parts), region, axes) as (inner, block):
-            body = inner.builder
-            part = small(body, "rem", block, parts)
-            head, tile = placed(attention.visible, body, small(body, "div", block, parts), heads, tiles)
-            numbers = [Affine.of(digit.name) for digit in small_digits(body, head, counts)[1:]]
-            for axis, number in zip(self.batch, numbers, strict=True):
-                inner.forms[axis] = inner.starts[axis] = number * self.heads_of(axis)
-            self.first_row = body.named(Affine.of(tile.name) * attention.rows)
-            inner.starts[attention.query.axis] = self.first_row
-            inner.starts[attention.value.axis] = Affine()
-            self.attended(group, inner, BlockPart(part, parts, attention.parts, *self.numbered(numbers, tile, body)))
+    # ---- heads among the rows ----
 
     def heads_of(self, axis: str) -> int:
         """Heads of a block along a batch's axis; of one that is among the rows as a whole, its one number is 0."""
@@ -84,38 +53,30 @@ class AttentionOnWarps(AttentionWeights):
         heads = self.heads_of(axis)
         return self.field.axes[axis].ceildiv(heads) if heads else Affine.of(1)
 
-    def heads_together(self, b: Builder) -> Value | None:
-        """Heads beside each other among the rows."""
-        packed = self.attention.packed
+    def row_count(self, b: Builder) -> Value:
+        packed, queries = self.attention.packed, super().row_count(b)
         if packed is None:
-            return None
+            return queries
         known = Affine.of(packed.together) if packed.together else self.field.axes[packed.axis]
-        return b.op("max", b.index(known), b.const(1, "index"))
+        self.together = b.op("max", b.index(known), b.const(1, "index"))
+        return b.mul(queries, self.together)
 
     def numbered(self, numbers: Sequence[Affine], tile: Value, b: Builder) -> tuple[list[Affine], list[Affine]]:
-        """The number of a tile among all, and how many there are along each dim of that number."""
-        attention = self.attention
-        extents = [self.extent(axis) for axis in self.batch]
-        queries = self.field.axes[attention.query.axis]
-        packed = attention.packed
+        packed = self.attention.packed
         if packed is None or packed.together is not None:
-            heads = 1 if packed is None else packed.together or 1
-            return [*numbers, Affine.of(tile.name)], [*extents, (queries * heads).ceildiv(attention.rows)]
+            return super().numbered(numbers, tile, b)
         assert self.together is not None
         own = [Affine.of(small(b, operator, tile, self.together).name) for operator in ("div", "rem")]
-        return [*numbers, *own], [*extents, queries, self.field.axes[packed.axis]]
+        extents = [*map(self.extent, self.batch), *(self.field.axes[axis] for axis in (self.attention.query.axis, packed.axis))]
+        return [*numbers, *own], extents
 
     def placed_row(self, row: Affine, region: TileRegion) -> None:
         """The places of a row of the block: its query, and its head where heads lie beside each other."""
-        b, attention = region.builder, self.attention
-        query, packed = attention.query.axis, attention.packed
-        number = self.first_row + row
+        b, query, packed = region.builder, self.attention.query.axis, self.attention.packed
         if packed is None or self.together is None:
-            region.forms[query] = number
-            if not divides(attention.rows, self.field.axes[query]):
-                region.masks[query] = self.field.axes[query]
+            super().placed_row(row, region)
             return
-        whole = b.index(number)
+        whole = b.index(region.starts[query] + row)
         region.forms[query] = Affine.of(small(b, "div", whole, self.together).name)
         region.forms[packed.axis] = region.starts[packed.axis] + Affine.of(small(b, "rem", whole, self.together).name)
         region.masks[query] = self.field.axes[query]
@@ -125,7 +86,8 @@ class AttentionOnWarps(AttentionWeights):
     # ---- the walk ----
 
     def attended(self, group: Sequence[Target], region: TileRegion, part: BlockPart) -> None:
-        b, attention, rule = region.builder, self.attention, self.attention.rule
+        b, attention = region.builder, self.attention
+        region.starts[attention.query.axis] = b.named(region.starts[attention.query.axis])
         thread = Affine.of(thread_index(b).name)
         self.lane = lane_index(b)
         warp = warp_index(b)
@@ -157,59 +119,35 @@ class AttentionOnWarps(AttentionWeights):
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         self.row_of_lane = self.row + self.lane.floordiv(4) + Affine.of(half) * 8 + Affine.of(row) * WARP_ROWS
         self.placed_row(self.row_of_lane, inner)
-        sums = [op for op in rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
         fragments = [value for position in queries.left(b, self.row, self.lane) for value in queries.read(b, Affine(), position)]
         first = b.named(self.team * self.terms)
         self.key_places, self.value_places = keys.right(b, first, self.lane), values.across(b, first, self.lane)
         feature = self.out.axis("feature", attention.width // 8)
         self.features = (pair, feature)
-        nothing = self.tile_of_rows("f32")
-        state = [b.const(float("-inf"), nothing), *(b.const(0.0, nothing) for _ in sums)]
-        state.append(b.const(0.0, Tile("f32", ((feature, attention.width // 8), (half, 2), (row, 1), (pair, 2)))))
+        output = b.const(0.0, Tile("f32", ((feature, attention.width // 8), (half, 2), (row, 1), (pair, 2))))
+        state = [*self.at_first(b), output]
         some = b.op("min", walk.turns, b.const(1, "index"))
         for low, high, unhidden in [(b.const(0, "index"), some, False), *self.stretches(b, walk)]:
             with b.loop("turn", low.name, high.name, carried=state, unroll=1) as (body, loop):
-                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, unhidden, sums, fragments))
+                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, unhidden, fragments))
             state = loop.results
         b.emit(AsyncWait(count=0))
         maximum, *totals, output = state
-        self.produced(group, inner, whole, part, [maximum, *(over_lanes(b, "add", total) for total in totals)], output, sums)
+        self.produced(group, inner, whole, part, [maximum, *(over_lanes(b, "add", total) for total in totals)], output)
 
     def produced(
-        self,
-        group: Sequence[Target],
-        region: TileRegion,
-        walk: Walk,
-        part: BlockPart,
-        totals: list[Value],
-        output: Value,
-        sums: Sequence[Reduce],
+        self, group: Sequence[Target], region: TileRegion, walk: Walk, part: BlockPart, totals: list[Value], output: Value
     ) -> None:
         """Results of the sums, when those of all warps and blocks are joined."""
-        attention = self.attention
-        first = Affine()
+        attention, first = self.attention, Affine()
         if attention.across > 1:
             totals, output, first = joined_by_warps(self, attention, region.builder, self.row_of_lane, self.team, totals, output)
-
-        def results(rows: TileRegion, totals: Sequence[Value], output: Value) -> None:
-            column = attention.value.axis
-            pair, feature = self.features
-            rows.forms[column] = first + self.across + Affine.of(feature) * 8 + Affine.of(pair)
-            if self.field.axes[column].value != attention.width:
-                rows.masks[column] = self.field.axes[column]
-            for op, total in zip(sums, totals[1:], strict=True):
-                rows.made[op.results[0]] = total
-            if attention.strict:
-                output = repaired(self, rows, walk, totals[0], output)
-            rows.made[attention.weighted.results[0]] = output
-            self.produce(group, rows, {})
-
         if attention.parts == 1:
-            results(region, totals, output)
+            self.results(group, region, walk, totals, output, first)
         else:
             with joined_by_blocks(self, attention, region, self.row_of_lane, part, totals, output, first) as (last, partials, joined):
-                results(last, partials, joined)
+                self.results(group, last, walk, partials, joined, first)
 
     def start(self, walk: Walk, turn: Value) -> Affine:
         return super().start(walk, turn) + self.team * self.terms
@@ -222,7 +160,6 @@ class AttentionOnWarps(AttentionWeights):
         number: Value,
         state: Sequence[Value],
         unhidden: bool,
-        sums: Sequence[Reduce],
         queries: Sequence[Value],
     ) -> list[Value]:
         """A turn: the next tile is asked for, this one's scores are multiplied, and its weights with its values."""
@@ -239,13 +176,9 @@ class AttentionOnWarps(AttentionWeights):
             position = self.key_places[part]
             operands = [value for below in range(0, self.terms, 16) for value in keys.read(b, stage, position, below)]
             scores = self.multiplied(b, scores, queries[4 * part : 4 * part + 4], operands, self.terms)
-        growth, grown, *after, weights = self.softened(turn, scores, before, sums)
-        with b.branch(grown, [output.type]) as (yes, no, rescaled):
-            yes.yield_(yes.mul(output, growth))
-            no.yield_(output)
-        output = rescaled.results[0]
-        pair, eight = self.columns
-        packed = b.emit(Pack2(value=b.cast(weights, attention.dtype), over=pair)).result
+        growth, grown, *after, weights = self.softened(turn, scores, before)
+        output = self.rescaled(b, output, grown, growth)
+        packed, eight = self.packed(b, weights), self.columns[1]
         for part in range(self.terms // STEP):
             places = [(2 * part, 0), (2 * part, 1), (2 * part + 1, 0), (2 * part + 1, 1)]
             words = [taken(b, packed, {eight: column, self.half: row, self.rows[1]: 0}) for column, row in places]
@@ -308,6 +241,5 @@ class AttentionOnWarps(AttentionWeights):
             number = Affine.of(loop.variable.name)
             line = number.floordiv(attention.depth)
             at = (Affine(), Affine.of(tile.place(line, number - line * attention.depth, body).name))
-            value = body.cast(body.load(tile.memory, at), "f32")
-            body.store(tile.memory, body.cast(body.mul(value, sign), attention.dtype), at)
+            self.signed(body, tile.memory, at, sign)
         b.emit(SyncThreads())

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Pack2, Reduce, dtype_of
 from compiler.hir.gpu import FenceAsync, SyncThreads
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
@@ -27,18 +26,17 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Barrier, Tile
 from compiler.schedule.gpu.attention_group import ALL_GROUPS, AttentionGroup
-from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_results import is_boxed, stored
-from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
+from compiler.schedule.gpu.attention_walk import Walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
-from compiler.schedule.gpu.boxed_operands import divides, wide_of
+from compiler.schedule.gpu.boxed_operands import wide_of
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
-from compiler.schedule.gpu.indices import small_digits, thread_index
+from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.region import Target, TileRegion
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
@@ -73,40 +71,14 @@ class AttentionDistributing(AttentionWeights):
     """Builds the one launch of such a field."""
 
     def __init__(self, field: HirFunction, attention: WarpgroupAttention) -> None:
-        self.batch = [
-            axis for axis in field.axes if axis not in (attention.inner, attention.along, attention.query.axis, attention.value.axis)
-        ]
-        plans = [AxisPlan(axis, "block") for axis in (*self.batch, attention.query.axis, attention.value.axis)]
-        plans += [AxisPlan(attention.along), AxisPlan(attention.inner)]
-        super().__init__(field, attention, Table(plans, block=(WARPGROUP * (attention.groups + 1),)))
+        super().__init__(field, attention)
         self.attention: WarpgroupAttention = attention
-
-    # ---- tiles of queries ----
-
-    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        attention, b = self.attention, region.builder
-        axes = {attention.query.axis, attention.value.axis, *self.batch}
-        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
-            raise NotPlaceable("a result that doesn't vary as attention's do")
-        extents = [*(self.field.axes[axis] for axis in self.batch), self.field.axes[attention.query.axis].ceildiv(attention.rows)]
-        *counts, tiles = [b.count(extent) for extent in extents]
-        heads = counts[0] if counts else b.const(1, "index")
-        for count in counts[1:]:
-            heads = b.mul(heads, count)
-        with self.blocks(b.mul(heads, tiles), region, axes) as (inner, block):
-            body = inner.builder
-            head, tile = placed(attention.visible, body, block, heads, tiles)
-            for axis, digit in zip(self.batch, small_digits(body, head, counts)[1:], strict=True):
-                inner.forms[axis] = inner.starts[axis] = Affine.of(digit.name)
-            inner.starts[attention.query.axis] = Affine.of(tile.name) * attention.rows
-            inner.starts[attention.value.axis] = Affine()
-            self.roles(group, inner)
 
     # ---- roles ----
 
-    def roles(self, group: Sequence[Target], region: TileRegion) -> None:
+    def attended(self, group: Sequence[Target], region: TileRegion, part: BlockPart) -> None:
         b, attention = region.builder, self.attention
-        memory = AttentionMemory(b, attention)
+        self.memory = memory = AttentionMemory(b, attention)
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         with b.when(first) as once:
@@ -117,15 +89,14 @@ class AttentionDistributing(AttentionWeights):
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
             with copying.when(first) as leading:
-                self.copied(leading, region, memory, walk)
+                self.copied(leading, region, walk)
             multiplying.emit(SetMaxRegisters(direction="inc", registers=multiplies))
-            self.multiplied(multiplying, region, memory, walk, thread, group)
+            self.multiplied(multiplying, region, walk, thread, group)
 
     # ---- copying ----
 
-    def copied(self, b: Builder, region: TileRegion, memory: AttentionMemory, walk: Walk) -> None:
-        attention = self.attention
-        rows = attention.query.axis
+    def copied(self, b: Builder, region: TileRegion, walk: Walk) -> None:
+        memory, rows = self.memory, self.attention.query.axis
         b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=memory.query.bytes))
         self.load(b, memory.query, region, rows, region.starts[rows], Affine(), memory.asked)
         with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
@@ -150,111 +121,81 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- multiplying ----
 
-    def multiplied(
-        self, b: Builder, region: TileRegion, memory: AttentionMemory, walk: Walk, thread: Value, group: Sequence[Target]
-    ) -> None:
-        attention, rule = self.attention, self.attention.rule
+    def multiplied(self, b: Builder, region: TileRegion, walk: Walk, thread: Value, group: Sequence[Target]) -> None:
+        attention, memory = self.attention, self.memory
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
         feature, features = self.out.axis("feature0", 2), self.out.axis("feature1", attention.width // 8)
-        self.columns, self.half, self.rows, self.features, self.memory = (pair, eight), half, (half,), (feature, features), memory
+        self.columns, self.half, self.rows, self.features = (pair, eight), half, (half,), (feature, features)
         self.group = standing = AttentionGroup(b, attention.groups, thread)
         self.lane, self.across = standing.lane, standing.column
-        row = standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8
-        rows = attention.query.axis
-        inner.forms[rows] = region.starts[rows] + row
-        if not divides(attention.rows, self.field.axes[rows]):
-            inner.masks[rows] = self.field.axes[rows]
-        sums = [op for op in rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
-        state = [b.const(float("-inf"), Tile("f32", ((half, 2),)))]
-        state += [b.const(0.0, Tile(dtype_of(op.results[0]), ((half, 2),))) for op in sums]
-        state.append(b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2)))))
+        self.placed_row(standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8, inner)
+        state = [*self.at_first(b), b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2))))]
         output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
         self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))
         b.emit(BarrierWait(barrier=memory.asked, barrier_index=(Affine(),), parity=b.const(0, "i32")))
-        self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, memory, sign))
+        self.factor = self.factored(b, inner, self.turn_queries)
         some = b.op("min", walk.turns, b.const(1, "index"), name="some")
         with b.loop("first", 0, some.name, carried=state) as (body, first):
             turn = self.turned(inner, body, walk, first.variable, False)
             stage = memory.place(body, first.variable)
             memory.keys.await_full(body, *stage)
             body.emit(WarpgroupFence())
-            (scores,) = self.waited(body, [self.scored(body, memory, stage[0])], 0)
+            (scores,) = self.waited(body, [self.scored(body, stage[0])], 0)
             self.given_back(body, memory.keys, stage[0])
-            _, _, *after, weights = self.softened(turn, scores, first.carried[:-1], sums)
+            _, _, *after, weights = self.softened(turn, scores, first.carried[:-1])
             memory.values.await_full(body, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
         standing.begin_turns(b)
         for low, high, whole in self.stretches(b, walk):
             with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
-                body.yield_(*self.step(body, inner, memory, walk, loop.variable, loop.carried, whole, sums))
+                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, whole))
             carried = loop.results
         *totals, words, output = carried
         with b.loop("last", 0, some.name, carried=[output]) as (body, last):
             ending, _ = memory.place(body, body.sub(walk.turns, body.const(1, "index")))
             body.emit(WarpgroupFence())
-            (total,) = self.waited(body, [self.weighted(body, memory, ending, words, last.carried[0])], 0)
+            (total,) = self.waited(body, [self.weighted(body, ending, words, last.carried[0])], 0)
             self.given_back(body, memory.values, ending)
             body.yield_(total)
         (output,) = last.results
-        for op, total in zip(sums, totals[1:], strict=True):
-            inner.made[op.results[0]] = over_lanes(b, "add", total)
-        column = attention.value.axis
-        inner.forms[column] = self.across + Affine.of(features) * 8 + feature
-        if self.field.axes[column].value != attention.width:
-            inner.masks[column] = self.field.axes[column]
-        if attention.strict:
-            output = repaired(self, inner, walk, totals[0], output)
-        inner.made[attention.weighted.results[0]] = output
-        self.produce(group, inner, {})
+        maximum, *others = totals
+        self.results(group, inner, walk, [maximum, *(over_lanes(b, "add", total) for total in others)], output, Affine())
 
-    def turn_queries(self, b: Builder, memory: AttentionMemory, sign: Value) -> None:
+    def turn_queries(self, b: Builder, sign: Value) -> None:
         """The warpgroup's queries times a sign."""
         wide, depth = wide_of(self.attention.query.mem), self.attention.depth
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
             number = Affine.of(loop.variable.name) * WARPGROUP + self.group.warp * 32 + self.lane
             row, column = number.floordiv(depth), number % depth
             at = (Affine(), column.floordiv(wide), self.group.row + row, column % wide)
-            value = body.cast(body.load(memory.query.memory, at), "f32")
-            body.store(memory.query.memory, body.cast(body.mul(value, sign), self.attention.dtype), at)
+            self.signed(body, self.memory.query.memory, at, sign)
         b.emit(FenceAsync())
         b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.attention.groups))
 
-    def step(
-        self,
-        b: Builder,
-        region: TileRegion,
-        memory: AttentionMemory,
-        walk: Walk,
-        number: Value,
-        state: Sequence[Value],
-        whole: bool,
-        sums: Sequence[Reduce],
-    ) -> list[Value]:
+    def step(self, b: Builder, region: TileRegion, walk: Walk, number: Value, state: Sequence[Value], whole: bool) -> list[Value]:
         """A turn: its scores and weights, while the products of the last turn's weights with its values are under way."""
         *before, weights, total = state
+        memory = self.memory
         turn = self.turned(region, b, walk, number, whole)
         keys = memory.place(b, number)
         values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
         memory.keys.await_full(b, *keys)
         self.group.await_turn(b)
         b.emit(WarpgroupFence())
-        asked = self.scored(b, memory, keys[0])
-        total = self.weighted(b, memory, values, weights, total)
+        asked = self.scored(b, keys[0])
+        total = self.weighted(b, values, weights, total)
         self.group.pass_turn(b)
         (scores,) = self.waited(b, [asked], 1)
         self.given_back(b, memory.keys, keys[0])
-        growth, grown, *after, weights = self.softened(turn, scores, before, sums)
+        growth, grown, *after, weights = self.softened(turn, scores, before)
         # a loop, above which ptxas takes no wait for products: it would be before the exponentials
         memory.values.await_full(b, *keys)
         # the words that products under way read can't be written: those of the next come after
         total, weights = self.waited(b, [total, weights], 0)
         self.given_back(b, memory.values, values)
-        with b.branch(grown, [total.type]) as (yes, no, rescaled):
-            yes.yield_(yes.mul(total, growth))
-            no.yield_(total)
-        return [*after, self.packed(b, weights), rescaled.results[0]]
+        return [*after, self.packed(b, weights), self.rescaled(b, total, grown, growth)]
 
     # ---- storing ----
 
@@ -266,13 +207,13 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- products ----
 
-    def scored(self, b: Builder, memory: AttentionMemory, stage: Affine) -> Value:
+    def scored(self, b: Builder, stage: Affine) -> Value:
         """The products for a turn's scores, on their way."""
         attention = self.attention
         total = b.const(0.0, self.scores)
         step = WARPGROUP_KINDS[attention.dtype].depth
         for part in range(0, attention.depth, step):
-            factors = memory.query.factor(Affine(), self.group.row, part), memory.key_tiles.factor(stage, Affine(), part)
+            factors = self.memory.query.factor(Affine(), self.group.row, part), self.memory.key_tiles.factor(stage, Affine(), part)
             total = multiply(b, total, *factors, self.terms, step, b.const(part > 0, "i1"))
         b.emit(WarpgroupCommit())
         return total
@@ -285,17 +226,13 @@ class AttentionDistributing(AttentionWeights):
         with b.when(self.group.leader) as freeing:
             ring.free(freeing, stage)
 
-    def packed(self, b: Builder, weights: Value) -> Value:
-        """In pairs, as the left operand of the second product."""
-        return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
-
-    def weighted(self, b: Builder, memory: AttentionMemory, stage: Affine, words: Value, output: Value) -> Value:
+    def weighted(self, b: Builder, stage: Affine, words: Value, output: Value) -> Value:
         """The products of a turn's weights with its values, on their way."""
         attention = self.attention
         step = WARPGROUP_KINDS[attention.dtype].depth
         total = output
         for part in range(0, self.terms, step):
-            factors = (words, (Affine.of(part // 8),), False), memory.value_tiles.factor(stage, Affine(), part)
+            factors = (words, (Affine.of(part // 8),), False), self.memory.value_tiles.factor(stage, Affine(), part)
             total = multiply(b, total, *factors, attention.width, step, b.const(True, "i1"))
         b.emit(WarpgroupCommit())
         return total

@@ -4,24 +4,28 @@ every eight columns, and rows eight apart. As in FlashAttention-4 (2025), a maxi
 division by the sums makes up for."""
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Reduce, Select, dtype_of
+from compiler.hir.core import Binary, Pack2, Reduce, Select, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.attention_walk import Walk
+from compiler.schedule.gpu.attention_repair import repaired
+from compiler.schedule.gpu.attention_walk import Walk, placed
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
+from compiler.schedule.gpu.indices import small, small_digits
+from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.rescaling import LOWEST
-from compiler.schedule.region import TileRegion
-from compiler.schedule.table import Table
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
+from compiler.schedule.table import AxisPlan, Table
 from runtime.records import evolve
 
 SLACK = 8.0
@@ -33,6 +37,7 @@ class AttentionWeights(Distributing):
     """What launches of attention have in common. `terms`: keys of a tile that a warp has; `columns`: the axes of its registers along
     them, neighbours and eights; `half`: that of its rows."""
 
+    attention: AttentionField
     columns: tuple[str, str]
     half: str
     rows: tuple[str, ...]
@@ -43,9 +48,14 @@ class AttentionWeights(Distributing):
     """The first column that a lane has."""
     factor: Value
 
-    def __init__(self, field: HirFunction, attention: AttentionField, table: Table) -> None:
-        super().__init__(field, table)
-        self.attention, self.terms = attention, attention.terms
+    def __init__(self, field: HirFunction, attention: AttentionField, resident: int | None = None) -> None:
+        own, over = (attention.query.axis, attention.value.axis), (attention.along, attention.inner)
+        self.batch = [axis for axis in field.axes if axis not in (*own, *over)]
+        plans = [*(AxisPlan(axis, "block") for axis in (*self.batch, *own)), *map(AxisPlan, over)]
+        super().__init__(field, Table(plans, attention.words, block=(attention.threads,), resident=resident))
+        self.terms = attention.terms
+        self.sums = [op for op in attention.rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
+        """Of weights."""
         self.unhidden: set[TileRegion] = set()
         """Turns in which nothing is hidden."""
         self.bases: dict[TileRegion, tuple[Value, Value]] = {}
@@ -54,6 +64,78 @@ class AttentionWeights(Distributing):
     def idle(self, axes: object) -> list[int]:
         """Every thread that multiplies has elements of its own."""
         return []
+
+    # ---- tiles of queries ----
+
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
+        attention, b = self.attention, region.builder
+        axes = {attention.query.axis, attention.value.axis, *self.batch}
+        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
+            raise NotPlaceable("a result that doesn't vary as attention's do")
+        counts = [b.count(self.extent(axis)) for axis in self.batch]
+        rows = self.row_count(b)
+        tiles = b.index(Affine.of(rows.name).ceildiv(attention.rows))
+        heads, parts = b.product([b.const(1, "index"), *counts]), b.const(attention.parts, "index")
+        with self.blocks(b.product([heads, tiles, parts]), region, axes) as (inner, block):
+            body = inner.builder
+            part = small(body, "rem", block, parts)
+            head, tile = placed(attention.visible, body, small(body, "div", block, parts), heads, tiles)
+            numbers = [Affine.of(digit.name) for digit in small_digits(body, head, counts)[1:]]
+            for axis, number in zip(self.batch, numbers, strict=True):
+                inner.forms[axis] = inner.starts[axis] = number * self.heads_of(axis)
+            inner.starts[attention.query.axis] = Affine.of(tile.name) * attention.rows
+            inner.starts[attention.value.axis] = Affine()
+            self.attended(group, inner, BlockPart(part, parts, attention.parts, *self.numbered(numbers, tile, body)))
+
+    def attended(self, group: Sequence[Target], region: TileRegion, part: BlockPart) -> None:
+        """A block's tile of queries, with its part of the keys."""
+        raise NotImplementedError
+
+    def heads_of(self, axis: str) -> int:
+        """Heads of a block along a batch's axis."""
+        return 1
+
+    def extent(self, axis: str) -> Affine:
+        """Blocks along a batch's axis."""
+        return self.field.axes[axis]
+
+    def row_count(self, b: Builder) -> Value:
+        """Rows of a matrix."""
+        return b.count(self.field.axes[self.attention.query.axis])
+
+    def numbered(self, numbers: Sequence[Affine], tile: Value, b: Builder) -> tuple[list[Affine], list[Affine]]:
+        """The number of a tile among all, and how many there are along each dim of that number."""
+        rows = self.field.axes[self.attention.query.axis] * prod(map(self.heads_of, self.batch))
+        return [*numbers, Affine.of(tile.name)], [*map(self.extent, self.batch), rows.ceildiv(self.attention.rows)]
+
+    def placed_row(self, row: Affine, region: TileRegion) -> None:
+        """The places of a row of the block."""
+        query = self.attention.query.axis
+        region.forms[query] = region.starts[query] + row
+        if not divides(self.attention.rows, self.field.axes[query]):
+            region.masks[query] = self.field.axes[query]
+
+    def at_first(self, b: Builder) -> list[Value]:
+        """The maximum and the sums of weights before any key."""
+        return [
+            b.const(float("-inf"), self.tile_of_rows("f32")),
+            *(b.const(0.0, self.tile_of_rows(dtype_of(op.results[0]))) for op in self.sums),
+        ]
+
+    def results(
+        self, group: Sequence[Target], region: TileRegion, walk: Walk, totals: Sequence[Value], output: Value, first: Affine
+    ) -> None:
+        """What follows the sums of the weights and of the values; the warp has features from the first on."""
+        attention, column, (pair, feature) = self.attention, self.attention.value.axis, self.features
+        region.forms[column] = first + self.across + Affine.of(feature) * 8 + pair
+        if self.field.axes[column].value != attention.width:
+            region.masks[column] = self.field.axes[column]
+        for op, total in zip(self.sums, totals[1:], strict=True):
+            region.made[op.results[0]] = total
+        if attention.strict:
+            output = repaired(self, region, walk, totals[0], output)
+        region.made[attention.weighted.results[0]] = output
+        self.produce(group, region, {})
 
     # ---- turns ----
 
@@ -90,7 +172,7 @@ class AttentionWeights(Distributing):
 
     # ---- between the products ----
 
-    def softened(self, turn: TileRegion, scores: Value, before: Sequence[Value], sums: Sequence[Reduce]) -> tuple[Value, ...]:
+    def softened(self, turn: TileRegion, scores: Value, before: Sequence[Value]) -> tuple[Value, ...]:
         """What earlier sums are multiplied by, and whether any of the warp's are; the maximum, the sums and the weights with this turn's
         scores."""
         b, attention = turn.builder, self.attention
@@ -108,8 +190,19 @@ class AttentionWeights(Distributing):
         self.bases[turn] = value, base
         turn.made[attention.rule.maximum.results[0]] = turn.made[attention.rule.total] = most
         growth = b.op("exp2", b.sub(scaled, base), flags=("afn", "ftz"))
-        added = [self.added(turn, op, total, growth) for op, total in zip(sums, totals, strict=True)]
+        added = [self.added(turn, op, total, growth) for op, total in zip(self.sums, totals, strict=True)]
         return growth, grown, most, *added, self.weights(turn)
+
+    def rescaled(self, b: Builder, output: Value, grown: Value, growth: Value) -> Value:
+        """Earlier sums of values, times what the weights have grown by, if any have."""
+        with b.branch(grown, [output.type]) as (yes, no, chosen):
+            yes.yield_(yes.mul(output, growth))
+            no.yield_(output)
+        return chosen.results[0]
+
+    def packed(self, b: Builder, weights: Value) -> Value:
+        """In pairs, as the left operand of the second product."""
+        return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
 
     def based(self, b: Builder, maximum: Value) -> Value:
         """What exponents are less by: 0 while nothing is seen, or at least what the program's maximum starts from."""
@@ -170,6 +263,11 @@ class AttentionWeights(Distributing):
 
     def weights(self, region: TileRegion) -> Value:
         return self.masked(self.value(self.attention.weight, region), 0.0, [self.attention.along], region)
+
+    def signed(self, b: Builder, memory: Value, index: Sequence[Affine], sign: Value) -> None:
+        """An element of a query times a sign."""
+        value = b.mul(b.cast(b.load(memory, index), "f32"), sign)
+        b.store(memory, b.cast(value, self.attention.dtype), index)
 
     def factored(self, b: Builder, region: TileRegion, turn_queries: Callable[[Builder, Value], None]) -> Value:
         """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries, which

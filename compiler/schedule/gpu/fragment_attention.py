@@ -44,11 +44,10 @@ class Packed:
 
 @frozen(eq=False, kw_only=True)
 class FragmentAttention(AttentionField):
-    """`down` warps along the rows of a block, `across` along the keys of a tile; up to `parts` blocks share the keys."""
+    """`down` warps along the rows of a block, `across` along the keys of a tile."""
 
     down: int
     across: int
-    parts: int
     packed: Packed | None
 
     @property
@@ -92,10 +91,10 @@ def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | 
     for axis in others:
         blocks *= -(-facts.about(field.axes[axis]) // (heads if packed is not None and axis == packed.axis else 1))
     parts = min(RESIDENT * facts.processors // max(1, blocks), isqrt(JOINS * (facts.about(field.axes[attention.along]) // terms)))
-    known = asdict(attention, recurse=False) | {"terms": terms}
+    known = asdict(attention, recurse=False) | {"terms": terms, "parts": max(1, parts)}
     if packed is not None:
         known["visible"] = Visible((), tuple(attention.exponent.guards))
-    candidate = FragmentAttention(**known, down=down, across=across, parts=max(1, parts), packed=packed)
+    candidate = FragmentAttention(**known, down=down, across=across, packed=packed)
     return candidate if _bytes(candidate) <= facts.machine.stage_shared else None
 
 

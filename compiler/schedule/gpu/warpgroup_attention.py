@@ -7,7 +7,7 @@ from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_tiles import ROWS
+from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
 from runtime.records import frozen
 
 TERMS = ((128, 128), (256, 64))
@@ -28,6 +28,10 @@ class WarpgroupAttention(AttentionField):
     @property
     def rows(self) -> int:
         return ROWS * self.groups
+
+    @property
+    def threads(self) -> int:
+        return WARPGROUP * (self.groups + 1)
 
 
 def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention | None:
