@@ -7,13 +7,11 @@ from compiler.hir.hopper import BulkCommit, BulkStore, BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import StoreMatrix
-from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.attention_group import AttentionGroup
 from compiler.schedule.gpu.attention_weights import AttentionWeights
-from compiler.schedule.gpu.boxed_operands import divides, wide_of
+from compiler.schedule.gpu.boxed_operands import stored_dims, wide_of
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_results import taken
+from compiler.schedule.gpu.warpgroup_results import put_matrices
 from compiler.schedule.gpu.warpgroup_tiles import ROWS
 from compiler.schedule.region import TileRegion
 
@@ -22,26 +20,9 @@ def is_boxed(field: HirFunction, attention: WarpgroupAttention, store: Store) ->
     """Whether bulk copies write the result's tile, from where the queries were: numbers of their type, that end in memory where the
     axes do."""
     mem = mem_of(store.mem)
-    if mem.dtype != attention.dtype or mem.align < 16 or not 2 <= mem.rank <= 5:
-        return False
-    if store.where is not None or store.mem.source is not None:
-        return False
-    unit = 16 // bytes_of(mem.dtype)
-    strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
-        return False
-    places = []
-    for axis, tile in ((attention.query.axis, attention.rows), (attention.value.axis, wide_of(mem))):
-        positions = [position for position, form in enumerate(store.index) if axis in form.names]
-        if len(positions) != 1:
-            return False
-        form, extent = store.index[positions[0]], field.axes[axis]
-        if form.coefficient(axis) != 1 or axis in form.without(axis).names:
-            return False
-        if not divides(tile, extent) and (form != Affine.of(axis) or mem.dims[positions[0]] != extent):
-            return False
-        places.append(positions[0])
-    return places[1] == mem.rank - 1 and attention.width <= attention.depth
+    tile = {attention.query.axis: attention.rows, attention.value.axis: wide_of(mem)}
+    dims = stored_dims(field, store, tile) if mem.dtype == attention.dtype and attention.width <= attention.depth else None
+    return dims is not None and dims[1] == mem.rank - 1
 
 
 def stored(
@@ -54,10 +35,8 @@ def stored(
     packed = b.emit(Pack2(value=placing.value(store.value, region), over=feature)).result
     row = group.row + group.warp * 16 + group.lane % 16
     group.meet(b)
-    for column in range(0, attention.width, 16):
-        words = [taken(b, packed, {features: column // 8 + n // 2, placing.half: n % 2}) for n in range(4)]
-        index = (Affine(), Affine.of(column // wide), row, group.lane.floordiv(16) * 8 + column % wide)
-        b.emit(StoreMatrix(mem=memory, index=index, values=tuple(words)))
+    places = [(Affine(), Affine.of(n // wide), row, group.lane.floordiv(16) * 8 + n % wide) for n in range(0, attention.width, 16)]
+    put_matrices(b, packed, (features, placing.half), 0, memory, places)
     b.emit(FenceAsync())
     group.meet(b)
     target = region.find(store.mem)

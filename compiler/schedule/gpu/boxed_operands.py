@@ -1,12 +1,14 @@
 """Operands as bulk copies take them: read where they lie, in boxes of 128 bytes of what memory is contiguous along."""
 
+from collections.abc import Mapping
 from math import prod
 
 from compiler.analysis.recognise import ProductSum
 from compiler.hir.affine import Affine
 from compiler.hir.hopper import MOST_STEP
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
 from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED
 from runtime.records import frozen
@@ -70,7 +72,7 @@ def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand 
         return None
     mem = load.mem.type
     assert isinstance(mem, Mem)
-    if load.pad is not None or load.mem.source is not None or not 2 <= mem.rank <= 5 or mem.align < 16:
+    if load.pad is not None or load.mem.source is not None or not lies_in_boxes(mem):
         return None
     varying = {axis for form in load.index for axis in form.names}
     dims: dict[str, int] = {}
@@ -88,10 +90,34 @@ def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand 
     unit = 16 // bytes_of(mem.dtype)
     if {**dims, along: position}[last] != mem.rank - 1 or not divides(unit, load.index[-1] - last):
         return None
-    strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
-        return None
     return BoxedOperand(load, tuple(own), tuple(dims[axis] for axis in own), position)
+
+
+def lies_in_boxes(mem: Mem) -> bool:
+    """Whether bulk copies reach a memory: its rows are contiguous, and begin at multiples of 16 bytes."""
+    strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
+    if not 2 <= mem.rank <= 5 or mem.align < 16 or (mem.strides is not None and mem.strides[-1].value != 1):
+        return False
+    return all(divides(16 // bytes_of(mem.dtype), form) for form in strides)
+
+
+def stored_dims(field: HirFunction, store: Store, tile: Mapping[str, int]) -> list[int] | None:
+    """The dims along which boxes write a tile, by its axes; None where they can't: at places that boxes can't have, with a condition, or
+    past the end of what is stored."""
+    mem, dims = mem_of(store.mem), list[int]()
+    if store.where is not None or store.mem.source is not None or not lies_in_boxes(mem):
+        return None
+    for axis, size in tile.items():
+        positions = [position for position, form in enumerate(store.index) if axis in form.names]
+        if len(positions) != 1:
+            return None
+        form, extent = store.index[positions[0]], field.axes[axis]
+        if form.coefficient(axis) != 1 or axis in form.without(axis).names:
+            return None
+        if not divides(size, extent) and (form != Affine.of(axis) or mem.dims[positions[0]] != extent):
+            return None  # boxes end where memory does
+        dims += positions
+    return dims
 
 
 def plain_load(operand: Value) -> Load | None:

@@ -20,7 +20,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.grouped_products import grouped
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading
+from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading, dim_of
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied, Workspace
 from runtime.records import frozen
@@ -103,14 +103,8 @@ def _windows(product: SumOfLoads, load: Load) -> Iterator[_Window]:
         places, taps = names & outer, names & over
         if len(places) == len(taps) == 1 and not elsewhere & (places | taps):
             (axis,), (tap,) = places, taps
-            if _dim_of(other, tap) is not None:
+            if dim_of(other, tap) is not None:
                 yield _Window(load, dim, axis, tap, load.index[dim].coefficient(axis))
-
-
-def _dim_of(load: Load, axis: str) -> int | None:
-    """The dim that runs along the axis and nothing else."""
-    dims = [dim for dim, form in enumerate(load.index) if axis in form.names]
-    return dims[0] if len(dims) == 1 and load.index[dims[0]] == Affine.of(axis) else None
 
 
 def _dim_along(function: HirFunction, load: Load, axis: str) -> int | None:

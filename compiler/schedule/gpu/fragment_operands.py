@@ -9,7 +9,7 @@ from math import prod
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
-from compiler.hir.core import Const, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
@@ -19,7 +19,7 @@ from compiler.machines.gpu import Feature
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.product_sums import rounds
+from compiler.schedule.gpu.product_sums import rounds, unguarded
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
@@ -183,11 +183,7 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
 
 def _load_of(function: HirFunction, operand: Value) -> tuple[Load, tuple[Value, ...]] | None:
     """The load that an operand is where conditions hold, without which it is 0, and these."""
-    guards = []
-    value = operand
-    while isinstance(value.source, Select) and _is_zero(value.source.otherwise):
-        guards.append(value.source.condition)
-        value = value.source.then
+    value, guards = unguarded(operand)
     load = value.source
     if not isinstance(load, Load) or load.pad is not None or load.mem.source is not None:
         return None
@@ -195,10 +191,6 @@ def _load_of(function: HirFunction, operand: Value) -> tuple[Load, tuple[Value, 
     if any(name not in known for form in load.index for name in form.names):
         return None
     return load, tuple(guards if load.where is None else [*guards, load.where])
-
-
-def _is_zero(value: Value) -> bool:
-    return isinstance(value.source, Const) and value.source.value == 0
 
 
 def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:

@@ -9,7 +9,7 @@ from compiler.schedule.gpu.boxed_operands import wide_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.product_sums import SumOfLoads
-from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading
+from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading, dim_of
 from compiler.schedule.gpu.workspaces import Copied
 
 MOST_CHANNELS, LEAST_CHANNELS = 32, 4
@@ -28,11 +28,11 @@ def grouped(function: HirFunction, facts: Facts, product: SumOfLoads) -> Reading
         return None
     weights = product.b if pictures is product.a else product.a
     filters = [axis for axis in (*described.m, *described.n) if any(axis in form.names for form in weights.index)]
-    channels = [axis for axis in described.k if _alone(pictures, axis) is not None and _alone(weights, axis) is not None]
-    if len(filters) != 1 or len(channels) != 1 or any(_alone(load, group) is None for load in (pictures, weights)):
+    channels = [axis for axis in described.k if dim_of(pictures, axis) is not None and dim_of(weights, axis) is not None]
+    if len(filters) != 1 or len(channels) != 1 or any(dim_of(load, group) is None for load in (pictures, weights)):
         return None
     (filter,), (channel,) = filters, channels
-    if _alone(weights, filter) is None or any({group, filter, channel}.intersection(form.names) for form in product.guard):
+    if dim_of(weights, filter) is None or any({group, filter, channel}.intersection(form.names) for form in product.guard):
         return None
     deep, wide = (power_of_two(facts.about(function.axes[axis])) for axis in (channel, filter))
     deep = max(deep, LEAST_CHANNELS)
@@ -62,7 +62,7 @@ def _reading(
 
     def copied(load: Load, own: dict[str, Affine], order: tuple[str, ...], inside: tuple[Affine, ...]) -> CopiedRead:
         """A copy whose dims are the load's own but those of `own`, which stand for the axes in `order`."""
-        gone = {_alone(load, axis): form for axis, form in own.items()}
+        gone = {dim_of(load, axis): form for axis, form in own.items()}
         remaining = [(names.fresh(f"{load.mem.name}{dim}"), size) for dim, size in enumerate(mem_of(load.mem).dims) if dim not in gone]
         places = iter(remaining)
         index = tuple(gone[dim] if dim in gone else Affine.of(next(places)[0]) for dim in range(mem_of(load.mem).rank))
@@ -94,9 +94,3 @@ def _added(form: Affine, product: SumOfLoads) -> bool:
     """Whether a place and a tap are added in it."""
     names, over = set(form.names), set(product.described.k)
     return bool(names & over) and bool(names & {*product.described.m, *product.described.n})
-
-
-def _alone(load: Load, axis: str) -> int | None:
-    """The dim that runs along the axis and nothing else."""
-    dims = [dim for dim, form in enumerate(load.index) if axis in form.names]
-    return dims[0] if len(dims) == 1 and load.index[dims[0]] == Affine.of(axis) else None

@@ -109,3 +109,9 @@ class FreshNames:
             name += "_"
         self.taken.add(name)
         return name
+
+
+def dim_of(load: Load, axis: str) -> int | None:
+    """The dim that runs along the axis and nothing else."""
+    dims = [dim for dim, form in enumerate(load.index) if axis in form.names]
+    return dims[0] if len(dims) == 1 and load.index[dims[0]] == Affine.of(axis) else None

@@ -34,11 +34,11 @@ class MultiplyingWarpgroup:
 
     @property
     def first_column(self) -> Affine:
-        return self.rank * self.width if self.product.pieces > 1 else Affine()
+        return self.rank * self.width if self.product.tiling.pieces > 1 else Affine()
 
     def first_row(self, block: int) -> Affine:
         """In the tile, of one of this warpgroup's blocks of 64."""
-        return ((self.team if self.product.turns == 1 else Affine()) * self.product.blocks + block) * ROWS
+        return ((self.team if self.product.tiling.turns == 1 else Affine()) * self.product.tiling.blocks + block) * ROWS
 
     def at(self, region: TileRegion, b: Builder, rows: Sequence[Affine], column: Affine) -> TileRegion:
         """The tile at these places of the operands' own axes."""
@@ -46,7 +46,7 @@ class MultiplyingWarpgroup:
         for side, places in zip(self.product.sides, (rows, [column]), strict=True):
             for axis, position, tile in zip(side.axes, places, side.tile, strict=True):
                 inner.forms[axis] = region.starts[axis] + position
-                if not divides(tile * (self.product.cluster if axis == self.product.a.axes[0] else 1), self.field.axes[axis]):
+                if not divides(tile * (self.product.tiling.cluster if axis == self.product.a.axes[0] else 1), self.field.axes[axis]):
                     inner.masks[axis] = self.field.axes[axis]
         return inner
 

@@ -35,11 +35,11 @@ class Border:
         self.product = product
         self.notes: Value | None = None
         if product.may_repair:
-            self.notes = b.emit(SharedAlloc(type=Mem("i32", (product.warpgroups, TURNS), space=Space.SHARED)), "notes").result
+            self.notes = b.emit(SharedAlloc(type=Mem("i32", (product.tiling.warpgroups, TURNS), space=Space.SHARED)), "notes").result
 
     def begin(self, b: Builder) -> None:
         if self.notes is not None:
-            for number in range(self.product.warpgroups):
+            for number in range(self.product.tiling.warpgroups):
                 for turn in range(TURNS):
                     b.store(self.notes, b.const(0, "i32"), [number, turn])
 
@@ -55,7 +55,7 @@ class Border:
         return b.op("ne", b.load(self.notes, index), b.const(0, "i32"))
 
     def place(self, group: MultiplyingWarpgroup, number: Value) -> list[Affine]:
-        turn = Affine.of(number.name).floordiv(self.product.turns) * self.product.blocks + group.block
+        turn = Affine.of(number.name).floordiv(self.product.tiling.turns) * self.product.tiling.blocks + group.block
         return [group.team, turn % TURNS]
 
     def repaired(

@@ -96,26 +96,6 @@ class WarpgroupProduct:
         return [axis for axis in field.axes if axis not in (*self.outer, self.sum)]
 
     @property
-    def groups(self) -> int:
-        """Warpgroups that share a tile."""
-        return self.tiling.groups
-
-    @property
-    def turns(self) -> int:
-        """Tiles that are under way in a block, each with warpgroups of its own."""
-        return self.tiling.turns
-
-    @property
-    def warpgroups(self) -> int:
-        """That multiply; one more copies."""
-        return self.tiling.warpgroups
-
-    @property
-    def blocks(self) -> int:
-        """Of 64 rows, that each warpgroup multiplies."""
-        return self.tiling.blocks
-
-    @property
     def sums(self) -> int:
         """Of a thread: more than once as many where those of stretches are added to others."""
         return self.accumulators * self.columns // 2 * (1 + bool(self.stretch) + bool(self.low))
@@ -123,21 +103,7 @@ class WarpgroupProduct:
     @property
     def accumulators(self) -> int:
         """Of a warpgroup, each of 64 rows: those of its blocks, one for each sum."""
-        return self.blocks * len(self.summed)
-
-    @property
-    def stages(self) -> int:
-        return self.tiling.stages
-
-    @property
-    def cluster(self) -> int:
-        """Blocks, of tiles side by side along the first axis of the rows, that load the columns' operand for each other."""
-        return self.tiling.cluster
-
-    @property
-    def pieces(self) -> int:
-        """Of the sum, each multiplied by a block of a cluster."""
-        return self.tiling.pieces
+        return self.tiling.blocks * len(self.summed)
 
     @property
     def rows(self) -> int:
@@ -146,7 +112,7 @@ class WarpgroupProduct:
     @property
     def together(self) -> int:
         """Blocks of a cluster."""
-        return self.cluster * self.pieces
+        return self.tiling.cluster * self.tiling.pieces
 
     @property
     def teams(self) -> int:
@@ -160,7 +126,7 @@ class WarpgroupProduct:
     @property
     def width(self) -> int:
         """Columns of a tile that a block finishes."""
-        return self.columns // self.pieces
+        return self.columns // self.tiling.pieces
 
     @property
     def sides(self) -> tuple[BoxedOperand, BoxedOperand]:

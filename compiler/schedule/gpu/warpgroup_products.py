@@ -51,14 +51,14 @@ class WarpgroupDistributing(Distributing):
         axes = [*product.a.axes, product.b.axis]
         batch = [axis for axis in product.varying(field) if axis not in axes]
         plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(axis) for axis in (*product.outer, product.sum)]
-        super().__init__(field, Table(plans, block=(WARPGROUP * (product.warpgroups + 1),)))
+        super().__init__(field, Table(plans, block=(WARPGROUP * (product.tiling.warpgroups + 1),)))
         self.product, self.batch, self.own = product, batch, axes
         self.rank = Affine()
         """The block's, in its cluster."""
 
     def run(self) -> HirFunction:
         function = super().run()
-        if self.product.warpgroups > 1 and function.kernel_info is not None:
+        if self.product.tiling.warpgroups > 1 and function.kernel_info is not None:
             # what a program says of registers is for those that multiply
             function.kernel_info = evolve(function.kernel_info, max_registers=None)
         return function
@@ -75,7 +75,7 @@ class WarpgroupDistributing(Distributing):
         extents = [self.field.axes[axis] for axis in self.batch]
         for side in product.sides:
             extents += [self.field.axes[axis].ceildiv(tile) for axis, tile in zip(side.axes, side.tile, strict=True)]
-        extents[len(self.batch)] = self.field.axes[product.a.axes[0]].ceildiv(product.a.tile[0] * product.cluster)
+        extents[len(self.batch)] = self.field.axes[product.a.axes[0]].ceildiv(product.a.tile[0] * product.tiling.cluster)
         counts = [b.index(extent) for extent in extents]
         total = b.op("max", counts[0], b.const(0, "index"))
         for count in counts[1:]:
@@ -94,10 +94,10 @@ class WarpgroupDistributing(Distributing):
 
     def roles(self, group: Sequence[Target], region: TileRegion, block: Value, total: Value, counts: Sequence[Value]) -> None:
         b, product = region.builder, self.product
-        depth, count = product.depth, product.stages
+        depth, count = product.depth, product.tiling.stages
         self.stages = {side: BoxedTiles(b, side, count, side.tile, product.sum, depth) for side in product.copied}
-        ring = StageRing(b, count, product.groups, product.cluster)
-        self.turns_of_tiles = TileTurns(b) if product.turns > 1 else None
+        ring = StageRing(b, count, product.tiling.groups, product.tiling.cluster)
+        self.turns_of_tiles = TileTurns(b) if product.tiling.turns > 1 else None
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         self.border = Border(b, product)
@@ -112,7 +112,7 @@ class WarpgroupDistributing(Distributing):
         for axis in product.outer:
             steps = b.mul(steps, b.count(self.field.axes[axis]))
         first_step = b.const(0, "index")
-        if product.pieces > 1:
+        if product.tiling.pieces > 1:
             first_step, steps = self.split.range(b, steps, self.rank)
         self.rounds: Rounds | CutRounds
         if product.tiling.cut:
@@ -121,7 +121,7 @@ class WarpgroupDistributing(Distributing):
             self.rounds = Rounds(b, product, block, total, first_step, steps)
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             wished = TileRequests.of(self.field.kernel_info).registers
-            if product.warpgroups > 1 and (wished or product.sums > FEW_SUMS):
+            if product.tiling.warpgroups > 1 and (wished or product.sums > FEW_SUMS):
                 few, many = REGISTERS
                 copying.emit(SetMaxRegisters(direction="dec", registers=few))
                 multiplying.emit(SetMaxRegisters(direction="inc", registers=wished or many))
@@ -135,8 +135,8 @@ class WarpgroupDistributing(Distributing):
                 self.multiplied(inner, part, block, ring, group)
 
             who = warp_index(multiplying).floordiv(4) + -1
-            own = multiplying.index(who).name if product.turns > 1 else 0
-            self.tiles(multiplying, region, (own, product.turns), counts, multiplied)
+            own = multiplying.index(who).name if product.tiling.turns > 1 else 0
+            self.tiles(multiplying, region, (own, product.tiling.turns), counts, multiplied)
             with multiplying.when(leader) as last:
                 last.emit(BulkWait(count=0, read=True))
         if product.together > 1:
@@ -164,11 +164,11 @@ class WarpgroupDistributing(Distributing):
             rest = small(body, "div", number, body.mul(down, across))
             for axis, digit in zip(self.batch, small_digits(body, rest, counts[: len(self.batch)])[1:], strict=True):
                 inner.forms[axis] = inner.starts[axis] = Affine.of(digit.name)
-            row, column = banded(body, matrix, down, across, max(1, BAND // (product.rows * product.cluster)))
+            row, column = banded(body, matrix, down, across, max(1, BAND // (product.rows * product.tiling.cluster)))
             row, *starts = small_digits(body, row, along[1:])
             for axis, start, tile in zip(product.a.axes[1:], starts, product.a.tile[1:], strict=True):
                 inner.starts[axis] = Affine.of(start.name) * tile
-            first = Affine.of(row.name) * product.cluster + (self.rank if product.cluster > 1 else 0)
+            first = Affine.of(row.name) * product.tiling.cluster + (self.rank if product.tiling.cluster > 1 else 0)
             inner.starts[product.a.axes[0]] = first * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, part)
@@ -190,13 +190,13 @@ class WarpgroupDistributing(Distributing):
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
             for side, tiles in self.stages.items():
                 # blocks of a cluster have the same columns
-                share = (self.rank, product.cluster if side.axes == product.b.axes else 1)
+                share = (self.rank, product.tiling.cluster if side.axes == product.b.axes else 1)
                 tiles.load(self, inner, stage, ring.full, stage, share, product.rounded)
             body.yield_(*ring.next(body, at, parity), *counted_on(body, places, walked))
 
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
         """The first step's place along each axis of the sum."""
-        if self.product.pieces == 1 and not self.product.tiling.cut:
+        if self.product.tiling.pieces == 1 and not self.product.tiling.cut:
             return [b.const(0, "index") for _ in walked]
         return small_digits(b, low, walked[1:])
 
@@ -205,7 +205,7 @@ class WarpgroupDistributing(Distributing):
     def multiplied(self, region: TileRegion, part: RoundPart, team: Value, ring: StageRing, targets: Sequence[Target]) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
-        own = self.out.axis("column2", product.width // 8) if product.pieces > 1 else eight
+        own = self.out.axis("column2", product.width // 8) if product.tiling.pieces > 1 else eight
         half = self.out.axis("row0", 2)
         who = warp_index(b)
         group = self.warpgroup
@@ -218,7 +218,7 @@ class WarpgroupDistributing(Distributing):
             complete = self.stretches(b, part.done, part.steps, zero, ring)
         else:
             complete = self.summed(b, part.done, part.steps, [zero] * product.accumulators, ring)
-        if product.pieces > 1:
+        if product.tiling.pieces > 1:
             complete = self.split.joined(group, b, team, part.round, complete, eight, own)
         if self.leftovers is None:
             self.finished_sums(region, b, part, complete, targets)
@@ -236,7 +236,7 @@ class WarpgroupDistributing(Distributing):
         who = warp_index(b)
         lane = lane_index(b)
         column = group.first_column + (lane % 4) * 2 + Affine.of(own) * 8 + pair
-        for group.block in range(product.blocks):
+        for group.block in range(product.tiling.blocks):
             row = b.index(group.first_row(group.block) + (who % 4) * 16 + lane.floordiv(4))
             places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
             inner = group.at(region, b, places, column)
@@ -264,7 +264,7 @@ class WarpgroupDistributing(Distributing):
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
             for sum, pairs in enumerate(product.pairs):
-                for part, pair, block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
+                for part, pair, block in choices(range(0, product.depth, kind.depth), pairs, range(product.tiling.blocks)):
                     number = block * len(product.pairs) + sum
                     left, right = (self.stages[side] for side in pair)
                     factors = left.factor(stage, group.first_row(block), part), right.factor(stage, Affine(), part)
@@ -292,14 +292,14 @@ class WarpgroupDistributing(Distributing):
         tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
         product, own, sums = self.product, len(self.product.summed), len(self.product.pairs)
         accumulators = product.accumulators
-        early = self.warpgroup.team * (product.stretch // product.groups)
+        early = self.warpgroup.team * (product.stretch // product.tiling.groups)
         turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
-        with b.loop("stretch", 0, turns, carried=[zero] * (product.blocks * (own + sums))) as (body, loop):
+        with b.loop("stretch", 0, turns, carried=[zero] * (product.tiling.blocks * (own + sums))) as (body, loop):
             first = Affine.of(loop.variable.name) * product.stretch - early
             before = body.count(first)
             count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
             sums_ = self.summed(body, body.add(done, before), count, loop.carried[accumulators:], ring)
-            last = [block * sums + number for block in range(product.blocks) for number in range(sums - own, sums)]
+            last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
             totals = [body.add(total, sums_[number]) for total, number in zip(loop.carried[:accumulators], last, strict=True)]
             if product.low:
                 scale = body.const(1 / LOW_SCALE, zero.type)

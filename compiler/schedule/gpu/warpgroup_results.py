@@ -2,7 +2,7 @@
 columns. Wider numbers fill whole sectors from registers; the few columns of results that are contiguous along the rows are there sooner
 from registers, too (bulk copies of turned matrices took 0.2 to 1 microsecond longer)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from compiler.hir.affine import Affine
@@ -16,7 +16,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.boxed_operands import divides
+from compiler.schedule.gpu.boxed_operands import stored_dims
 from compiler.schedule.gpu.indices import lane_index, warp_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct
@@ -48,24 +48,10 @@ def result_boxes(store: Store, field: HirFunction, product: WarpgroupProduct) ->
 
 def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> ResultBoxes | None:
     mem = mem_of(store.mem)
-    unit = 16 // bytes_of(mem.dtype)
-    strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-    if mem.dtype not in BOXED or mem.align < 16 or not 2 <= mem.rank <= 5:
-        return None
-    if store.where is not None or store.mem.source is not None:
-        return None
-    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
-        return None
-    own = [*product.a.axes, product.b.axis]
-    places = [[position for position, form in enumerate(store.index) if axis in form.names] for axis in own]
-    if any(len(positions) != 1 or store.index[positions[0]].coefficient(axis) != 1 for positions, axis in zip(places, own, strict=True)):
-        return None
-    order = [positions[0] for positions in places]
-    for axis, position, tile in zip(own, order, (*product.a.tile, product.columns), strict=True):
-        together = tile * (product.cluster if axis == own[0] else 1)
-        if not divides(together, field.axes[axis]) and (store.index[position] != Affine.of(axis) or mem.dims[position] != field.axes[axis]):
-            return None  # the last tile would be written past its end: boxes end where memory does
-    if order != sorted(set(order)) or order[-1] != mem.rank - 1:
+    tile = dict(zip((*product.a.axes, product.b.axis), (*product.a.tile, product.columns), strict=True))
+    tile[product.a.axes[0]] *= product.tiling.cluster
+    order = stored_dims(field, store, tile) if mem.dtype in BOXED else None
+    if order is None or order != sorted(set(order)) or order[-1] != mem.rank - 1:
         return None
     columns = next((size for size in WIDTHS if product.width % size == 0), None)
     return None if columns is None else ResultBoxes(mem.dtype, columns)
@@ -91,11 +77,8 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
         with b.when(group.leader) as leading:
             leading.emit(BulkWait(count=pending, read=True))
         group.meet(b)
-        for column in range(0, boxes.columns, 2 * MATRIX):
-            first = (part * boxes.columns + column) // MATRIX
-            words = [taken(b, packed, {eight: first + n // 2, half: n % 2}) for n in range(4)]
-            index = (group.team, buffer, row, lane.floordiv(2 * MATRIX) * MATRIX + column)
-            b.emit(StoreMatrix(mem=buffers, index=index, values=tuple(words)))
+        at = [(group.team, buffer, row, lane.floordiv(2 * MATRIX) * MATRIX + column) for column in range(0, boxes.columns, 2 * MATRIX)]
+        put_matrices(b, packed, (eight, half), part * boxes.columns, buffers, at)
         b.emit(FenceAsync())
         group.meet(b)
         inside, extents = region.inside(b, ()), {product.b.axis: boxes.columns}
@@ -120,10 +103,19 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
 def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: ResultBoxes) -> Value:
     assert placing.body is not None
     if boxes not in placing.memories:
-        dims, swizzle = (product.warpgroups, BUFFERS, ROWS, boxes.columns), f"{boxes.columns * bytes_of(boxes.dtype)}B"
+        dims, swizzle = (product.tiling.warpgroups, BUFFERS, ROWS, boxes.columns), f"{boxes.columns * bytes_of(boxes.dtype)}B"
         type = Mem(boxes.dtype, dims, space=Space.SHARED, align=8 * SWIZZLED, swizzle=swizzle)
         placing.memories[boxes] = placing.body.emit(SharedAlloc(type=type), "result").result
     return placing.memories[boxes]
+
+
+def put_matrices(b: Builder, packed: Value, axes: tuple[str, str], first: int, memory: Value, places: Iterable[tuple[Affine, ...]]) -> None:
+    """Columns of a warp's 16 rows, from the first on, to shared memory, 16 for each place at which the lane's row of them begins. `axes`:
+    of the packed pairs, groups of 8 columns and rows 8 apart."""
+    eight, half = axes
+    for column, index in enumerate(places, first // (2 * MATRIX)):
+        words = tuple(taken(b, packed, {eight: 2 * column + n // 2, half: n % 2}) for n in range(4))
+        b.emit(StoreMatrix(mem=memory, index=index, values=words))
 
 
 def taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:

@@ -24,21 +24,21 @@ class ClusterSums:
         self.product = product
         self.sums: Value | None = None
         self.written: Value | None = None
-        if product.pieces > 1:
-            blocks, eights = product.groups * product.accumulators, product.columns // 8
-            dims = (product.teams, TURNS, product.pieces, blocks, eights, 128, 2, 2)
+        if product.tiling.pieces > 1:
+            blocks, eights = product.tiling.groups * product.accumulators, product.columns // 8
+            dims = (product.teams, TURNS, product.tiling.pieces, blocks, eights, 128, 2, 2)
             self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
 
     def begin(self, b: Builder, leading: Builder) -> None:
         """The barriers, made in the block and initialised by one thread: one for each warpgroup, that waits for its like."""
         if self.sums is not None:
-            self.written = b.emit(BarrierMake(type=Barrier(self.product.groups)), "written").result
-            for number in range(self.product.groups):
-                leading.emit(BarrierInit(barrier=self.written, barrier_index=(Affine.of(number),), count=self.product.pieces))
+            self.written = b.emit(BarrierMake(type=Barrier(self.product.tiling.groups)), "written").result
+            for number in range(self.product.tiling.groups):
+                leading.emit(BarrierInit(barrier=self.written, barrier_index=(Affine.of(number),), count=self.product.tiling.pieces))
 
     def range(self, b: Builder, steps: Value, rank: Affine) -> tuple[Value, Value]:
         """Where the block's piece of so many steps begins, and how long it is."""
-        pieces = b.index(Affine.of(steps.name).ceildiv(self.product.pieces))
+        pieces = b.index(Affine.of(steps.name).ceildiv(self.product.tiling.pieces))
         low = b.op("min", steps, b.mul(pieces, b.index(rank)))
         return low, b.op("min", pieces, b.sub(steps, low))
 
@@ -62,15 +62,15 @@ class ClusterSums:
             b.store(self.sums, part, place(group.rank, own_number, Affine.of(eight)))
         group.meet(b)
         with b.when(group.leader) as leading:
-            for piece in range(product.pieces):
+            for piece in range(product.tiling.pieces):
                 there = leading.const(piece, "i32")
                 leading.emit(BarrierArrive(barrier=self.written, barrier_index=(group.team,), rank=there, scope="cluster"))
         parity = b.cast(b.index(begin[1]), "i32")
         b.emit(BarrierWait(barrier=self.written, barrier_index=(group.team,), parity=parity, scope="cluster"))
         totals = []
         for own_number in range(len(parts)):
-            column = group.rank * (product.columns // 8 // product.pieces) + Affine.of(own)
-            read = [b.load(self.sums, place(Affine.of(piece), own_number, column)) for piece in range(product.pieces)]
+            column = group.rank * (product.columns // 8 // product.tiling.pieces) + Affine.of(own)
+            read = [b.load(self.sums, place(Affine.of(piece), own_number, column)) for piece in range(product.tiling.pieces)]
             total = read[0]
             for more in read[1:]:
                 total = b.add(total, more)
