@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from compiler.backends.cpu.emit import emit_function, symbol_name
 from compiler.backends.cpu.frame import Mode
+from compiler.backends.cpu.liberties import has_vectors
 from compiler.backends.cpu.native import NativeKernel
 from compiler.backends.cpu.paths import KernelPath, instructions_on
-from compiler.backends.llvm.bundle import is_simd
 from compiler.hir.control import For, While
 from compiler.hir.core import Cast, dtype_of
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction, OptimizationLevel
-from compiler.hir.types import Tile, bytes_of
+from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
 from runtime.cpu import detect, load, pool
 from runtime.records import frozen
@@ -50,7 +50,7 @@ def compile_function(
     mode = Mode.REPORT if options.report else Mode.FAST
     ordinary = options.ordinary_sizes and not options.report
     texts = attributes(target, options.level, function)
-    module, checks = emit_function(function, mode, parallel, texts, has_half(target), ordinary, path)
+    module, checks = emit_function(function, mode, parallel, texts, has_half(target), has_fma(target), ordinary, path)
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
     compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function, path))
@@ -95,12 +95,12 @@ def is_explicit(function: HirFunction, path: KernelPath | None = None) -> bool:
     """Whether all innermost loops (those on a path) work on values with a vector axis: then LLVM has nothing to vectorise or to unroll."""
     loops = [op for op in instructions_on(function, path or {}) if isinstance(op, For | While)]
     innermost = [loop for loop in loops if not any(isinstance(op, For | While) for op in loop.walk() if op is not loop)]
-    return bool(innermost) and all(isinstance(loop, For) and _has_vectors(loop) for loop in innermost)
+    return bool(innermost) and all(isinstance(loop, For) and has_vectors(loop) for loop in innermost)
 
 
-def _has_vectors(loop: For) -> bool:
-    types = [result.type for op in loop.walk() for result in op.results]
-    return any(is_simd(name) for type in types if isinstance(type, Tile) for name in type.axis_names)
+def has_fma(target: "load.CodeTarget") -> bool:
+    """Whether the target multiplies and adds in one instruction."""
+    return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))
 
 
 def has_half(target: "load.CodeTarget") -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from compiler.backends.cpu import access, faults, paths, sort, threads
 from compiler.backends.cpu.frame import CpuFrame, CpuKernel, Mode, alias_notes, close_frame, new_frame
+from compiler.backends.cpu.liberties import emit_fused, fused_sums, left_to_llvm, liberties
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.checks import CheckSite
@@ -15,7 +16,8 @@ from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I8, I32, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
-from compiler.hir.control import For, If
+from compiler.hir.control import For, If, While
+from compiler.hir.core import Binary
 from compiler.hir.instruction import Instruction
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, Load, Store
@@ -32,13 +34,18 @@ def emit_function(
     parallel: str,
     attributes: tuple[str, ...],
     native_half: bool,
+    fuses: bool,
     ordinary_sizes: bool = True,
     path: Mapping[int, bool] | None = None,
 ) -> tuple[ModuleWriter, list[CheckSite]]:
-    """The module of a kernel, or of one path through it, and in REPORT mode the checks by the numbers that its records use."""
+    """The module of a kernel, or of one path through it, and in REPORT mode the checks by the numbers that its records use. `fuses`: the
+    machine multiplies and adds in one instruction."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
+    module.liberties = False
     kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
+    if fuses:
+        kernel.fused, kernel.absorbed = fused_sums(function)
     kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
     kernel.aliases = _aliases(function, module)
     slots = w.parameters[0]
@@ -91,8 +98,18 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
             access.load(frame, op)
         case Store():
             access.store(frame, op)
+        case For() if left_to_llvm(op):
+            with liberties(frame):
+                threads.loop(frame, op)
         case For():
             threads.loop(frame, op)
+        case While() if left_to_llvm(op):
+            with liberties(frame):
+                emit_plain(frame, op)
+        case Binary() if id(op) in frame.kernel.fused:
+            emit_fused(frame, op, frame.kernel.fused[id(op)])
+        case Binary() if id(op) in frame.kernel.absorbed:
+            pass
         case Check():
             faults.check(frame, op)
         case Alloc():

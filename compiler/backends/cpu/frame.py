@@ -4,6 +4,7 @@ current place, and the checks that have been passed on the way here."""
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
+from compiler.backends.cpu.liberties import FusedSum
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import AddressedMemory, FunctionFrame
@@ -38,6 +39,10 @@ class CpuKernel:
     """Alias metadata of each memory by name."""
     path: Mapping[int, bool] = Factory(dict)
     """The branches of which only one way is in the code, as `paths` has them."""
+    fused: Mapping[int, FusedSum] = Factory(dict)
+    """Sums that are rounded once with a product, by identity."""
+    absorbed: frozenset[int] = frozenset()
+    """The identities of these products."""
 
 
 @define(kw_only=True)

@@ -68,7 +68,8 @@ def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b:
         return rounded(w, m.mul(a, m.reciprocal(b)) if "ftz" in flags else m.about(a, b), dtype)
     if operator in _FLOAT:
         # a narrow type's rounding between operations may not be contracted away, only reordered
-        own_flags = [flag for flag in flags if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]
+        kept = flags if w.module.liberties else ()
+        own_flags = [flag for flag in kept if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]
         return rounded(w, w.binary(_FLOAT[operator], a, b, " ".join(own_flags)), dtype)
     return rounded(w, call_math(w, operator, a, b), dtype)
 

@@ -41,6 +41,8 @@ class ModuleWriter:
         self.native_bfloat = False
         self.c_library = True
         """Whether code of the module may call the C library."""
+        self.liberties = True
+        """Whether operations on floats have the flags of the program's liberties."""
         self.constant_space = 0
         """The address space of tables that are only read."""
         self.attributes = ("nounwind", *attributes)
