@@ -11,7 +11,11 @@ import pytest
 
 from grammars import loader
 from grammars.grammar import Grammar
+from imagepipe import language
 from zynml.grammar import GRAMMAR
+
+SMALL = language.grammar
+"""Its tables are made in a moment."""
 
 # Shift is right for each of these. A list in a one-line block goes on (`if c: x = 1`, `else` belongs to the nearest `if`), and
 # optional parts are taken when they stand there.
@@ -48,7 +52,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("ZYNTAX_CACHE_DIR", str(folder))
         patch.setattr(loader, "_SHIPPED", folder / "shipped")
         loader.load.cache_clear()
-        loader.load(GRAMMAR)
+        loader.load(SMALL)
         loader.load.cache_clear()
     (file,) = (folder / "grammars").iterdir()
     return file
@@ -62,7 +66,7 @@ def test_a_damaged_cache_is_made_anew(damage: str, kept: Path, tmp_path: Path, m
     file.parent.mkdir()
     file.write_text(damage)
     loader.load.cache_clear()
-    loader.load(GRAMMAR)
+    loader.load(SMALL)
     assert file.read_bytes() == whole
     assert [path.name for path in (tmp_path / "grammars").iterdir()] == [file.name]
     loader.load.cache_clear()
@@ -81,7 +85,7 @@ def test_a_cache_folder_that_cannot_be_written_costs_nothing_but_time(tmp_path: 
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setattr(loader, "_SHIPPED", tmp_path / "shipped")
     loader.load.cache_clear()
-    assert loader.load(GRAMMAR).rules
+    assert loader.load(SMALL).rules
     loader.load.cache_clear()
 
 

@@ -15,7 +15,7 @@ PRINTED = "tensor([[[235, 225, 215], [255, 255, 245]]], shape=[1, 2, 3], dtype=u
 
 
 def pip(python: str, *arguments: str) -> None:
-    subprocess.run([python, "-m", "pip", *arguments, "--quiet", "--no-index", "--no-deps", "--no-build-isolation"], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, *arguments, "--quiet", "--no-index", "--no-deps", "--no-build-isolation"], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment of its own with the wheel and the package of `language new` in it, and this one's packages behind them."""
     folder = tmp_path_factory.mktemp("outside")
     pip(sys.executable, "wheel", "--wheel-dir", str(folder), str(ROOT))
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     found = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
     python = str(found / "python")
     packages = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True)

@@ -66,10 +66,10 @@ def test_long_sums_of_few_tiles_are_cut_in_pieces() -> None:
 def test_many_sizes_make_few_kernels() -> None:
     field = product("bf16", "f32", "bf16", turned_b=False)
     found = set()
-    for _ in range(200):
+    for _ in range(80):
         m, n, k = (int(size) * 8 for size in RANDOM.integers(8, 1024, 3))
         found.add(settled(field, facts(m, n, k, 132), {"M": m, "N": n, "K": k}).tiling)
-    assert None not in found and len(found) <= 40
+    assert None not in found and len(found) <= 30
 
 
 WISHES = [
