@@ -330,6 +330,22 @@ def test_a_block_has_a_copy_of_a_larger_memory(dtype: str, monkeypatch: pytest.M
     assert launch.shared
 
 
+@pytest.mark.parametrize(("dtype", "groups"), [("i32", 70_000), ("f32", 40_000), ("i64", 29_100)])
+def test_a_block_has_a_copy_of_a_range(dtype: str, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a memory that is larger than a block's shared memory: each range is added up by blocks of its own."""
+    monkeypatch.setattr(scatter_targets, "WORTH", 0)
+    k, v = _RANDOM.integers(0, groups, 300), _RANDOM.integers(-1000, 1000, 300)
+    k[:3] = 0, groups - 1, groups // 2
+    terms = v.astype({"i32": np.int32, "i64": np.int64, "f32": np.float32}[dtype])
+    expected = np.zeros(groups, terms.dtype)
+    np.add.at(expected, k, terms)
+    program = zynml.compile(one_by_group("+= v[i]", dtype), device="emulator:sm_90a")
+    assert np.array_equal(program.f(terms, k, groups), expected)
+    k[200] = groups
+    with pytest.raises(zynml.ZynMLError, match=f"index {groups} is out of range: axis 0 of `out` has {groups} elements"):
+        program.f(terms, k, groups)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_no_groups(device: str) -> None:
     program = zynml.compile(one_by_group("+= v[i]", "i32"), device=device)

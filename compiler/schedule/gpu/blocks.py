@@ -134,7 +134,7 @@ class _Scheduling:
         for op, sums in self.scattered.items():
             methods = [sum_of(mem, monoid, relaxed, sums.bounded) for mem, monoid in sums.memories.items()]
             total = most_elements([iterations(loop) for loop in sums.nest.loops], self.known)
-            self.methods[op] = with_copies(methods, total, self.known)
+            self.methods[op] = with_copies(methods, total, not sums.other_stores, self.known)
         return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:

@@ -220,10 +220,10 @@ def sum_of(mem: Value, monoid: str, relaxed: bool, bounded: bool) -> ScatterSum:
     return ExactSum((ScatterTarget(mem, monoid, dtype, dtype, None),))
 
 
-def with_copies(sums: Sequence[ScatterSum], iterations: int | None, facts: Facts) -> tuple[ScatterSum, ...]:
-    """The sums of one nest, with copies of small memories in shared memory."""
-    before = iter(staged([target for sum_ in sums for target in sum_.before], iterations, facts))
-    after = iter(staged([target for sum_ in sums for target in sum_.targets], iterations, facts))
+def with_copies(sums: Sequence[ScatterSum], iterations: int | None, divisible: bool, facts: Facts) -> tuple[ScatterSum, ...]:
+    """The sums of one nest, with copies of small memories in shared memory; `divisible`: or of ranges of larger ones."""
+    before = iter(staged([target for sum_ in sums for target in sum_.before], iterations, divisible, facts))
+    after = iter(staged([target for sum_ in sums for target in sum_.targets], iterations, divisible, facts))
     return tuple(
         evolve(sum_, targets=tuple(next(after) for _ in sum_.targets), before=tuple(next(before) for _ in sum_.before)) for sum_ in sums
     )

@@ -18,8 +18,10 @@ from runtime.records import evolve, frozen
 
 STAGED_BYTES = 32 << 10
 """Of shared memory for copies of small memories."""
-WORTH = 16
+WORTH = 2
 """Iterations that a block should have for each element of its copy of a larger memory."""
+RANGES = 8
+"""Ranges of a memory, at most, of which each block has a copy of one; all iterations are then gone through for each range."""
 COPIES = 32
 """Of a small memory in a block, at most: each lane of a warp has its own, so that no two meet."""
 
@@ -35,6 +37,8 @@ class ScatterTarget:
     narrow: str
     apart: Value | None
     copies: int = 0
+    capacity: int | None = None
+    """Elements of a copy, where that is of a range of the memory."""
 
     @property
     def cells(self) -> tuple[Affine, ...]:
@@ -52,9 +56,10 @@ def apart_from(mem: Value, name: str, monoid: str, dtype: str, narrow: str = "")
     return ScatterTarget(mem, monoid, dtype, narrow or dtype, Value(f"{mem.name}_{name}", Mem(dtype, mem_of(mem).dims, align=64)))
 
 
-def staged(targets: Sequence[ScatterTarget], iterations: int | None, facts: Facts) -> tuple[ScatterTarget, ...]:
-    """The targets of one launch, with copies in shared memory where all of them fit; one copy of a larger memory where there is so much to
-    add up that it is worth being cleared and added up itself."""
+def staged(targets: Sequence[ScatterTarget], iterations: int | None, divisible: bool, facts: Facts) -> tuple[ScatterTarget, ...]:
+    """The targets of one launch, with copies in shared memory where all of them fit; one copy of a larger memory, or of a range of it,
+    where there is so much to add up that it is worth being cleared and added up itself. `divisible`: whether iterations may be done
+    again for each range."""
     elements = [most_elements(target.cells, facts) for target in targets]
     total = sum((most or 0) * bytes_of(target.dtype) for most, target in zip(elements, targets, strict=True))
     if None in elements or not targets:
@@ -62,11 +67,17 @@ def staged(targets: Sequence[ScatterTarget], iterations: int | None, facts: Fact
     copies = COPIES
     while copies > 1 and copies * total > STAGED_BYTES:
         copies //= 2
-    if total > STAGED_BYTES:
-        room = facts.machine.block_shared - 2 * SHARED_ALIGN * len(targets)
-        if total > room or iterations is None or iterations < WORTH * sum(most or 0 for most in elements) * facts.processors:
-            return tuple(targets)
-    return tuple(evolve(target, copies=copies) for target in targets)
+    if total <= STAGED_BYTES:
+        return tuple(evolve(target, copies=copies) for target in targets)
+    if iterations is None or iterations < WORTH * sum(most or 0 for most in elements) * facts.processors:
+        return tuple(targets)
+    room = facts.machine.block_shared - 2 * SHARED_ALIGN * len(targets)
+    if total <= room:
+        return tuple(evolve(target, copies=1) for target in targets)
+    capacity = room // sum(bytes_of(target.dtype) for target in targets)
+    if not divisible or len({target.cells for target in targets}) > 1 or (elements[0] or 0) > RANGES * capacity:
+        return tuple(targets)
+    return tuple(evolve(target, copies=1, capacity=capacity) for target in targets)
 
 
 def most_elements(dims: Sequence[Affine], facts: Facts) -> int | None:
@@ -85,7 +96,14 @@ class ScatterLaunch:
         self.start, self.targets, self.facts = start, targets, facts
         self.thread = b.index(start.thread, "thread")
         self.dynamic: list[LaunchSizedShared] = []
-        self.boxes = {target: self._boxes(target, b) for target in targets if target.copies}
+        self.range: Value | None = None
+        """The number of the block's range, where each has one."""
+        self.boxes: dict[ScatterTarget, list[Value]] = {}
+
+    def begin(self, range: Value | None) -> None:
+        """The block's copies are ready; `range`: which it has, of memories that are too large for one."""
+        b, self.range = self.start.out.body, range
+        self.boxes = {target: self._boxes(target, b) for target in self.targets if target.copies}
         if self.boxes:
             b.emit(SyncThreads())
 
@@ -101,6 +119,16 @@ class ScatterLaunch:
         cell, *further = (b.index(form) for form in index)
         for form, dim in zip(further, target.cells[1:], strict=True):
             cell = b.add(b.mul(cell, b.index(self.start.copy.form(dim))), form)
+        if target.capacity is not None:
+            cell = b.sub(cell, self._first(target, b))
+            inside = b.op("lt", b.cast(cell, "u64"), b.const(target.capacity, "u64"))
+            with b.when(inside) as inner:
+                self._change(inner, target, cell, value)
+        else:
+            self._change(b, target, cell, value)
+
+    def _change(self, b: Builder, target: ScatterTarget, cell: Value, value: Value) -> None:
+        boxes = self.boxes[target]
         copy = b.op("and", self.thread, b.const(target.copies - 1, "index"))
         position = (Affine.of(cell.name), Affine.of(copy.name))
         if len(boxes) == 1:
@@ -119,6 +147,18 @@ class ScatterLaunch:
         nothing = b.const(0, target.dtype)
         return b.emit(Atomic(operation="add", mem=self.memory(target), index=tuple(index), value=nothing)).result
 
+    def _first(self, target: ScatterTarget, b: Builder) -> Value:
+        """The first element of the block's range."""
+        assert self.range is not None
+        return b.mul(self.range, b.const(target.capacity or 0, "index"))
+
+    def _count(self, target: ScatterTarget, b: Builder) -> Value:
+        """Elements that the block has a copy of."""
+        cells = b.product([b.index(self.start.copy.form(dim)) for dim in target.cells])
+        if target.capacity is None:
+            return cells
+        return b.op("min", b.sub(cells, self._first(target, b)), b.const(target.capacity, "index"))
+
     def finish(self) -> None:
         """What the block has put together goes to the memories of all."""
         b = self.start.out.body
@@ -130,12 +170,11 @@ class ScatterLaunch:
     def _boxes(self, target: ScatterTarget, b: Builder) -> list[Value]:
         """A block's copies of a small memory, with nothing in them yet: of 64-bit sums, for which shared memory has no atomics, the halves
         apart."""
-        most = most_elements(target.cells, self.facts) or 1
+        most = target.capacity or most_elements(target.cells, self.facts) or 1
         halves = target.monoid == "add" and target.dtype in ("i64", "u64")
         types = [Mem("u32" if halves else target.dtype, (most, target.copies), space=Space.SHARED, align=16)] * (2 if halves else 1)
         boxes = [self._memory(type_, b) for type_ in types]
-        cells = b.product([b.index(self.start.copy.form(dim)) for dim in target.cells])
-        words = b.mul(cells, b.const(target.copies, "index"))
+        words = b.mul(self._count(target, b), b.const(target.copies, "index"))
         with b.loop("word", self.thread.name, words.name, self.start.threads) as (inner, loop):
             cell, copy = inner.digits(loop.variable, [inner.const(target.copies, "index")])
             for box in boxes:
@@ -153,14 +192,15 @@ class ScatterLaunch:
     def _flush(self, target: ScatterTarget, b: Builder) -> None:
         boxes, nothing = self.boxes[target], b.const(target.nothing, target.dtype)
         dims = [b.index(self.start.copy.form(dim)) for dim in target.cells]
-        with b.loop("cell", self.thread.name, b.product(dims).name, self.start.threads) as (inner, loop):
+        with b.loop("cell", self.thread.name, self._count(target, b).name, self.start.threads) as (inner, loop):
             with inner.loop("copy", 0, target.copies, carried=[nothing]) as (deep, copies):
                 copy = deep.op("and", deep.add(copies.variable, self.thread), deep.const(target.copies - 1, "index"))
                 read = [deep.load(box, [loop.variable.name, copy.name]) for box in boxes]
                 value = read[0] if len(read) == 1 else _joined(deep, read[0], read[1], target.dtype)
                 deep.yield_(deep.op(target.monoid, copies.carried[0], value))
             with inner.when(inner.op("ne", copies.results[0], nothing)) as some:
-                index = tuple(Affine.of(digit.name) for digit in some.digits(loop.variable, dims[1:]))
+                cell = loop.variable if target.capacity is None else some.add(loop.variable, self._first(target, some))
+                index = tuple(Affine.of(digit.name) for digit in some.digits(cell, dims[1:]))
                 some.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=index, value=copies.results[0]))
 
 

@@ -13,7 +13,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
 from compiler.schedule.gpu.pieces import align, loads_in_pieces
 from compiler.schedule.gpu.scatter_sums import ScatterSum
-from compiler.schedule.gpu.scatter_targets import ScatterLaunch, memory_of, most_elements
+from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, memory_of, most_elements
 from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredChange, ScatteredSums
 from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.launches import Launch
@@ -101,11 +101,16 @@ class Scattering:
         wide = wide_loads(self.sums, self.facts) if staged else ()
         each = start.threads * (PIECES * lanes_of(wide) if wide else EACH)
         blocks = b.op("div", b.add(total, b.const(each - 1, "index")), b.const(each, "index"))
+        one, most = b.const(1, "index"), b.const(self.facts.processors, "index")
+        capacity = next((target.capacity for target in targets if target.capacity is not None), None)
+        ranges = None if capacity is None else self.ranges(start, targets[0], capacity)
         if staged:
-            blocks = b.op("min", blocks, b.const(self.facts.processors, "index"))
-        blocks = b.op("max", blocks, b.const(1, "index"), name="blocks")
+            blocks = b.op("min", blocks, most if ranges is None else b.op("div", most, ranges))
+        blocks = b.op("max", blocks, one, name="blocks" if ranges is None else "each")
+        grid = blocks if ranges is None else b.op("mul", blocks, ranges, name="blocks")
         start.take(self.group, b)
         launch = ScatterLaunch(start, targets, self.facts)
+        launch.begin(None if ranges is None else b.op("rem", b.index(Affine.of(start.number.name)), ranges))
         terms = self.terms(start)
         methods = {method.mem: method for method in self.methods}
 
@@ -129,11 +134,23 @@ class Scattering:
             else:
                 start.values[value] = b.alloc(mem_of(value), value.name)
         if staged:
-            self.iterate(start, copy, counts, b.mul(blocks, b.const(start.threads, "index")), b, wide)
+            number = b.index(start.place, "place")
+            if ranges is not None:
+                number = b.add(
+                    b.mul(b.op("div", b.index(Affine.of(start.number.name)), ranges), b.const(start.threads, "index")), launch.thread
+                )
+            self.iterate(start, copy, counts, number, b.mul(blocks, b.const(start.threads, "index")), b, wide)
         else:
             self.share(start, copy, launch.thread, counts, b)
         launch.finish()
-        return start.finish((Affine.of(blocks.name),), 1, launch.dynamic)
+        return start.finish((Affine.of(grid.name),), 1, launch.dynamic)
+
+    def ranges(self, start: Start, target: ScatterTarget, capacity: int) -> Value:
+        """How many ranges a memory has."""
+        b, one = start.out.body, start.out.body.const(1, "index")
+        cells = b.product([b.count(start.copy.form(dim)) for dim in target.cells])
+        wanted = b.op("div", b.add(cells, b.const(capacity - 1, "index")), b.const(capacity, "index"))
+        return b.op("max", wanted, one, name="ranges")
 
     def counts(self, start: Start) -> list[Value]:
         return [start.out.body.count(start.copy.form(iterations(loop))) for loop in self.sums.nest.loops]
@@ -145,9 +162,11 @@ class Scattering:
             return b.const(MOST_TERMS, "index")
         return b.mul(b.product(self.counts(start)), b.const(len(self.sums.updates), "index"))
 
-    def iterate(self, start: Start, copy: ScatterCopy, counts: Sequence[Value], stride: Value, b: Builder, wide: Sequence[Load]) -> None:
+    def iterate(
+        self, start: Start, copy: ScatterCopy, counts: Sequence[Value], number: Value, stride: Value, b: Builder, wide: Sequence[Load]
+    ) -> None:
         """A thread's iterations; where loads are `wide`, several neighbours at once, and two such pieces in flight."""
-        number, total, outer = b.index(start.place, "place"), b.product(counts), self.sums.nest.outer
+        total, outer = b.product(counts), self.sums.nest.outer
         if not wide:
             with b.loop("turn", 0, turns_of(b, total, number, stride).name) as (inner, loop):
                 self.variables(start, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
