@@ -17,9 +17,9 @@ RANDOM = np.random.default_rng(5)
 
 
 @pytest.mark.parametrize("device", ["emulator:sm_90a", "emulator:sm_75"])
-@pytest.mark.parametrize(("dtype", "columns"), [("i8", 365), ("i8", 509), ("f32", 127), ("f64", 61), ("f64", 31), ("i8", 3)])
+@pytest.mark.parametrize(("dtype", "columns"), [("i8", 365), ("i8", 509), ("f32", 127), ("f64", 61), ("f64", 31), ("i8", 3), ("i16", 59), ("i8", 17)])
 def test_rows_of_a_table(dtype: str, columns: int, device: str) -> None:
-    numbers = {"i8": np.int8, "f32": np.float32, "f64": np.float64}[dtype]
+    numbers = {"i8": np.int8, "i16": np.int16, "f32": np.float32, "f64": np.float64}[dtype]
     table, k = RANDOM.integers(-100, 100, (17, columns)).astype(numbers), RANDOM.integers(0, 17, 29).astype(np.int32)
     program = zynml.compile(TEXT.format(dtype=dtype, columns=columns), device=device, sanitize=columns == 365)
     np.testing.assert_array_equal(program.f(table, k), table[k])

@@ -2,17 +2,18 @@
 read by the index in a row, or of a row, takes these from the element's number, once for a thread: its elements are neighbours, so that
 they lie in that row or in the next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Const, Contract, Index, Reduce, Scan, dtype_of
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Binary, Cast, Const, Contract, InBounds, Index, Reduce, Scan, dtype_of
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import INDEX, bytes_of
+from compiler.hir.types import INDEX, Mem, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT, MAGNITUDES, Facts
 from compiler.schedule.launches import Product
@@ -147,6 +148,18 @@ class _Neighbours:
     more: Value | None
 
 
+@frozen(eq=False)
+class _Pair:
+    """A value in the row of a thread's first element, and in the next; `more`: for which elements it is that of the next."""
+
+    first: Value
+    second: Value
+    more: Value
+
+    def of(self, side: int) -> Value:
+        return self.second if side else self.first
+
+
 class OneRow(Distributing):
     """A map along one axis. Quotients and remainders of an element's number are taken of the thread's first one."""
 
@@ -158,8 +171,11 @@ class OneRow(Distributing):
         self.dtype = "u32" if few else "index"
         self.lanes = plan.lanes
         self.neighbours: dict[tuple[Value, TileRegion], _Neighbours] = {}
+        self.pairs: dict[tuple[Value, TileRegion], _Pair | None] = {}
 
     def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
+        if (pair := self.pair(value, region)) is not None and not isinstance(op, Binary):
+            return region.builder.select(pair.more, pair.second, pair.first)
         if not isinstance(op, Binary) or op.operator not in ("div", "rem") or dtype_of(value) != "index":
             return super().make(op, value, region)
         found = self.stepping(value, region)
@@ -203,6 +219,47 @@ class OneRow(Distributing):
             return _Neighbours(quotient, b.both(last, before.more))
         following = b.select(last, b.const(0, self.dtype), b.add(rest, one))
         return _Neighbours(b.select(before.more, following, rest), None)
+
+    def pair(self, value: Value, region: TileRegion) -> "_Pair | None":
+        """The value for the row of the thread's first element, and for the next, where it follows from the number of the row alone."""
+        key = (value, region)
+        if key not in self.pairs:
+            self.pairs[key] = self._paired(value, region) if self.lanes > 1 else None
+        return self.pairs[key]
+
+    def _paired(self, value: Value, region: TileRegion) -> "_Pair | None":
+        op, b = value.source, region.builder
+        if isinstance(op, Binary):
+            number = self.stepping(value, region)
+            if number is None or number.more is None or dtype_of(value) != "index":
+                return None
+            return _Pair(b.cast(number.first, "index"), b.cast(b.add(number.first, b.const(1, self.dtype)), "index"), number.more)
+        if not (isinstance(op, Cast | Index | InBounds) or (isinstance(op, Load) and op.where is None and mem_of(op.mem).readonly)):
+            return None
+        values = [
+            *(v for v in op.operand_values if not isinstance(v.type, Mem)),
+            *(self.named[name] for name in op.symbols if name in self.named),
+        ]
+        pairs = {v: self.pair(v, region) for v in values}
+        others = [name for name in op.symbols if name not in self.named]
+        if not pairs or None in pairs.values() or any(name in region.forms for name in others):
+            return None
+        (more, *different) = {pair.more for pair in pairs.values() if pair is not None}
+        if different:
+            return None
+        first, second = (self._of_row(op, {v: pair.of(side) for v, pair in pairs.items() if pair is not None}, region) for side in (0, 1))
+        return _Pair(first, second, more)
+
+    def _of_row(self, op: Instruction, known: Mapping[Value, Value], region: TileRegion) -> Value:
+        """What an instruction makes for one row. The row behind the last one reads the last element."""
+        b, names = region.builder, {old.name: new.name for old, new in known.items()}
+        if not isinstance(op, Load):
+            return b.emit(rebuilt(op, known.__getitem__, lambda form: self.form(form.substitute(names), region))).results[0]
+        mem = region.find(op.mem)
+        assert mem is not None
+        last = [b.index(dim - 1) for dim in mem_of(mem).dims]
+        index = [b.index(self.form(form.substitute(names), region)) for form in op.index]
+        return b.load(mem, [b.op("min", place, end).name for place, end in zip(index, last, strict=True)], None, op.pad)
 
     def spread(self, number: _Neighbours, b: Builder) -> Value:
         """The number of each element."""
