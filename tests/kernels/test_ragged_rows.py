@@ -302,3 +302,57 @@ def test_what_rows_update_is_read_by_no_other_lane(rows: int, mean: int) -> None
     program.columns(z, p, a, x)
     np.testing.assert_array_equal(y, [1 + a[p[r] : p[r + 1]].sum() for r in range(rows)])
     np.testing.assert_array_equal(z, [1 + a[p[r] : p[r + 1]] @ x[p[r] : p[r + 1]] for r in range(rows)])
+
+
+PIECES = """
+def f(start: tensor[P, i32], v: tensor[K, {dtype}]): tensor {{
+    compute(start, v) -> tensor[P - 1, {result}] {{
+        for r in 0..P - 1:
+            var s = {first}
+            for k in start[r]..start[r + 1]: s {joined}
+            out[r] = s
+    }}
+}}
+"""
+TOGETHER = {
+    "one row": [4099],
+    "one element": [1],
+    "rows of 1, 31, 33 and 1000": [1, 31, 33, 1000, 0, 33, 31, 1],
+    "all in one row": [0] * 40 + [2003] + [0] * 40,
+    "rows of 5": [5] * 131,
+    "rows of any length": list(np.random.default_rng(3).poisson(19, 77)),
+}
+
+
+@pytest.mark.parametrize("before", [0, 3])
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "i32", "i64"])
+@pytest.mark.parametrize("kind", TOGETHER)
+def test_rows_are_read_in_pieces(kind: str, dtype: str, before: int) -> None:
+    """Rows begin and end anywhere in a piece, and so does the memory."""
+    start = (starts(np.array(TOGETHER[kind])) + before).astype(np.int32)
+    numpy = np.dtype({"i": "int", "u": "uint"}[dtype[0]] + dtype[1:])
+    v = _RANDOM.integers(0, 100, start[-1] + before).astype(numpy)
+    text = PIECES.format(dtype=dtype, result="i64", first="0 as i64", joined="+= v[k] as i64")
+    got = zynml.compile(text, device="emulator:sm_90a", sanitize=True).f(start, v)
+    assert got.tolist() == [int(v[a:b].astype(np.int64).sum()) for a, b in pairwise(start)]
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_nan_and_infinities_in_rows(name: str, dtype: str) -> None:
+    numpy, joined = np.dtype(dtype.replace("f", "float")), {"max": np.max, "min": np.min}[name]
+    first = {"max": -np.inf, "min": np.inf}[name]
+    start = starts(np.array([7, 0, 33, 1, 260, 9])).astype(np.int32)
+    v = _RANDOM.standard_normal(start[-1]).astype(numpy)
+    v[[3, 40]], v[20], v[100] = np.nan, np.inf, -np.inf
+    text = PIECES.format(dtype=dtype, result=dtype, first="-inf" if name == "max" else "inf", joined=f"= {name}(s, v[k])")
+    got = zynml.compile(text, device="emulator:sm_90a").f(start, v)
+    np.testing.assert_array_equal(got, [joined(v[a:b], initial=first) for a, b in pairwise(start)])
+
+
+def test_rows_of_a_view_are_read_element_by_element() -> None:
+    start = starts(np.array([5, 40, 0, 17])).astype(np.int32)
+    v = _RANDOM.standard_normal(start[-1] + 1).astype(np.float32)
+    text = PIECES.format(dtype="f32", result="f32", first="0.0", joined="+= v[k]")
+    got = zynml.compile(text, device="emulator:sm_90a").f(start, v[1:])
+    np.testing.assert_allclose(got, by_rows(start, v[1:]), rtol=1e-5, atol=1e-5)

@@ -11,6 +11,7 @@ from compiler.fusion.program_kernels import kernels
 from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu.blocks import _Scheduling
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 
@@ -154,5 +155,42 @@ def test_few_lines_are_copied_ahead(target: str, lines: int, copies: bool) -> No
     made = launches_for(kernel.nest, kernel.field, facts_of({"B": 1, "T": 4096, "C": lines}, ("a", "b", "out"), MACHINES[target]))
     ops = [op for launch in made.launches for top in launch.function.body.body for op in top.walk()]
     assert any(isinstance(op, AsyncCopy) for op in ops) is copies
+    for launch in made.launches:
+        verify(launch.function)
+
+
+ALONG = """
+def f(a: tensor[I, T, {dtype}], b: tensor[I, T, {dtype}], c: tensor[I, {dtype}]) {{
+    compute(a, b, c) {{
+        for i in 0..I:
+            var h = c[i]
+            for t in 0..T:
+                h = a[i, t] * h + b[i, t]
+                out[i, t] = 2.0 * h
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("lines", "steps"), [(0, 40), (3, 0), (1, 31), (130, 67), (5, 96), (129, 33)])
+def test_lines_along_memory_go_through_shared_memory(lines: int, steps: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Scheduling, "threads_for", lambda scheduling, nest: 128)
+    numpy = np.dtype(dtype.replace("f", "float"))
+    a, b = (_RANDOM.uniform(-1, 1, (lines, steps)).astype(numpy) for _ in range(2))
+    c = _RANDOM.uniform(-1, 1, lines).astype(numpy)
+    state, expected = c.astype(np.float64), np.zeros((lines, steps))
+    for t in range(steps):
+        state = a[:, t] * state + b[:, t]
+        expected[:, t] = 2 * state
+    program = zynml.compile(ALONG.format(dtype=dtype), device="emulator:sm_90a", sanitize=True)
+    np.testing.assert_allclose(program.f(a, b, c), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("target", "lines", "goes"), [("sm_90a", 1 << 16, True), ("sm_75", 1 << 16, True), ("sm_90a", 512, False)])
+def test_many_lines_along_memory_go_through_shared_memory(target: str, lines: int, goes: bool) -> None:
+    ((_, kernel),) = kernels(zynml.compile(ALONG.format(dtype="f32"))._session)
+    made = launches_for(kernel.nest, kernel.field, facts_of({"I": lines, "T": 4096}, ("a", "b", "c", "out"), MACHINES[target]))
+    assert any("squares of it through shared memory" in words for words in made.words) is goes
     for launch in made.launches:
         verify(launch.function)

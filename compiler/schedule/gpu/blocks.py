@@ -24,7 +24,10 @@ from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.marching import march_of, marched, marched_through_rings, ring_parts
-from compiler.schedule.gpu.ragged import TURNS, LaneCooperation, Overlapping, RowShape, row_shape
+from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, march_along_lines
+from compiler.schedule.gpu.overlapping import Overlapping
+from compiler.schedule.gpu.pieces import align
+from compiler.schedule.gpu.ragged import TURNS, LaneCooperation, RowShape, row_shape
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
 from compiler.schedule.gpu.scatter_targets import most_elements
@@ -196,6 +199,7 @@ class _Scheduling:
         self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
     ) -> Launch:
         start = Start(around, name, self.block(_threads_for(extents, self.known.machine.lanes)))
+        align(start, self.known)
         b, body = start.out.body, nest.inner.body
         start.take(group, b)
         work = self.cooperation(start, Region([], [*nest.between, *body.body]), spreads, 1 if extents else TURNS)
@@ -210,6 +214,13 @@ class _Scheduling:
         start = Start(around, name, self.block(few if marches else BLOCK))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
+        if len(marches) == 1 and 4 * few > BLOCK and not self.own(nest) and start.threads % MOST_STEPS == 0:
+            (march,) = marches.values()
+            if (lines := along_lines(nest, march, start.threads)) is not None:
+                start.take(group, b)
+                march_along_lines(lines, nest, work, start, b)
+                self.words.append("what they read and store lies along their steps: blocks copy squares of it through shared memory")
+                return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
         turns = turns_of(nest, self.facts, self.known) if tiles is None and not self.own(nest) else 1
@@ -246,17 +257,18 @@ class _Scheduling:
     def rows(self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], shape: RowShape) -> Launch:
         """Some lanes an iteration."""
         start = Start(around, name, self.block(BLOCK))
+        align(start, self.known)
         b, body = start.out.body, [*nest.between, *nest.inner.body.body]
         start.take(group, b)
         counts = counts_of(nest, start.copy, b)
-        barriers, warp = Barriers(self.facts, spreads), self.known.machine.lanes
+        barriers = Barriers(self.facts, spreads)
         barriers.place(Region([], body))
-        work = LaneCooperation(start, spreads, barriers, shape, b.product(counts), warp)
+        work = LaneCooperation(start, spreads, barriers, shape, b.product(counts), self.known)
         work.digits(nest, work.row, counts, b)
         work.own(self.own(nest), b)
         work.all(body, b)
         if shape.long is not None:
-            block = Overlapping(start, spreads, barriers, warp, TURNS)
+            block = Overlapping(start, spreads, barriers, self.known.machine.lanes, TURNS, self.known)
             with work.long_rows(b) as (inner, row):
                 block.digits(nest, row, counts, inner)
                 block.own(self.own(nest), inner)
@@ -392,7 +404,7 @@ class _Scheduling:
     def cooperation(self, start: Start, region: Region, spreads: Mapping[For, Spread], turns: int = 1) -> Cooperation:
         barriers = Barriers(self.facts, spreads)
         barriers.place(region)
-        return Overlapping(start, spreads, barriers, self.known.machine.lanes, turns)
+        return Overlapping(start, spreads, barriers, self.known.machine.lanes, turns, self.known if turns > 1 else None)
 
     def threads_for(self, nest: Spread) -> int:
         """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""

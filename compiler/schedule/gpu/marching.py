@@ -159,7 +159,7 @@ def marched_through_rings(march: March, parts: int, start: Start, b: Builder) ->
         after = inner.add(place, each)
         around = inner.op("lt", after, inner.const(ring, "index"))
         inner.yield_(*carried, inner.select(around, after, front))
-    _rest(march, copy, full, high, walked.results[:-1], b)
+    rest(march, copy, full, high, walked.results[:-1], b)
 
 
 def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
@@ -183,10 +183,10 @@ def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
             inner.yield_(*carried, *ahead)
         some.yield_(*walked.results[: len(initial)])
         none.yield_(*initial)
-    _rest(march, copy, full, high, chosen.results, b)
+    rest(march, copy, full, high, chosen.results, b)
 
 
-def _rest(march: March, copy: InstructionCopy, full: Value, high: Value, carried: Sequence[Value], b: Builder) -> None:
+def rest(march: March, copy: InstructionCopy, full: Value, high: Value, carried: Sequence[Value], b: Builder) -> None:
     """The steps behind those that are read several at once, one by one."""
     loop = march.loop
     with b.loop(loop.variable.name, full.name, high.name, 1, carried) as (inner, walked):

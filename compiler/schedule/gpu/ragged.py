@@ -15,10 +15,10 @@ from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.schedule.gpu.barriers import Barriers
-from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
-from compiler.schedule.gpu.reduction import combined, identities, over_lanes
+from compiler.schedule.gpu.overlapping import Overlapping, pieces_of
+from compiler.schedule.gpu.reduction import combined, over_lanes
 from compiler.schedule.gpu.spread import Spread, is_single
 from compiler.schedule.stages import Start
 from runtime.records import frozen
@@ -32,8 +32,9 @@ LONG_ROW = 2048
 FEW = 512
 """Threads of a multiprocessor below which there are few rows, one a warp."""
 
-RESIDENT, CHECKED = 8, 5
-"""Blocks of a multiprocessor whose lanes share rows, without checks in their loops and with: only long rows then lack registers."""
+RESIDENT, CHECKED, ONE_PIECE, IN_PIECES = 8, 5, 6, 4
+"""Blocks of a multiprocessor whose lanes share rows, without checks in their loops, with checks, and with one or several pieces under way:
+what they have to have in registers beside each other."""
 
 LONG_TURNS = 16
 """Turns of the lanes of a row that are as slow as the block's work on it."""
@@ -49,12 +50,20 @@ _TAKEN = (Load, Store, Check, GetSlot, SetSlot, MakeSlot, For, While, If, Yield)
 """What has effects, and may stand beside loops that lanes share."""
 
 
+PIECES = 2
+"""Pieces that a lane has under way at once, of rows that have as many."""
+
+LONG_PIECES = 16
+"""Turns of the lanes of a row that are as slow as the block's work on it, in pieces."""
+
+
 @frozen
 class RowShape:
-    """`lanes` of a warp share a row, and each takes so many elements a turn."""
+    """`lanes` of a warp share a row, and each takes so many elements a turn, or pieces of `across` elements."""
 
     lanes: int
     turns: int
+    across: int = 1
     long: int | None = None
     """Elements of a row from which on its block does it, where that is possible."""
     resident: int = RESIDENT
@@ -63,7 +72,8 @@ class RowShape:
     def words(self, names: str, over: str) -> str:
         who = "a thread an iteration" if self.lanes == 1 else f"{self.lanes} lanes an iteration, which share {over}"
         long = "" if self.long is None else f"; rows of more than {self.long} go to the block"
-        return f"{names}: {who}, {self.turns} elements a turn{long}"
+        pieces = "elements" if self.across == 1 else f"pieces of {self.across} elements"
+        return f"{names}: {who}, {self.turns} {pieces} a turn{long}"
 
 
 def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> RowShape | None:
@@ -81,11 +91,19 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     few = rows * known.machine.lanes < known.processors * FEW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return None
+    reads = [pieces_of(spread, known) for spread in spreads.values()]
+    if all(reads):
+        across = max(pieces.across for pieces in reads if pieces is not None)
+        count = -(-mean // across)
+        turns = min(PIECES, power_of_two(count))
+        lanes = min(known.machine.lanes, power_of_two(-(-count // turns)))
+        long = LONG_PIECES * lanes * turns * across if _may_wait(body, spreads) else None
+        return RowShape(lanes, turns, across, long, IN_PIECES if turns > 1 else ONE_PIECE)
     most = TURNS if _widest(spreads, facts) >= 4 else 2 * TURNS
     lanes = min(known.machine.lanes, power_of_two(-(-mean // most)))
     turns = min(most, power_of_two(-(-mean // lanes)))
     checked = any(isinstance(op, Check) for spread in spreads.values() for op in spread.outer.walk())
-    return RowShape(lanes, turns, LONG_TURNS * lanes * turns if _may_wait(body, spreads) else None, CHECKED if checked else RESIDENT)
+    return RowShape(lanes, turns, 1, LONG_TURNS * lanes * turns if _may_wait(body, spreads) else None, CHECKED if checked else RESIDENT)
 
 
 def _reads_what_it_stores(body: Region) -> bool:
@@ -175,79 +193,14 @@ def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
     return [loop for loop in nest.loops if loop.variable.name in reached]
 
 
-class Overlapping(Cooperation):
-    """Work whose threads take several iterations of a shared loop at once."""
-
-    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, lanes: int, turns: int) -> None:
-        super().__init__(start, spreads, barriers, lanes)
-        self.turns = turns
-
-    def share(self, spread: Spread, number: Value, stride: Value | int, b: Builder) -> list[list[Value]]:
-        if isinstance(stride, int) and self.overlaps(spread):
-            return self.at_once(spread, number, stride, b)
-        return super().share(spread, number, stride, b)
-
-    def end(self, spread: Spread, b: Builder) -> Value:
-        """Where the loop ends for this thread."""
-        return b.index(self.copy.form(spread.outer.high))
-
-    def overlaps(self, spread: Spread) -> bool:
-        """Whether a lane may do several iterations at once: they do nothing but compute what is joined."""
-        loop = spread.outer
-        cells = [cell for fold in spread.folds for cell in fold.cells]
-        if len(spread.loops) > 1 or self.turns == 1 or not cells or loop.step != 1 or any(isinstance(cell.type, Slot) for cell in cells):
-            return False
-        return all(isinstance(op, Load | Check | Yield) or (op.effects is Effect.PURE and not op.regions) for op in loop.body.body)
-
-    def at_once(self, spread: Spread, number: Value, stride: int, b: Builder) -> list[list[Value]]:
-        """As `share` has it, several iterations a turn, instruction by instruction, each with cells of its own. Those behind the last do
-        the last one again, and what comes of that is dropped."""
-        loop, form, count = spread.outer, self.copy.form, self.turns
-        parameters, last = loop.body.parameters[1:], loop.body.body[-1]
-        started = {c: v for fold in spread.folds for c, v in zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True)}
-        first = [started[cell] if cell in started else self.values[old] for cell, old in zip(parameters, loop.carried, strict=True)]
-        high = self.end(spread, b)
-        end = b.sub(high, b.const(1, "index"))
-        start = form(loop.low) + Affine.of(number.name)
-        with b.loop(loop.variable.name, start, high.name, stride * count, first * count) as (inner, walked):
-            places = [inner.index(Affine.of(walked.variable.name) + stride * turn) for turn in range(count)]
-            own: list[dict[Value, Value]] = []
-            for turn, place in enumerate(places):
-                carried = walked.carried[turn * len(parameters) :][: len(parameters)]
-                own.append(dict(zip(parameters, carried, strict=True)))
-                own[turn][loop.variable] = inner.op("min", place, end) if turn else walked.variable
-            for op in loop.body.body:
-                for known in own if op is not last else []:
-                    self.values.update(known)
-                    inner.span = op.span
-                    self.copy.one(op, inner)
-                    known.update((result, self.values[result]) for result in op.results)
-            given: list[Value] = []
-            for turn, (place, known) in enumerate(zip(places, own, strict=True)):
-                values = [known.get(value, self.values[value]) for value in last.operand_values]
-                if turn:
-                    there = inner.op("lt", place, high)
-                    values = [inner.select(there, value, known[cell]) for cell, value in zip(parameters, values, strict=True)]
-                given += values
-            inner.yield_(*given)
-        totals: list[list[Value]] = []
-        for fold in spread.folds:
-            places_ = [parameters.index(cell) for cell in fold.cells]
-            parts = [[walked.results[turn * len(parameters) + place] for place in places_] for turn in range(count)]
-            while len(parts) > 1:
-                parts = [combined(b, fold.monoid, one, other) for one, other in zip(parts[::2], parts[1::2], strict=True)]
-            totals += parts
-        return totals
-
-
 class LaneCooperation(Overlapping):
     """The work of rows as the code of one thread, which is one of the lanes of a row."""
 
-    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value, warp: int) -> None:
+    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value, known: Facts) -> None:
         """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
-        super().__init__(start, spreads, barriers, shape.lanes, shape.turns)
+        super().__init__(start, spreads, barriers, shape.lanes, shape.turns, known)
         b = start.out.body
-        self.shape, self.warp = shape, warp
+        self.shape, self.warp = shape, known.machine.lanes
         place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")
         self.lane = b.op("rem", place, lanes, name="lane")
         row = b.op("div", place, lanes)
