@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
@@ -17,12 +18,12 @@ from typing import Any
 
 from grammars.grammar import Grammar
 from grammars.lexicon import Lexicon, spelled
-from grammars.machine import Rule, Tables
+from grammars.machine import Rule, States, Tables
 from runtime.entry_points import LANGUAGES, OWN, entry_points
 
 _FOLDER = Path(__file__).parent
 _SHIPPED = _FOLDER / "tables"
-_FORMAT = 2
+_FORMAT = 3
 # Words of the layout filter are dropped from what actions get, except where they say which operator stands there.
 _OPERATOR_RULES = ("binary", "unary", "_compare", "operator")
 _CONTEXTUAL = "INT"
@@ -98,12 +99,20 @@ def build(grammar: Grammar) -> dict[str, Any]:
             entries[kind] = order[argument] if isinstance(argument, int) else -1 - rules.setdefault(argument, len(rules))
         states.append(entries)
     lexer = _root_lexer(lark)
+    kinds = sorted({kind for state in states for kind in state})
+    number = {kind: position for position, kind in enumerate(kinds)}
+    written = ";".join(" ".join(f"{number[kind]} {entry}" for kind, entry in state.items()) for state in states)
+    origins = {rule.origin.name for rule in rules}
     return {
         "key": _key(grammar),
         "lexicon": None if grammar.layout else spelled(lexer),
         "terminals": [[terminal.name, terminal.pattern.to_regexp()] for terminal in lexer.terminals],
         "rules": [_rule(rule, declared) for rule in rules],
-        "states": states,
+        "kinds": kinds,
+        "states": written,
+        "sum": zlib.crc32(written.encode()),
+        "before_int": [position for position, state in enumerate(states) if "INT" in state],
+        "not_terminals": sorted(origins),
         "starts": {start: order[state] for start, state in sorted(table.start_states.items())},
         "ends": {start: order[state] for start, state in sorted(table.end_states.items())},
     }
@@ -167,16 +176,19 @@ def _tables(data: dict[str, Any]) -> Tables:
         Rule(origin, length, action, unwrap, tuple((index, spliced) for index, spliced in keep), tuple(absent))
         for origin, length, action, unwrap, keep, absent in data["rules"]
     ]
-    origins = {rule.origin for rule in rules}
+    if zlib.crc32(data["states"].encode()) != data["sum"]:
+        raise ValueError("states that nobody wrote")
+    kinds = [*map(sys.intern, data["kinds"])]
     return Tables(
         scanner=_scanner([spelling for spelling in spellings if spelling[0] != _CONTEXTUAL]),
         scanner_after_dot=_scanner(spellings),
         signs={sign: sys.intern(name) for name, pattern in spellings if (sign := _sign(pattern)) is not None},
-        states=[{sys.intern(kind): entry for kind, entry in state.items()} for state in data["states"]],
+        states=States(kinds, data["states"].split(";")),
         rules=rules,
         starts=data["starts"],
         ends=data["ends"],
-        terminals=frozenset(kind for state in data["states"] for kind in state if kind not in origins),
+        terminals=frozenset(kinds).difference(data["not_terminals"]),
+        before_int=frozenset(data["before_int"]),
         lexicon=None if data["lexicon"] is None else Lexicon.of(spellings, data["lexicon"]),
     )
 

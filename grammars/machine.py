@@ -48,6 +48,18 @@ Reduction = tuple[int, int, str, Any, Any]
 picks them, for `_PASSED` the index of the one, for `_GROWN` the entries of `keep` behind the first, for `GENERAL` the rule."""
 
 
+class States(dict[int, dict[str, int]]):
+    """The entries of each state by kind, read out of the text of its row, `kind entry kind entry ...`, when a parse first comes there."""
+
+    def __init__(self, kinds: Sequence[str], rows: Sequence[str]) -> None:
+        self.kinds, self.rows = kinds, rows
+
+    def __missing__(self, state: int) -> dict[str, int]:
+        numbers = [*map(int, self.rows[state].split())]
+        entries = self[state] = dict(zip(map(self.kinds.__getitem__, numbers[::2]), numbers[1::2], strict=True))
+        return entries
+
+
 @frozen(eq=False)
 class Tables:
     """Everything the machine needs of a grammar. In `states` an entry is the state to go to, or `-1 - rule`. A scanner matches a token
@@ -56,11 +68,13 @@ class Tables:
     scanner: re.Pattern[str]
     scanner_after_dot: re.Pattern[str]
     signs: dict[str, str]
-    states: list[dict[str, int]]
+    states: "States"
     rules: list[Rule]
     starts: dict[str, int]
     ends: dict[str, int]
     terminals: frozenset[str]
+    before_int: frozenset[int]
+    """The states in which a whole number may stand as such."""
     lexicon: Lexicon | None = None
     """Of a grammar without layout."""
     climbs: dict[tuple[int, str, str], int] = field(factory=dict)
@@ -74,11 +88,6 @@ class Tables:
             rule.origin if rule.unwrap and rule.length == 1 and not rule.absent and rule.origin not in self.starts else None
             for rule in self.rules
         ]
-
-    @cached_property
-    def before_int(self) -> frozenset[int]:
-        """The states in which a whole number may stand as such."""
-        return frozenset(number for number, state in enumerate(self.states) if "INT" in state)
 
     def reductions_of(self, actions: type) -> list[Reduction]:
         """How the rules are reduced with a class of actions: `[-1 - rule]`, as `states` has it."""

@@ -58,6 +58,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def test_states_that_were_changed_are_not_read(kept: Path) -> None:
+    data = json.loads(kept.read_bytes())
+    assert loader._read(kept, data["key"]) is not None
+    kept.with_name("changed").write_text(json.dumps(data | {"states": data["states"].replace("1", "2", 1)}))
+    assert loader._read(kept.with_name("changed"), data["key"]) is None
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"key": "x"}', "null", "[" * 100_000])
 def test_a_damaged_cache_is_made_anew(damage: str, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
