@@ -4,11 +4,12 @@ and `cuda.interop`."""
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from runtime.records import frozen
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """DLPack's numbers of kinds of memory: ordinary, on a device, pinned, and managed by the driver."""
@@ -257,7 +258,7 @@ def capsule_of(source: Any, **options: Any) -> Any:
         return source.__dlpack__(**options)
 
 
-def export_host_array(array: npt.NDArray[Any], dtype: str, versioned: bool) -> Any:
+def export_host_array(array: "npt.NDArray[Any]", dtype: str, versioned: bool) -> Any:
     """A capsule over the memory of an array whose elements programs call `dtype`; BufferError for strides that are no multiple of an
     element."""
     if any(stride % array.itemsize for stride in array.strides):

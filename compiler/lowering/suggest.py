@@ -1,7 +1,6 @@
 """The nearest names to a misspelt one, for hints."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from compiler.typed_ast.suggest import LONGEST_NAME
 
@@ -10,4 +9,6 @@ def nearest(name: str, have: Iterable[str]) -> str:
     """Up to two near names as the hint shows them, empty when none is near or the name is past `LONGEST_NAME`."""
     if len(name) > LONGEST_NAME:
         return ""
+    from difflib import get_close_matches  # slow to import, and only mistakes need it
+
     return " or ".join(f"`{candidate}`" for candidate in get_close_matches(name, sorted(have), n=2, cutoff=0.7))

@@ -14,7 +14,7 @@ from compiler.hir.control import For, While
 from compiler.hir.core import Binary, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile
+from compiler.hir.types import Tile, is_float
 from runtime.records import frozen
 
 
@@ -38,6 +38,13 @@ def has_vectors(loop: Instruction) -> bool:
 def left_to_llvm(loop: Instruction) -> bool:
     """Whether it is an innermost loop without vectors."""
     return not has_vectors(loop) and not any(isinstance(op, For | While) for op in loop.walk() if op is not loop)
+
+
+def leaves_liberties(function: HirFunction) -> bool:
+    """Whether LLVM may fuse or reorder anything."""
+    loops = (op for top in function.body.body for op in top.walk() if isinstance(op, For | While) and left_to_llvm(op))
+    flagged = (op for loop in loops for op in loop.walk() if isinstance(op, Binary) and is_float(dtype_of(op.result)))
+    return any("contract" in op.flags or "reassoc" in op.flags for op in flagged)
 
 
 def fused_sums(function: HirFunction) -> tuple[Mapping[int, FusedSum], frozenset[int]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.backends.cpu.frame import CpuFrame
+from compiler.backends.cpu.liberties import leaves_liberties
 from compiler.backends.cpu.native import OTHER_PATH
 from compiler.backends.llvm.types import I32
 from compiler.backends.llvm.writer import constant
@@ -30,8 +31,10 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 def path_of(function: HirFunction, sizes: Mapping[str, int]) -> KernelPath:
     """The path for these sizes, by names of parameters: the branches at the kernel's begin that leave loops out. Nothing runs before them
-    but what they ask."""
+    but what they ask. A kernel whose bits LLVM decides on is compiled as a whole."""
     path: dict[int, bool] = {}
+    if leaves_liberties(function):
+        return path
     known: dict[str, Any] = dict(sizes)
     body: Sequence[Instruction] | None = function.body.body
     while body is not None:
