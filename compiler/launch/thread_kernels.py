@@ -21,6 +21,7 @@ from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
 from compiler.schedule.gpu.derived.nest import derived_extents
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.register_tiles import register_extents
+from compiler.schedule.gpu.residue_parts import residue_extents
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.tensor_cores import refusal
@@ -129,7 +130,7 @@ def _lengths(built: BuiltKernel, field: HirFunction | None, sizes: Mapping[str, 
         return ()
     if lengths := row_lengths(field, sizes, machine):
         return lengths
-    for extents in derived_extents(field, sizes), register_extents(field, sizes):
+    for extents in residue_extents(field, sizes), derived_extents(field, sizes), register_extents(field, sizes):
         if extents and built.has_version(extents):
             return extents
     return short_extents(field, sizes)

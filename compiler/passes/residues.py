@@ -1,7 +1,11 @@
 """Iterations by residues: where a sum takes only every s-th tap (`if (y - q) % s == 0` around its terms, y an element, q a tap), y becomes
-s * p + r and q becomes s * t + r with a residue r. Then every tap that a loop comes to counts, and (y - q) / s is p - t."""
+s * p + r and q becomes s * t + r with a residue r. Then every tap that a loop comes to counts, and (y - q) / s is p - t.
 
-from collections.abc import Sequence
+Where taps lie d apart, s and d have the greatest common divisor g, and only elements whose r is a multiple of g have taps at all: r is
+g * r' + o then, where an offset o other than 0 has none, and q becomes s / g * t + r' (a multiple of r', where d isn't g)."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from math import gcd
 
 from compiler.analysis.accesses import walk
@@ -32,10 +36,11 @@ def by_residues(nest: HirFunction) -> HirFunction | None:
 @frozen(eq=False)
 class _Pair:
     """A loop over elements and, inside, one over taps, which count where `form`, `sign` times the element plus a multiple of the tap
-    plus something, is a multiple of `divisor`. `tests`: the comparisons that say so."""
+    plus something, is a multiple of `divisor`. None for the taps where each of them is a multiple itself. `tests`: the comparisons that
+    say so."""
 
     elements: For
-    taps: For
+    taps: For | None
     form: Affine
     divisor: int
     tests: frozenset[Value]
@@ -45,16 +50,38 @@ class _Pair:
         return self.form.coefficient(self.elements.variable.name)
 
     @property
+    def step(self) -> int:
+        """From tap to tap."""
+        return 0 if self.taps is None else self.form.coefficient(self.taps.variable.name)
+
+    @property
+    def apart(self) -> int:
+        """How far elements with taps lie apart."""
+        return gcd(self.step, self.divisor)
+
+    @property
+    def residues(self) -> int:
+        """Residues whose elements have taps of their own, and how many taps apart these lie."""
+        return self.divisor // self.apart
+
+    @property
     def multiplier(self) -> int:
-        """At elements of residue r the taps count that are this times r, and a multiple of the divisor more."""
-        multiplier = -self.sign * pow(self.form.coefficient(self.taps.variable.name), -1, self.divisor) % self.divisor
-        return min(multiplier, multiplier - self.divisor, key=abs)
+        """At elements of residue r the taps count that are this times r, and a multiple of the number of residues more."""
+        multiplier = -self.sign * pow(self.step // self.apart, -1, self.residues) % self.residues
+        return min(multiplier, multiplier - self.residues, key=abs)
+
+    @property
+    def others(self) -> Affine:
+        """What the form has besides the element and the tap."""
+        names = [loop.variable.name for loop in (self.elements, self.taps) if loop is not None]
+        return self.form.without(*names) * self.sign
 
 
 @define(eq=False)
 class _Splitting(Rebuild):
     pair: _Pair
     residue: Affine = field(factory=Affine, init=False)
+    offset: Affine = field(factory=Affine, init=False)
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         if op is self.pair.elements:
@@ -63,31 +90,42 @@ class _Splitting(Rebuild):
         if op is self.pair.taps:
             return self.taps(self.pair.taps, into)
         if op.results and op.results[0] in self.pair.tests:
-            tap = Affine.of(self.pair.taps.variable.name)
-            return [into.inbounds(self.form(tap), self.form(self.pair.taps.high))]
+            return [self.counts(into)]
         return self.copy(op, into)
+
+    def counts(self, into: Builder) -> Value:
+        """Whether the tap exists, of an element that has taps."""
+        condition: Value | None = None
+        if self.pair.apart > 1:
+            condition = into.op("eq", into.index(self.offset), into.const(0, "index"))
+        if self.pair.taps is not None:
+            tap = Affine.of(self.pair.taps.variable.name)
+            condition = into.both(condition, into.inbounds(self.form(tap), self.form(self.pair.taps.high)))
+        assert condition is not None
+        return condition
 
     def elements(self, loop: For, into: Builder) -> None:
         """Elements of one residue beside one another, the residues inside."""
-        pair, divisor = self.pair, self.pair.divisor
-        low, high = self.form(loop.low), self.form(loop.high)
-        others = self.form(pair.form.without(loop.variable.name, pair.taps.variable.name)) * pair.sign
+        pair, divisor, name = self.pair, self.pair.divisor, loop.variable.name
+        low, high, others = self.form(loop.low), self.form(loop.high), self.form(pair.others)
         first = (low + others - (divisor - 1)).ceildiv(divisor)
         last = (high - 1 + others).floordiv(divisor)
-        name = loop.variable.name
-        with (
-            into.loop(name, first, last + 1, 1, (), loop.place, **dict(loop.marks)) as (outer, position),
-            outer.loop(f"{name}_residue", 0, divisor, 1, (), loop.place) as (inner, residue),
-        ):
-            self.residue = Affine.of(residue.variable.name)
-            element = Affine.of(position.variable.name) * divisor + self.residue - others
+        with ExitStack() as loops:
+            body, handle = loops.enter_context(into.loop(name, first, last + 1, 1, (), loop.place, **dict(loop.marks)))
+            position = Affine.of(handle.variable.name)
+            digits = {"residue": pair.residues, "offset": pair.apart}
+            for word, extent in digits.items():
+                if extent > 1:
+                    body, handle = loops.enter_context(body.loop(f"{name}_{word}", 0, extent, 1, (), loop.place))
+                    setattr(self, word, Affine.of(handle.variable.name))
+            element = position * divisor + self.residue * pair.apart + self.offset - others
             self.names[name] = element
-            self.values[loop.variable] = inner.index(element)
-            with inner.when(inner.inbounds(element - low, high - low)) as held:
+            self.values[loop.variable] = body.index(element)
+            with body.when(body.inbounds(element - low, high - low)) as held:
                 self.region(Region(body=[op for op in loop.body.body if not isinstance(op, Yield)]), held)
 
     def taps(self, loop: For, into: Builder) -> Sequence[Value]:
-        divisor, name = self.pair.divisor, loop.variable.name
+        pair, name = self.pair, loop.variable.name
         body = Region()
         inner = into.child(body)
         for number, parameter in enumerate(loop.body.parameters):
@@ -95,9 +133,9 @@ class _Splitting(Rebuild):
             body.parameters.append(copy)
             if number:
                 self.bind(parameter, copy)
-        away = self.pair.multiplier * (divisor - 1)
-        low, high = Affine.of(-max(0, away)).ceildiv(divisor), (self.form(loop.high) - 1 - min(0, away)).floordiv(divisor) + 1
-        tap = Affine.of(body.parameters[0].name) * divisor + self.residue * self.pair.multiplier
+        away = pair.multiplier * (pair.residues - 1)
+        low, high = Affine.of(-max(0, away)).ceildiv(pair.residues), (self.form(loop.high) - 1 - min(0, away)).floordiv(pair.residues) + 1
+        tap = Affine.of(body.parameters[0].name) * pair.residues + self.residue * pair.multiplier
         self.names[name] = tap
         self.values[loop.variable] = inner.index(tap)
         self.region(loop.body, inner)
@@ -136,20 +174,32 @@ def _pair_of(test: Value, loops: dict[str, For]) -> _Pair | None:
         return None
     form, divisor = multiple
     names = [name for name in form.names if name in loops]
-    if len(names) != 2 or divisor > MOST_RESIDUES or any(isinstance(symbol, FloorDiv) for symbol, _ in form.terms):
+    if divisor > MOST_RESIDUES or any(isinstance(symbol, FloorDiv) for symbol, _ in form.terms):
         return None
-    for outer, inner in (names, names[::-1]):
-        elements, taps = loops[outer], loops[inner]
-        if abs(form.coefficient(outer)) != 1 or gcd(form.coefficient(inner), divisor) != 1:
+    for elements, taps in _orders([loops[name] for name in names]):
+        if abs(form.coefficient(elements.variable.name)) != 1 or elements.carried or elements.results or elements.step != 1:
             continue
-        if taps is elements or not any(op is taps for op in elements.walk()) or elements.carried or elements.results:
+        if taps is not None and (taps is elements or not any(op is taps for op in elements.walk())):
             continue
-        if elements.step != 1 or taps.step != 1 or taps.low != Affine():
+        if taps is not None and (taps.step != 1 or taps.low != Affine()):
             continue
-        tests = frozenset(r for op in taps.walk() for r in op.results if _multiple(r) == multiple)
-        if test in tests and _changes_nothing(taps, tests):
+        inside = [op for op in elements.walk() if isinstance(op, For) and op.carried] if taps is None else [taps]
+        tests = frozenset(r for op in elements.walk() for r in op.results if _multiple(r) == multiple)
+        if test in tests and any(_changes_nothing(loop, tests) for loop in inside):
             return _Pair(elements, taps, form, divisor, tests)
     return None
+
+
+def _orders(loops: Sequence[For]) -> Iterator[tuple[For, For | None]]:
+    """Which of the loops may be over elements, and which over taps."""
+    match loops:
+        case [loop]:
+            yield loop, None
+        case [first, second]:
+            yield first, second
+            yield second, first
+        case _:
+            pass
 
 
 def _changes_nothing(loop: For, tests: frozenset[Value]) -> bool:

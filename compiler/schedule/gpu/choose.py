@@ -34,6 +34,7 @@ from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
 from compiler.schedule.gpu.product_sums import rounds
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
+from compiler.schedule.gpu.residue_parts import residue_parts
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
@@ -78,7 +79,7 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     if field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not may_be_derived(field)):
         return (LaunchChoice(facts),)
     prepared = _prepared(field, facts)
-    if prepared is None:
+    if prepared is None or residue_parts(prepared.field, prepared.facts) is not None:
         return (LaunchChoice(facts),)
     if near := near_tables(prepared.field, prepared.facts):
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
@@ -282,6 +283,16 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
     return None if copied is None else evolve(copied, copies=(*computed.made, *copied.copies))
 
 
+def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
+    """A field for each residue, where taps of sums depend on that."""
+    parts = residue_parts(field, facts)
+    if parts is None:
+        return None
+    facts = evolve(facts, tiling=None, table=None)
+    launches = [next(_ways_to(part, facts, WAYS)) for part in parts]
+    return one_after_the_other(field, launches, f"taps depend on residues: {len(parts)} sums with taps of their own, one after the other")
+
+
 def _several(field: HirFunction, facts: Facts) -> Launches | None:
     """Each sum of products by itself, which tensor cores must take for one of them at least, unless something is joined between them."""
     parts = several_products(field, facts)
@@ -376,6 +387,7 @@ REDUCTIONS: tuple[Way, ...] = (derived_launches, _passes, _blocks)
 WAYS: tuple[Way, ...] = (
     _attention,
     _attention_on_warps,
+    _by_residues,
     thin_launches,
     _product,
     _together,

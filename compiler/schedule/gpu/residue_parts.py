@@ -1,0 +1,272 @@
+"""Sums whose taps depend on a residue of the result's index (`passes/residues.py`: transposed convolutions with a stride), as fields of
+their own, one for each residue. In such a part every tap counts, so it is a convolution as any other, which stores every s-th element.
+Residues without taps are no parts: all of the result is filled with what a sum of nothing comes to before."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product as choices
+from math import gcd, prod
+from typing import Any
+
+from compiler.analysis.accesses import constraints_of
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Binary, Contract, Reduce, Scan, dtype_of, union_axes
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.prover import Inequalities
+from compiler.passes.residues import MOST_RESIDUES
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.need import needed
+from compiler.schedule.gpu.warpgroup_operands import unguarded
+from compiler.schedule.gpu.workspaces import holding
+from runtime.records import evolve, frozen
+
+MOST_PARTS = 32
+WORTH = 1 << 22
+"""Terms of all sums below which launches of their own take longer than they save."""
+LONGEST = 128
+"""Of a window's dim that a kernel is made for."""
+
+
+@frozen(eq=False)
+class ResidueSum:
+    """The sum, what it adds and where; the axes of residues; the stores and where they are."""
+
+    target: Reduce
+    term: Value
+    guard: tuple[Affine, ...]
+    residues: tuple[str, ...]
+    stores: Mapping[Store, tuple[Affine, ...]]
+
+
+def residue_sum(field: HirFunction) -> ResidueSum | None:
+    """The one sum of a field, where its taps depend on residues."""
+    sums = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
+    target = sums[0] if len(sums) == 1 and not field.loops else None
+    if not isinstance(target, Reduce) or len(target.values) != 1 or target.monoid != "add":
+        return None
+    term, guards = unguarded(target.values[0])
+    forms = [constraints_of(guard) for guard in guards]
+    stores = {op: () if op.where is None else constraints_of(op.where) for op in field.body.body if isinstance(op, Store)}
+    guard = tuple(form for some in forms for form in some or ())
+    residues = tuple(axis for axis in field.axes if axis not in target.over and _is_residue(field, target, guard, axis))
+    if not residues or any(some is None for some in (*forms, *stores.values())):
+        return None
+    return ResidueSum(target, term, guard, residues, {op: tuple(some or ()) for op, some in stores.items()})
+
+
+def _is_residue(field: HirFunction, target: Reduce, guard: Sequence[Affine], axis: str) -> bool:
+    """Whether it decides alone about taps: about all, or which of as many as it is long counts."""
+    extent = field.axes[axis].value
+    if extent is None or not 1 < extent <= MOST_RESIDUES:
+        return False
+    for form in guard:
+        axes = [name for name in form.names if name in field.axes]
+        if axes == [axis] or (axis in axes and any(name in target.over and abs(form.coefficient(name)) == extent for name in axes)):
+            if all(name == axis or name in target.over for name in axes):
+                return True
+    return False
+
+
+def residue_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The sizes of windows that a kernel is made for, where taps depend on residues."""
+    found = residue_sum(field)
+    if found is None:
+        return ()
+    axes = [axis for axis in found.target.over if any(axis in form.names and len(form.names) > 1 for form in found.guard)]
+    names = {name for form in found.guard for name in form.names if any(axis in form.names for axis in axes)} & sizes.keys()
+    windows = {name for axis in axes for name in field.axes[axis].names} & names
+    return tuple(sorted((name, sizes[name]) for name in windows if 1 <= sizes[name] <= LONGEST))
+
+
+def residue_parts(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
+    """None for fields without residues, and for small ones."""
+    found = residue_sum(field)
+    if found is None or prod(facts.about(extent) for extent in field.axes.values()) < WORTH:
+        return None
+    extents = [field.axes[axis].value or 1 for axis in found.residues]
+    if prod(extents) > MOST_PARTS:
+        return None
+    parts = [_Part(field, found, dict(zip(found.residues, digits, strict=True))) for digits in choices(*map(range, extents))]
+    empty = [part for part in parts if part.is_empty]
+    nothing = _nothing(field, found) if len(empty) > 1 else None
+    filled = [part.field() for part in parts if not part.is_empty or nothing is None]
+    return [*([] if nothing is None else [nothing]), *filled]
+
+
+class _Part:
+    """The field with numbers for residues. Axes run from their first element that counts to the last one."""
+
+    def __init__(self, field: HirFunction, found: ResidueSum, residues: Mapping[str, int]) -> None:
+        self.source, self.found = field, found
+        self.name = f"{field.name}_{'_'.join(map(str, residues.values()))}"
+        self.names: dict[str, Affine] = {axis: Affine.of(digit) for axis, digit in residues.items()}
+        self.axes = {axis: extent for axis, extent in field.axes.items() if axis not in residues}
+        guard = list(self.forms(found.guard))
+        self.cut(guard, found.target.over)
+        outside = [set(self.forms(forms)) for forms in found.stores.values()]
+        shared = [form for form in outside[0] if all(form in forms for forms in outside)]
+        self.cut(shared, [axis for axis in self.axes if axis not in found.target.over])
+        ends = (*guard, *(self.axes[axis] - 1 for axis in found.target.over))
+        self.is_empty = any(form.value is not None and form.value < 0 for form in ends)
+        if self.is_empty:
+            self.axes = {axis: extent for axis, extent in self.axes.items() if axis not in found.target.over}
+
+    def forms(self, forms: Sequence[Affine]) -> Iterator[Affine]:
+        """Without common factors, which say nothing of being at least 0."""
+        for form in forms:
+            form = form.substitute(self.names)
+            common = gcd(*(number for _, number in form.terms))
+            yield form.floordiv(common) if common > 1 else form
+
+    def cut(self, forms: Sequence[Affine], axes: Sequence[str]) -> None:
+        """Let these axes begin and end where forms of one of them alone say so."""
+        for axis in axes:
+            own = [form for form in forms if [name for name in form.names if name in self.axes] == [axis] and form.coefficient(axis)]
+            first, extent = Affine(), self.axes[axis]
+            for form in own:
+                step, rest = form.coefficient(axis), form.without(axis)
+                if axis in rest.names:
+                    continue
+                low = (-rest).ceildiv(step) if step > 0 else Affine()
+                if low.value is not None and low.value > (first.value or 0):
+                    first = low
+            for form in own:
+                step, rest = form.coefficient(axis), form.without(axis)
+                if step < 0 and axis not in rest.names and self.no_longer(end := rest.floordiv(-step) + 1, extent):
+                    extent = end
+            self.axes[axis] = extent - first
+            if first != Affine():
+                shift = {axis: Affine.of(axis) + first}
+                self.names = {name: form.substitute(shift) for name, form in self.names.items()} | {axis: shift[axis]}
+
+    def no_longer(self, extent: Affine, other: Affine) -> bool:
+        difference = (other - extent).value
+        return difference >= 0 if difference is not None else Inequalities.inside({}, other.names).proves(other - extent)
+
+    def field(self) -> HirFunction:
+        out = FunctionBuilder(self.name, self.source.form)
+        for axis, extent in self.axes.items():
+            out.axis(axis, extent)
+        target = self.found.target
+        values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in self.source.parameters}
+        if self.is_empty:
+            values[target.result] = _zero(out, target)
+        for op in needed(self.source, known=[target.result] if self.is_empty else ()):
+            if op is target:
+                values[target.result] = self.sum(out, values)
+                continue
+            changes: dict[str, Any] = {}
+            if isinstance(op, Load | Store) and op.where is not None:
+                changes["where"] = self.where(op, out, values[op.where])
+            copy = rebuilt(op, values.__getitem__, lambda form: form.substitute(self.names), **changes)
+            copy = out.body.emit(copy, op.results[0].name if op.results else "")
+            values.update(zip(op.results, copy.results, strict=True))
+        part = out.finish()
+        part.body.body = needed(part)
+        part.stands_for(self.source)
+        return part
+
+    def sum(self, out: FunctionBuilder, values: Mapping[Value, Value]) -> Value:
+        target, term = self.found.target, values[self.found.term]
+        forms = self.remaining(self.found.guard)
+        product = term.source
+        if forms:
+            term = out.body.select(_holding(out, forms), term, _zero(out, target))
+        elif isinstance(product, Binary) and product.operator == "mul" and "reassoc" in target.flags:
+            contract = Contract(a=product.left, b=product.right, over=target.over, to=dtype_of(term), flags=target.flags, span=target.span)
+            return out.body.emit(contract, target.result.name).result
+        return out.body.emit(evolve(target, values=(term,), results=[]), target.result.name).result
+
+    def remaining(self, forms: Sequence[Affine]) -> list[Affine]:
+        """Those that aren't known to hold."""
+        return [form for form in dict.fromkeys(self.forms(forms)) if not self.known.proves(form)]
+
+    def where(self, op: Load | Store, out: FunctionBuilder, condition: Value) -> Value | None:
+        """The condition of an access that is left: of a load, where its element exists."""
+        assert op.where is not None
+        forms = constraints_of(op.where)
+        if forms is None:
+            return condition
+        left = self.remaining(forms)
+        if isinstance(op, Load):
+            index = [form.substitute(self.names) for form in op.index]
+            bounds = [bound for form, extent in zip(index, mem_of(op.mem).dims, strict=True) for bound in (form, extent - 1 - form)]
+            if all(bound in left or self.known.proves(bound) for bound in bounds):
+                left = [bound for bound in bounds if bound in left]
+        return _holding(out, left) if left else None
+
+    @cached_property
+    def known(self) -> Inequalities:
+        """What holds of the axes."""
+        return Inequalities.inside(self.axes, [name for extent in self.axes.values() for name in extent.names])
+
+
+def _zero(out: FunctionBuilder, target: Reduce) -> Value:
+    to = dtype_of(target.result)
+    return out.body.const(identity_of("add", [to])[0], to)
+
+
+def _holding(out: FunctionBuilder, forms: Sequence[Affine]) -> Value:
+    condition = holding(out.body, forms)
+    assert condition is not None
+    return condition
+
+
+def _nothing(field: HirFunction, found: ResidueSum) -> HirFunction | None:
+    """All elements of the result as a sum of nothing leaves them; None where it isn't known that the field stores all."""
+    if len(found.stores) != 1:
+        return None
+    ((store, conditions),) = found.stores.items()
+    dims, outer, bounds = mem_of(store.mem).dims, dict[str, Affine](), set[Affine]()
+    for form, extent in zip(store.index, dims, strict=True):
+        own = [name for name in form.names if name in field.axes]
+        if not {*own}.isdisjoint(found.residues):
+            if not _counts_all(field, form, extent):
+                return None
+            outer |= dict.fromkeys(own, extent)
+            bounds |= {form, extent - 1 - form}
+        elif not {*own}.isdisjoint(outer):
+            return None
+    before = needed(field, [store.value], [found.target.result])
+    varying = {axis for op in before for axis, _ in union_axes(*op.results)}.union(name for op in before for name in op.symbols)
+    if not bounds.issuperset(conditions) or not varying.isdisjoint(outer):
+        return None
+    out = FunctionBuilder(f"{field.name}_nothing", field.form)
+    values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in field.parameters}
+    index: list[Affine] = []
+    for form, extent in zip(store.index, dims, strict=True):
+        position = next((name for name in form.names if name in outer and name not in found.residues), None)
+        index.append(form if position is None else Affine.of(position))
+    used = {name for form in index for name in form.names} | varying
+    for axis, extent in field.axes.items():
+        if axis in used:
+            out.axis(axis, outer.get(axis, extent))
+    values[found.target.result] = _zero(out, found.target)
+    for op in before:
+        copy = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name)
+        values.update(zip(op.results, copy.results, strict=True))
+    out.body.store(values[store.mem], values[store.value], index)
+    part = out.finish()
+    part.stands_for(field)
+    return part
+
+
+def _counts_all(field: HirFunction, form: Affine, extent: Affine) -> bool:
+    """Whether an index, a number in digits of residues below a position, comes to all of a dim."""
+    digits = sorted((form.coefficient(name), name) for name in form.names if name in field.axes)
+    step, start = 1, form.without(*(name for _, name in digits))
+    for number, (coefficient, axis) in enumerate(digits):
+        if coefficient != step:
+            return False
+        if number + 1 < len(digits):
+            if (length := field.axes[axis].value) is None:
+                return False
+            step *= length
+    end = start + field.axes[digits[-1][1]] * step
+    known = Inequalities.inside({}, {*end.names, *extent.names})
+    return known.proves(-start) and known.proves(end - extent)
