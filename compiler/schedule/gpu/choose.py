@@ -20,6 +20,7 @@ from compiler.schedule.gpu.cutting import one_after_the_other
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import may_be_derived
 from compiler.schedule.gpu.derived.table import ThreadTable
+from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_attention import fragment_attention
@@ -191,7 +192,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         facts = evolve(facts, machine=facts.machine.sharing(cap))
     known, units, about = specialised(quotients_outside(field), facts)
     try:
-        known, checks = without_checks(known)
+        known, checks = without_checks(with_dims_of_digits(known))
     except NotPlaceable:
         return None
     row = None if may_be_derived(known) else in_one_row(known, about)

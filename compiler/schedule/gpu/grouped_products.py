@@ -2,6 +2,8 @@
 product: their channels lie one behind the other, and so do their filters, whose weights for the channels of other groups are zeros. Tensor
 cores multiply these zeros faster than memory would bring small tiles."""
 
+from collections.abc import Sequence
+
 from compiler.hir.affine import Affine
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
@@ -53,14 +55,16 @@ def _reading(
     (group, filter, channel), (each, wide, deep), names = axes, sizes, FreshNames(function)
     together, column, along = names.fresh(f"{group}s"), names.fresh(f"{filter}s"), names.fresh(f"{channel}s")
     extents = {together: function.axes[group].ceildiv(each), column: Affine.of(each * wide), along: Affine.of(each * deep)}
+    several = [together] if extents[together].value != 1 else []
+    first = Affine.of(together) if several else Affine()
     of_column, of_term = Affine.of(column).floordiv(wide), Affine.of(along).floordiv(deep)
     forms = {
-        group: Affine.of(together) * each + of_column,
+        group: first * each + of_column,
         filter: Affine.of(column) - of_column * wide,
         channel: Affine.of(along) - of_term * deep,
     }
 
-    def copied(load: Load, own: dict[str, Affine], order: tuple[str, ...], inside: tuple[Affine, ...]) -> CopiedRead:
+    def copied(load: Load, own: dict[str, Affine], order: Sequence[str], inside: tuple[Affine, ...]) -> CopiedRead:
         """A copy whose dims are the load's own but those of `own`, which stand for the axes in `order`."""
         gone = {dim_of(load, axis): form for axis, form in own.items()}
         remaining = [(names.fresh(f"{load.mem.name}{dim}"), size) for dim, size in enumerate(mem_of(load.mem).dims) if dim not in gone]
@@ -79,14 +83,16 @@ def _reading(
         return CopiedRead(copy, at)
 
     last_group, last_filter, last_channel = (function.axes[axis] - 1 for axis in axes)
-    of_pictures = {group: Affine.of(together) * each + of_term, channel: forms[channel]}
+    of_pictures = {group: first * each + of_term, channel: forms[channel]}
     there = (last_group - of_pictures[group], last_channel - forms[channel])
     alike = (of_column - of_term, of_term - of_column)
     exist = (last_group - forms[group], last_filter - forms[filter])
     reads = {
-        pictures: copied(pictures, of_pictures, (together, along), there),
-        weights: copied(weights, forms, (together, column, along), (*alike, *exist, last_channel - forms[channel])),
+        pictures: copied(pictures, of_pictures, (*several, along), there),
+        weights: copied(weights, forms, (*several, column, along), (*alike, *exist, last_channel - forms[channel])),
     }
+    if not several:
+        del extents[together]
     return Reading(function, product, along, extents, forms, reads, exist, alike)
 
 
