@@ -1,6 +1,6 @@
 """Kernels on devices that run threads: launches in order, how many blocks each has, and the memory that they share."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -177,6 +177,15 @@ class Product:
 
 
 @frozen
+class CopyStage:
+    """A stage, by its number, that does nothing but fill workspaces, by theirs. Stages with the same key fill alike."""
+
+    key: Hashable
+    stage: int
+    workspaces: tuple[int, ...]
+
+
+@frozen
 class Launches:
     """A kernel as launches in order, and the workspaces that they share: memory parameters behind the kernel's own."""
 
@@ -194,6 +203,8 @@ class Launches:
     """Annotations of loops that the schedule says it follows, by name and axis."""
     unheeded: tuple[Unheeded, ...] = ()
     """What of the program's annotations it doesn't follow."""
+    copies: tuple[CopyStage, ...] = ()
+    """Stages that other launches of the same field may have, too."""
 
     def counted(self, arguments: Sequence[Any], sizes: Mapping[str, int]) -> tuple[list[Any], dict[str, int]]:
         """The arguments and the values of `index` parameters as these launches take them."""

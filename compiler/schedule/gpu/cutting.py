@@ -1,6 +1,6 @@
 """A field cut in parts that are launched one after the other: values that a part keeps lie in workspaces for those behind it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -10,7 +10,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
-from compiler.schedule.launches import Launches
+from compiler.schedule.launches import Launch, Launches, Stage
 
 ALIGN = 256
 """Bytes that workspaces begin at multiples of."""
@@ -99,22 +99,32 @@ class Cutting:
 
 def one_after_the_other(field: HirFunction, parts: Sequence[Launches], words: str) -> Launches:
     """The launches of all parts, each with the workspaces of all: those of what is kept, and those that the parts have for themselves.
-    `words`: why there are several."""
+    What several parts copy alike is copied once. `words`: why there are several."""
     first = parts[0].launches[0].function.parameters
     results = first[len(field.parameters) : len(first) - len(parts[0].workspaces)]
-    before, zeros = 0, set[int]()
-    every = [mem for part in parts for mem in part.workspaces]
+    every: list[Mem] = []
+    stages: list[Stage] = []
+    zeros, copied = set[int](), dict[Hashable, tuple[int, ...]]()
+    numbered: list[tuple[Launch, int, dict[int, int]]] = []
     for part in parts:
-        after = before + len(part.workspaces)
-        zeros.update(len(results) + before + position for position in part.zeros)
-        for launch in part.launches:
-            own = launch.function.parameters
-            position = len(own) - len(part.workspaces)
-            unread = [Value(f"other{number}", mem) for number, mem in enumerate(every)]
-            launch.function.parameters = [*own[:position], *unread[:before], *own[position:], *unread[after:]]
-        before = after
-    others = dict.fromkeys(word for part in parts for word in part.words)
-    stages = tuple(stage for part in parts for stage in part.stages)
+        again = [copy for copy in part.copies if copy.key in copied]
+        numbers = {own: number for copy in again for own, number in zip(copy.workspaces, copied[copy.key], strict=True)}
+        for own, mem in enumerate(part.workspaces):
+            if own not in numbers:
+                numbers[own] = len(every)
+                every.append(mem)
+        copied |= {copy.key: tuple(numbers[own] for own in copy.workspaces) for copy in part.copies}
+        zeros.update(len(results) + numbers[own] for own in part.zeros)
+        stages += [stage for number, stage in enumerate(part.stages) if number not in {copy.stage for copy in again}]
+        numbered += [(launch, len(part.workspaces), numbers) for launch in part.launches]
+    for launch, count, numbers in numbered:
+        parameters = launch.function.parameters
+        others = parameters[: len(parameters) - count]
+        workspaces = [Value(f"other{number}", mem) for number, mem in enumerate(every)]
+        for own, value in enumerate(parameters[len(parameters) - count :]):
+            workspaces[numbers[own]] = value
+        launch.function.parameters = [*others, *workspaces]
+    said = dict.fromkeys(word for part in parts for word in part.words)
     mems = tuple(value.type for value in results if isinstance(value.type, Mem))
     heeded = frozenset(entry for part in parts for entry in part.heeded)
-    return Launches(stages, (*mems, *every), (words, *others), zeros=frozenset(zeros), heeded=heeded)
+    return Launches(tuple(stages), (*mems, *every), (words, *said), zeros=frozenset(zeros), heeded=heeded)

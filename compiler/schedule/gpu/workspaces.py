@@ -17,7 +17,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.need import needed
-from compiler.schedule.launches import Launches
+from compiler.schedule.launches import CopyStage, Launches
 from compiler.schedule.region import NotPlaceable
 from runtime.records import evolve, frozen
 
@@ -46,6 +46,11 @@ class Workspace(Protocol):
     @property
     def read(self) -> tuple[Hashable, ...]:
         """What is read, and in which order: workspaces that have it in common are one launch."""
+        ...
+
+    @property
+    def made(self) -> Hashable:
+        """What tells what is made of it from anything else."""
         ...
 
     def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
@@ -82,6 +87,10 @@ class Copied:
     def read(self) -> tuple[Hashable, ...]:
         return self.source.name, self.axes, self.index, self.inside
 
+    @property
+    def made(self) -> Hashable:
+        return self.part
+
     def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
         return b.load(values[self.source.name], self.index, holding(b, self.inside))
 
@@ -112,6 +121,10 @@ class Computed:
     @property
     def read(self) -> tuple[Hashable, ...]:
         return (id(self),)
+
+    @property
+    def made(self) -> Hashable:
+        return None
 
     def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
         copies = {one: values[one.name] for one in self.function.parameters}
@@ -165,12 +178,19 @@ def copied_before(kernel: HirFunction, copies: Sequence[Workspace], facts: Facts
     if any(launches_ is None or launches_.workspaces for launches_ in before):
         raise NotPlaceable("a copy that isn't one launch")
     stages = tuple(chain.from_iterable(launches_.stages for launches_ in before if launches_ is not None))
+    numbers = {copy: number for number, copy in enumerate(copies)}
+    filled = [
+        CopyStage(tuple((copy.read, copy.made) for copy in group), number, tuple(numbers[copy] for copy in group))
+        for number, group in enumerate(alike.values())
+        if len(stages) == len(alike)
+    ]
     words = tuple(copy.words for copy in copies)
     return evolve(
         launches,
         stages=(*stages, *launches.stages),
         workspaces=(*(mem for _, mem in workspaces), *launches.workspaces),
         words=(*words, *launches.words),
+        copies=tuple(filled),
         zeros=frozenset(position + len(workspaces) for position in launches.zeros),
     )
 
