@@ -217,11 +217,14 @@ def test_every_few_taps_count(stride: int, padding: int, dilation: int, device: 
         np.testing.assert_allclose(program.f(x, w, stride, padding, dilation), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("stride", "dilation", "split"), [(2, 1, True), (3, 2, True), (2, 2, False), (9, 1, False), (1, 1, False)])
-def test_taps_are_split_by_residues(stride: int, dilation: int, split: bool) -> None:
+@pytest.mark.parametrize(
+    ("stride", "dilation", "digits"),
+    [(2, 1, {"y_residue": 2}), (3, 2, {"y_residue": 3}), (2, 2, {"y_offset": 2}), (4, 6, {"y_residue": 2, "y_offset": 2}), (9, 1, {}), (1, 1, {})],
+)
+def test_taps_are_split_by_residues(stride: int, dilation: int, digits: dict[str, int]) -> None:
     text = f"x=2x3x31, w=3x2x3, s={stride}, p=0, d={dilation}"
     (launched,) = zynml.compile(GATHERED)._session.launches_like([text], "emulator:sm_90a")
-    assert any("residue" in axis for axis in launched.threads.field.axes) is split
+    assert {axis: extent.value for axis, extent in launched.threads.field.axes.items() if axis.startswith("y_")} == digits
 
 
 def test_a_loop_that_does_something_for_every_tap_is_kept() -> None:

@@ -1,12 +1,10 @@
-"""Dims of memories that an index runs through digit by digit: `x[n, g * 8 + c]` with c in 0..8 is a memory of groups of 8 channels, as if the
-program said `x[n, g, c]`. Then each dim has an axis of its own, as operands of products want it."""
+"""Dims of memories that an index runs through digit by digit: `x[n, g * 8 + c]` with c in 0..8 is a memory of groups of 8 channels, as if
+the program said `x[n, g, c]`. Then each dim has an axis of its own, as operands of products want it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
@@ -27,26 +25,17 @@ def with_dims_of_digits(field: HirFunction) -> HirFunction:
     split = {parameter: dims for parameter in field.parameters if any(dims := _split(field, parameter))}
     if not split:
         return field
-    out = FunctionBuilder(field.name, field.form)
-    for axis, extent in field.axes.items():
-        out.axis(axis, extent)
-    values: dict[Value, Value] = {}
-    for parameter in field.parameters:
-        type = parameter.type
-        if parameter in split and isinstance(type, Mem):
-            type = _divided(type, split[parameter])
-        values[parameter] = out.parameter(parameter.name, type)
+    copy = FieldCopy(field)
+    copy.axes()
+    copy.parameters({parameter: _divided(mem_of(parameter), dims) for parameter, dims in split.items()})
     for op in field.body.body:
-        changes: dict[str, Any] = {}
         if isinstance(op, Load | Store) and op.mem in split:
-            index = [(form, _digits(field, form, extent)) for form, extent in zip(op.index, mem_of(op.mem).dims, strict=True)]
-            parts = [(form,) if digits is None or step is None else digits.axes for (form, digits), step in zip(index, split[op.mem], strict=True)]
-            changes["index"] = tuple(Affine.of(part) for some in parts for part in some)
-        copy = out.body.emit(rebuilt(op, values.__getitem__, **changes), op.results[0].name if op.results else "")
-        values.update(zip(op.results, copy.results, strict=True))
-    new = out.finish()
-    new.stands_for(field)
-    return new
+            every = [(form, _digits(field, form, extent)) for form, extent in zip(op.index, mem_of(op.mem).dims, strict=True)]
+            parts = [digits.axes if digits and step else (form,) for (form, digits), step in zip(every, split[op.mem], strict=True)]
+            copy.copy(op, index=tuple(Affine.of(part) for some in parts for part in some))
+        else:
+            copy.copy(op)
+    return copy.finish()
 
 
 def _split(field: HirFunction, memory: Value) -> list[int | None]:

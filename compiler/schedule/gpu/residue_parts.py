@@ -6,24 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product as choices
 from math import gcd, prod
-from typing import Any
 
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
+from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Contract, Reduce, Scan, dtype_of, union_axes
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.identity import identity_of
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.prover import Inequalities
 from compiler.passes.residues import MOST_RESIDUES
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
-from compiler.schedule.gpu.warpgroup_operands import unguarded
+from compiler.schedule.gpu.product_sums import unguarded
 from compiler.schedule.gpu.workspaces import holding
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
 MOST_PARTS = 32
 WORTH = 1 << 22
@@ -65,10 +64,10 @@ def _is_residue(field: HirFunction, target: Reduce, guard: Sequence[Affine], axi
     if extent is None or not 1 < extent <= MOST_RESIDUES:
         return False
     for form in guard:
-        axes = [name for name in form.names if name in field.axes]
-        if axes == [axis] or (axis in axes and any(name in target.over and abs(form.coefficient(name)) == extent for name in axes)):
-            if all(name == axis or name in target.over for name in axes):
-                return True
+        axes = {name for name in form.names if name in field.axes}
+        taps = axes.intersection(target.over)
+        if axes == {axis, *taps} and (not taps or any(abs(form.coefficient(tap)) == extent for tap in taps)):
+            return True
     return False
 
 
@@ -91,7 +90,8 @@ def residue_parts(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
     extents = [field.axes[axis].value or 1 for axis in found.residues]
     if prod(extents) > MOST_PARTS:
         return None
-    parts = [_Part(field, found, dict(zip(found.residues, digits, strict=True))) for digits in choices(*map(range, extents))]
+    every = [_Part(field, found, dict(zip(found.residues, digits, strict=True))) for digits in choices(*map(range, extents))]
+    parts = [part for part in every if not part.stores_nothing] or every[:1]
     empty = [part for part in parts if part.is_empty]
     nothing = _nothing(field, found) if len(empty) > 1 else None
     filled = [part.field() for part in parts if not part.is_empty or nothing is None]
@@ -115,6 +115,11 @@ class _Part:
         self.is_empty = any(form.value is not None and form.value < 0 for form in ends)
         if self.is_empty:
             self.axes = {axis: extent for axis, extent in self.axes.items() if axis not in found.target.over}
+
+    @property
+    def stores_nothing(self) -> bool:
+        outer = (extent.value for axis, extent in self.axes.items() if axis not in self.found.target.over)
+        return any(value is not None and value <= 0 for value in outer)
 
     def forms(self, forms: Sequence[Affine]) -> Iterator[Affine]:
         """Without common factors, which say nothing of being at least 0."""
@@ -149,56 +154,48 @@ class _Part:
         return difference >= 0 if difference is not None else Inequalities.inside({}, other.names).proves(other - extent)
 
     def field(self) -> HirFunction:
-        out = FunctionBuilder(self.name, self.source.form)
+        copy, target = FieldCopy(self.source, self.names), self.found.target
         for axis, extent in self.axes.items():
-            out.axis(axis, extent)
-        target = self.found.target
-        values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in self.source.parameters}
+            copy.function.axis(axis, extent)
+        copy.parameters()
         if self.is_empty:
-            values[target.result] = _zero(out, target)
+            copy.put(target.result, _zero(copy.body, target))
         for op in needed(self.source, known=[target.result] if self.is_empty else ()):
             if op is target:
-                values[target.result] = self.sum(out, values)
-                continue
-            changes: dict[str, Any] = {}
-            if isinstance(op, Load | Store) and op.where is not None:
-                changes["where"] = self.where(op, out, values[op.where])
-            copy = rebuilt(op, values.__getitem__, lambda form: form.substitute(self.names), **changes)
-            copy = out.body.emit(copy, op.results[0].name if op.results else "")
-            values.update(zip(op.results, copy.results, strict=True))
-        part = out.finish()
-        part.body.body = needed(part)
-        part.stands_for(self.source)
+                copy.emit(op, self.sum(copy))
+            elif isinstance(op, Load | Store) and op.where is not None:
+                copy.copy(op, where=self.where(op, copy))
+            else:
+                copy.copy(op)
+        part = copy.finish()
+        part.name, part.body.body = self.name, needed(part)
         return part
 
-    def sum(self, out: FunctionBuilder, values: Mapping[Value, Value]) -> Value:
-        target, term = self.found.target, values[self.found.term]
-        forms = self.remaining(self.found.guard)
-        product = term.source
-        if forms:
-            term = out.body.select(_holding(out, forms), term, _zero(out, target))
-        elif isinstance(product, Binary) and product.operator == "mul" and "reassoc" in target.flags:
-            contract = Contract(a=product.left, b=product.right, over=target.over, to=dtype_of(term), flags=target.flags, span=target.span)
-            return out.body.emit(contract, target.result.name).result
-        return out.body.emit(evolve(target, values=(term,), results=[]), target.result.name).result
+    def sum(self, copy: FieldCopy) -> Instruction:
+        target, term = self.found.target, copy.values[self.found.term]
+        product, forms = term.source, self.remaining(self.found.guard)
+        if not forms and isinstance(product, Binary) and product.operator == "mul" and "reassoc" in target.flags:
+            return Contract(a=product.left, b=product.right, over=target.over, to=dtype_of(term), flags=target.flags, span=target.span)
+        where = holding(copy.body, forms)
+        return copy.rebuilt(target, values=(term if where is None else copy.body.select(where, term, _zero(copy.body, target)),))
 
     def remaining(self, forms: Sequence[Affine]) -> list[Affine]:
         """Those that aren't known to hold."""
         return [form for form in dict.fromkeys(self.forms(forms)) if not self.known.proves(form)]
 
-    def where(self, op: Load | Store, out: FunctionBuilder, condition: Value) -> Value | None:
+    def where(self, op: Load | Store, copy: FieldCopy) -> Value | None:
         """The condition of an access that is left: of a load, where its element exists."""
         assert op.where is not None
         forms = constraints_of(op.where)
         if forms is None:
-            return condition
+            return copy.values[op.where]
         left = self.remaining(forms)
         if isinstance(op, Load):
             index = [form.substitute(self.names) for form in op.index]
             bounds = [bound for form, extent in zip(index, mem_of(op.mem).dims, strict=True) for bound in (form, extent - 1 - form)]
             if all(bound in left or self.known.proves(bound) for bound in bounds):
                 left = [bound for bound in bounds if bound in left]
-        return _holding(out, left) if left else None
+        return holding(copy.body, left)
 
     @cached_property
     def known(self) -> Inequalities:
@@ -206,15 +203,9 @@ class _Part:
         return Inequalities.inside(self.axes, [name for extent in self.axes.values() for name in extent.names])
 
 
-def _zero(out: FunctionBuilder, target: Reduce) -> Value:
+def _zero(b: Builder, target: Reduce) -> Value:
     to = dtype_of(target.result)
-    return out.body.const(identity_of("add", [to])[0], to)
-
-
-def _holding(out: FunctionBuilder, forms: Sequence[Affine]) -> Value:
-    condition = holding(out.body, forms)
-    assert condition is not None
-    return condition
+    return b.const(identity_of("add", [to])[0], to)
 
 
 def _nothing(field: HirFunction, found: ResidueSum) -> HirFunction | None:
@@ -236,23 +227,22 @@ def _nothing(field: HirFunction, found: ResidueSum) -> HirFunction | None:
     varying = {axis for op in before for axis, _ in union_axes(*op.results)}.union(name for op in before for name in op.symbols)
     if not bounds.issuperset(conditions) or not varying.isdisjoint(outer):
         return None
-    out = FunctionBuilder(f"{field.name}_nothing", field.form)
-    values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in field.parameters}
     index: list[Affine] = []
-    for form, extent in zip(store.index, dims, strict=True):
+    for form in store.index:
         position = next((name for name in form.names if name in outer and name not in found.residues), None)
         index.append(form if position is None else Affine.of(position))
     used = {name for form in index for name in form.names} | varying
+    copy = FieldCopy(field)
     for axis, extent in field.axes.items():
         if axis in used:
-            out.axis(axis, outer.get(axis, extent))
-    values[found.target.result] = _zero(out, found.target)
+            copy.function.axis(axis, outer.get(axis, extent))
+    copy.parameters()
+    copy.put(found.target.result, _zero(copy.body, found.target))
     for op in before:
-        copy = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name)
-        values.update(zip(op.results, copy.results, strict=True))
-    out.body.store(values[store.mem], values[store.value], index)
-    part = out.finish()
-    part.stands_for(field)
+        copy.copy(op)
+    copy.body.store(copy.values[store.mem], copy.values[store.value], index)
+    part = copy.finish()
+    part.name = f"{field.name}_nothing"
     return part
 
 
