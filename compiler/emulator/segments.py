@@ -29,6 +29,7 @@ WAITS = (*WARP_WAITS, SyncThreads, ClusterSync, GridSync, BarrierWait, Warpgroup
 """Instructions at which threads wait for others."""
 
 _REGISTER = re.compile(r"\bv\d+(?=_(?:m|w|\d+)\b|\b)")
+_DERIVED = re.compile(r"\b(v\d+)_(\d|m\b|w\b)")
 _ASSIGNED = re.compile(r"((?:\bv\d+, )*\bv\d+),? = |\bfor (v\d+) in ")
 _MADE = re.compile(r"(\s+)(v\d+) = (?:g\.block\.(?:shared|dynamic_\w+)|table_of)\(")
 
@@ -301,14 +302,15 @@ class SegmentTranslator(ThreadTranslator):
         """What the text uses of memories beside their names: extents, views of single elements, and who watches them."""
         lines = []
         ranks = {self.names[value]: type_ for value, type_ in self.memories.items() if value in self.names}
+        used = {(name, "0" if what.isdigit() else what) for name, what in _DERIVED.findall(text)}
         for name in sorted(names):
             if name not in ranks:
                 continue
-            if re.search(rf"\b{name}_\d", text):
+            if (name, "0") in used:
                 lines.append(f" {', '.join(f'{name}_{k}' for k in range(ranks[name].rank))}, = {name}.shape")
-            if re.search(rf"\b{name}_m\b", text):
+            if (name, "m") in used:
                 lines.append(f" {name}_m = memoryview({name})")
-            if re.search(rf"\b{name}_w\b", text):
+            if (name, "w") in used:
                 lines.append(f" {name}_w = {run}.watched({name})")
         return lines
 
