@@ -1,4 +1,4 @@
-"""The command as a user has it: another process, another folder, no terminal."""
+"""The command as a user has it: another folder, no terminal, and another process where that may matter."""
 
 import os
 import subprocess
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from zyntax.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -32,8 +34,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def zyntax(folder: Path) -> Zyntax:
-    """Runs the command in that folder."""
+def process(folder: Path) -> Zyntax:
+    """Runs the command in that folder, as a user does."""
 
     def run(*arguments: str, typed: str | None = None, **environment: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -46,5 +48,22 @@ def zyntax(folder: Path) -> Zyntax:
             check=False,
             timeout=120,
         )
+
+    return run
+
+
+@pytest.fixture
+def zyntax(process: Zyntax, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zyntax:
+    """As `process`, in this process where nothing is typed in and no variable is set: most of a short command's time goes into its start."""
+
+    def run(*arguments: str, typed: str | None = None, **environment: str) -> "subprocess.CompletedProcess[str]":
+        if typed is not None or environment:
+            return process(*arguments, typed=typed, **environment)
+        capfd.readouterr()
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+            patch.chdir(folder)
+            main([*arguments])
+        written = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, int(str(ended.value.code)), written.out, written.err)
 
     return run

@@ -10,6 +10,11 @@ from tests.zyntax.conftest import ROOT, Zyntax
 from zyntax.main import COMMANDS
 
 
+@pytest.fixture
+def zyntax(process: Zyntax) -> Zyntax:
+    return process
+
+
 def test_help_lists_every_verb(zyntax: Zyntax) -> None:
     done = zyntax("--help")
     assert (done.returncode, done.stderr) == (0, "")
