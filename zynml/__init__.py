@@ -37,7 +37,10 @@ def __getattr__(name: str) -> Any:
     # The command imports parts of this package; NumPy and the compiler are only needed by those who call these.
     if name in __all__:
         home, own = _HOMES.get(name, ("zynml.compiled", name))
-        return getattr(import_module(home), own)
+        from runtime.uncollected import uncollected
+
+        with uncollected():  # imports make objects by the hundred thousand, and no garbage
+            return getattr(import_module(home), own)
     raise AttributeError(f"module `zynml` has no `{name}`", name=name, obj=sys.modules[__name__])
 
 

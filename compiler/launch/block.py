@@ -18,6 +18,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values
 from compiler.typed_ast.types import Type
 from runtime.records import Factory, define, field
+from runtime.uncollected import uncollected
 
 COLLISION = "0404"
 
@@ -72,10 +73,11 @@ class ComputeBlock:
         key = self.call_key(given)
         call = self._calls.get(key)
         if call is None:
-            kernel = self.kernel_of(given)
-            require_updatable(kernel.updated, values, self.compute)
-            self.tell(kernel.unheeded(self.compute))
-            call = self._calls.keep(key, CpuCall.of(planned(kernel, given), self.compute))
+            with uncollected():
+                kernel = self.kernel_of(given)
+                require_updatable(kernel.updated, values, self.compute)
+                self.tell(kernel.unheeded(self.compute))
+                call = self._calls.keep(key, CpuCall.of(planned(kernel, given), self.compute))
         return call
 
     def call_key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:

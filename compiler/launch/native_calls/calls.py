@@ -20,6 +20,7 @@ from runtime.calls.answering import PLANS
 from runtime.cpu.image import ObjectToLink
 from runtime.records import Factory, define
 from runtime.unawaited import READING
+from runtime.uncollected import uncollected
 
 COMES_AGAIN = 2
 """The call of a kind, counted from 1, that is watched and planned, where no other process has use for the plan."""
@@ -56,7 +57,7 @@ class NativeCalls:
             except BaseException:
                 self._seen.pop(kinds, None)  # the next call that goes well tells the plan
                 raise
-        with suppress(Unplannable):
+        with suppress(Unplannable), uncollected():
             self._add(kinds, plan_of(self.function, kinds, given, launches, value))
         return value
 
