@@ -18,8 +18,7 @@ from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.fragment_operands import FragmentProduct
 from compiler.schedule.gpu.fragment_stages import Stages, row_count, row_digits
-from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
-from compiler.schedule.gpu.warpgroup_products import counted_on
+from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import SIMD, AxisPlan, Table
 

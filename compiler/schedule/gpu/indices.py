@@ -46,3 +46,17 @@ def banded(b: Builder, number: Value, down: Value, across: Value, rows: int) -> 
     within = small(b, "rem", number, band)
     height = b.op("min", b.sub(down, above), b.const(rows, "index"))
     return b.add(above, small(b, "rem", within, height)), small(b, "div", within, height)
+
+
+def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> list[Value]:
+    """The places one further, the last one fastest: digits of a number, without the divisions, which would take longer than the copies
+    that wait for them."""
+    digits: list[Value] = []
+    over: Value | None = None
+    for position, count in zip(reversed(places[1:]), reversed(counts[1:]), strict=True):
+        further = b.add(position, b.const(1, "index"))
+        further = further if over is None else b.select(over, further, position)
+        over = b.op("eq", further, count)
+        digits.append(b.select(over, b.const(0, "index"), further))
+    first = b.add(places[0], b.const(1, "index"))
+    return [first if over is None else b.select(over, first, places[0]), *reversed(digits)]
