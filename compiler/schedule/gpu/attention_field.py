@@ -20,6 +20,14 @@ MOST = 256
 
 
 @frozen(eq=False)
+class Packed:
+    """Heads beside each other among the rows: `together` of an axis, all of it where that isn't known."""
+
+    axis: str
+    together: int | None
+
+
+@frozen(eq=False)
 class AttentionField:
     """A field that is attention: scores of queries and keys, summed along `inner`; values, weighted along `along`. `depth` and `width`:
     elements of a query and of a value that a tile has; `terms`: keys of a tile."""
@@ -47,6 +55,7 @@ class AttentionField:
 
     parts: int = 1
     """Blocks that share the keys, at most."""
+    packed: Packed | None = None
 
     @property
     def rows(self) -> int:

@@ -12,16 +12,17 @@ from compiler.hir.async_copy import AsyncCommit, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
-from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_joins import joined_by_blocks, joined_by_warps
 from compiler.schedule.gpu.attention_walk import Walk, shared_walk, walk_of
-from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
+from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
-from compiler.schedule.gpu.fragment_attention import RESIDENT, STAGES, WARP_ROWS, FragmentAttention
-from compiler.schedule.gpu.indices import lane_index, small, thread_index, warp_index
+from compiler.schedule.gpu.fragment_attention import STAGES, WARP_ROWS, FragmentAttention
+from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
 from compiler.schedule.gpu.last_block import BlockPart
+from compiler.schedule.gpu.query_tiles import QueryTiles
 from compiler.schedule.gpu.shared_tiles import Place, SharedTile
 from compiler.schedule.gpu.warpgroup_results import taken
 from compiler.schedule.region import Target, TileRegion
@@ -31,62 +32,18 @@ STEP = 16
 """Terms of a product."""
 
 
-class AttentionOnWarps(AttentionWeights):
-    """Builds the one launch of such a field."""
+class WarpsBlock(AttendingBlock):
+    """Each warp multiplies rows of its own, or keys of its own."""
 
-    def __init__(self, field: HirFunction, attention: FragmentAttention) -> None:
-        super().__init__(field, attention, RESIDENT)
+    def __init__(self, placing: BlockTiles, attention: FragmentAttention, queries: QueryTiles, region: TileRegion) -> None:
+        super().__init__(placing, attention, queries, region)
         self.attention: FragmentAttention = attention
         self.terms = attention.terms // attention.across
-        self.together: Value | None = None
-        """Heads beside each other among the rows."""
-
-    # ---- heads among the rows ----
-
-    def heads_of(self, axis: str) -> int:
-        """Heads of a block along a batch's axis; of one that is among the rows as a whole, its one number is 0."""
-        packed = self.attention.packed
-        return packed.together or 0 if packed is not None and packed.axis == axis else 1
-
-    def extent(self, axis: str) -> Affine:
-        """Blocks along a batch's axis."""
-        heads = self.heads_of(axis)
-        return self.field.axes[axis].ceildiv(heads) if heads else Affine.of(1)
-
-    def row_count(self, b: Builder) -> Value:
-        packed, queries = self.attention.packed, super().row_count(b)
-        if packed is None:
-            return queries
-        known = Affine.of(packed.together) if packed.together else self.field.axes[packed.axis]
-        self.together = b.op("max", b.index(known), b.const(1, "index"))
-        return b.mul(queries, self.together)
-
-    def numbered(self, numbers: Sequence[Affine], tile: Value, b: Builder) -> tuple[list[Affine], list[Affine]]:
-        packed = self.attention.packed
-        if packed is None or packed.together is not None:
-            return super().numbered(numbers, tile, b)
-        assert self.together is not None
-        own = [Affine.of(small(b, operator, tile, self.together).name) for operator in ("div", "rem")]
-        extents = [*map(self.extent, self.batch), *(self.field.axes[axis] for axis in (self.attention.query.axis, packed.axis))]
-        return [*numbers, *own], extents
-
-    def placed_row(self, row: Affine, region: TileRegion) -> None:
-        """The places of a row of the block: its query, and its head where heads lie beside each other."""
-        b, query, packed = region.builder, self.attention.query.axis, self.attention.packed
-        if packed is None or self.together is None:
-            super().placed_row(row, region)
-            return
-        whole = b.index(region.starts[query] + row)
-        region.forms[query] = Affine.of(small(b, "div", whole, self.together).name)
-        region.forms[packed.axis] = region.starts[packed.axis] + Affine.of(small(b, "rem", whole, self.together).name)
-        region.masks[query] = self.field.axes[query]
-        if packed.together is not None and not divides(packed.together, self.field.axes[packed.axis]):
-            region.masks[packed.axis] = self.field.axes[packed.axis]
 
     # ---- the walk ----
 
-    def attended(self, group: Sequence[Target], region: TileRegion, part: BlockPart) -> None:
-        b, attention = region.builder, self.attention
+    def attended(self, group: Sequence[Target], part: BlockPart) -> None:
+        b, region, attention = self.region.builder, self.region, self.attention
         region.starts[attention.query.axis] = b.named(region.starts[attention.query.axis])
         thread = Affine.of(thread_index(b).name)
         self.lane = lane_index(b)
@@ -94,11 +51,11 @@ class AttentionOnWarps(AttentionWeights):
         self.team = b.named(warp.floordiv(attention.down))
         self.row = b.named((warp % attention.down) * WARP_ROWS)
         self.across = (self.lane % 4) * 2
-        eight, half, row = (self.out.axis(name, n) for name, n in (("column", self.terms // 8), ("half", 2), ("row", 1)))
-        pair = self.out.axis(SIMD, 2)
+        eight, half, row = (self.placing.out.axis(name, n) for name, n in (("column", self.terms // 8), ("half", 2), ("row", 1)))
+        pair = self.placing.out.axis(SIMD, 2)
         self.columns, self.half, self.rows = (pair, eight), half, (half, row)
         self.scores = Tile("f32", ((eight, self.terms // 8), (half, 2), (row, 1), (pair, 2)))
-        whole = walk_of(self, attention, region)
+        whole = walk_of(self.placing, attention, region)
         walk = whole if attention.parts == 1 else shared_walk(whole, part.number, attention.parts, b)
         queries, keys, values = (
             SharedTile(b, attention.dtype, stages, lines, elements)
@@ -111,19 +68,18 @@ class AttentionOnWarps(AttentionWeights):
         self.rings = [
             (side, tile, tile.shared_out(thread, attention.threads, b)) for side, tile in ((attention.key, keys), (attention.value, values))
         ]
-        self.tile_of_block = region
         self.bring_queries(region, queries, thread)
         self.bring(b, walk, b.const(0, "index"))
         b.emit(AsyncWait(count=1))
         b.emit(SyncThreads())
-        inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
+        inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.queries.batch))
         self.row_of_lane = self.row + self.lane.floordiv(4) + Affine.of(half) * 8 + Affine.of(row) * WARP_ROWS
-        self.placed_row(self.row_of_lane, inner)
+        self.queries.place_row(self.row_of_lane, inner)
         self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
         fragments = [value for position in queries.left(b, self.row, self.lane) for value in queries.read(b, Affine(), position)]
         first = b.named(self.team * self.terms)
         self.key_places, self.value_places = keys.right(b, first, self.lane), values.across(b, first, self.lane)
-        feature = self.out.axis("feature", attention.width // 8)
+        feature = self.placing.out.axis("feature", attention.width // 8)
         self.features = (pair, feature)
         output = b.const(0.0, Tile("f32", ((feature, attention.width // 8), (half, 2), (row, 1), (pair, 2))))
         state = [*self.at_first(b), output]
@@ -199,8 +155,8 @@ class AttentionOnWarps(AttentionWeights):
         b, side = region.builder, self.attention.query
 
         def source(line: Affine, along: Affine) -> Place:
-            inside = region.inside(b, (side.axis, *self.batch))
-            self.placed_row(line, inside)
+            inside = region.inside(b, (side.axis, *self.queries.batch))
+            self.queries.place_row(line, inside)
             return self.element(side, inside, self.attention.inner, along)
 
         tile.filled(b, Affine(), tile.shared_out(thread, self.attention.threads, b), source)
@@ -215,10 +171,10 @@ class AttentionOnWarps(AttentionWeights):
                 axis = attention.inner if side is attention.key else side.axis
 
                 def source(line: Affine, along: Affine, side: BoxedOperand = side, axis: str = axis) -> Place:
-                    inside = self.tile_of_block.inside(coming, ())
+                    inside = self.region.inside(coming, ())
                     inside.forms[attention.along] = start + line
-                    if not divides(attention.terms, self.field.axes[attention.along]):
-                        inside.masks[attention.along] = self.field.axes[attention.along]
+                    if not divides(attention.terms, self.placing.field.axes[attention.along]):
+                        inside.masks[attention.along] = self.placing.field.axes[attention.along]
                     return self.element(side, inside, axis, along)
 
                 tile.filled(coming, stage, pieces, source)
@@ -227,12 +183,12 @@ class AttentionOnWarps(AttentionWeights):
     def element(self, side: BoxedOperand, region: TileRegion, axis: str, along: Affine) -> Place:
         """Where an element of a row lies, and whether there is one."""
         region.forms[axis] = along
-        if self.field.axes[axis].value != (self.attention.depth if axis == self.attention.inner else self.attention.width):
-            region.masks[axis] = self.field.axes[axis]
+        if self.placing.field.axes[axis].value != (self.attention.depth if axis == self.attention.inner else self.attention.width):
+            region.masks[axis] = self.placing.field.axes[axis]
         mem = region.find(side.load.mem)
         assert mem is not None
-        where = self.mask(region, [name for form in side.load.index for name in form.names], None)
-        return mem, tuple(self.form(form, region) for form in side.load.index), where
+        where = self.placing.mask(region, [name for form in side.load.index for name in form.names], None)
+        return mem, tuple(self.placing.form(form, region) for form in side.load.index), where
 
     def turn_queries(self, b: Builder, tile: SharedTile, thread: Affine, sign: Value) -> None:
         """The block's queries times a sign."""

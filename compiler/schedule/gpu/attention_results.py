@@ -8,7 +8,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention_group import AttentionGroup
-from compiler.schedule.gpu.attention_weights import AttentionWeights
+from compiler.schedule.gpu.attention_weights import AttendingBlock
 from compiler.schedule.gpu.boxed_operands import stored_dims, wide_of
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_results import put_matrices
@@ -26,17 +26,17 @@ def is_boxed(field: HirFunction, attention: WarpgroupAttention, store: Store) ->
 
 
 def stored(
-    placing: AttentionWeights, attention: WarpgroupAttention, group: AttentionGroup, memory: Value, store: Store, region: TileRegion
+    block: AttendingBlock, attention: WarpgroupAttention, group: AttentionGroup, memory: Value, store: Store, region: TileRegion
 ) -> None:
     """The tile through the shared memory of the warpgroup's queries."""
     b = region.builder
     wide = wide_of(attention.query.mem)
-    feature, features = placing.features
-    packed = b.emit(Pack2(value=placing.value(store.value, region), over=feature)).result
+    feature, features = block.features
+    packed = b.emit(Pack2(value=block.placing.value(store.value, region), over=feature)).result
     row = group.row + group.warp * 16 + group.lane % 16
     group.meet(b)
     places = [(Affine(), Affine.of(n // wide), row, group.lane.floordiv(16) * 8 + n % wide) for n in range(0, attention.width, 16)]
-    put_matrices(b, packed, (features, placing.half), 0, memory, places)
+    put_matrices(b, packed, (features, block.half), 0, memory, places)
     b.emit(FenceAsync())
     group.meet(b)
     target = region.find(store.mem)
@@ -49,7 +49,7 @@ def stored(
         for part in range(-(-attention.width // wide)):
             inside.forms[columns] = Affine.of(part * wide)
             at = (Affine(), Affine.of(part), group.row, Affine())
-            there = tuple(placing.form(form, inside) for form in store.index)
+            there = tuple(block.placing.form(form, inside) for form in store.index)
             leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
         leading.emit(BulkCommit())
         leading.emit(BulkWait(count=0, read=True))

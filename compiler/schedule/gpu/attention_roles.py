@@ -23,16 +23,17 @@ from compiler.hir.hopper import (
 )
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
-from compiler.hir.module import HirFunction
 from compiler.hir.types import Barrier, Tile
 from compiler.schedule.gpu.attention_group import ALL_GROUPS, AttentionGroup
 from compiler.schedule.gpu.attention_results import is_boxed, stored
 from compiler.schedule.gpu.attention_walk import Walk, walk_of
-from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
+from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import wide_of
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.last_block import BlockPart
+from compiler.schedule.gpu.query_tiles import QueryTiles
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
@@ -67,24 +68,24 @@ class AttentionMemory:
         return Affine.of(stage.name), parity
 
 
-class AttentionDistributing(AttentionWeights):
-    """Builds the one launch of such a field."""
+class WarpgroupBlock(AttendingBlock):
+    """One warpgroup copies, others multiply."""
 
-    def __init__(self, field: HirFunction, attention: WarpgroupAttention) -> None:
-        super().__init__(field, attention)
+    def __init__(self, placing: BlockTiles, attention: WarpgroupAttention, queries: QueryTiles, region: TileRegion) -> None:
+        super().__init__(placing, attention, queries, region)
         self.attention: WarpgroupAttention = attention
+        self.memory = AttentionMemory(region.builder, attention)
 
     # ---- roles ----
 
-    def attended(self, group: Sequence[Target], region: TileRegion, part: BlockPart) -> None:
-        b, attention = region.builder, self.attention
-        self.memory = memory = AttentionMemory(b, attention)
+    def attended(self, group: Sequence[Target], part: BlockPart) -> None:
+        b, region, attention = self.region.builder, self.region, self.attention
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         with b.when(first) as once:
-            memory.begin(once)
+            self.memory.begin(once)
         b.emit(SyncThreads())
-        walk = walk_of(self, attention, region)
+        walk = walk_of(self.placing, attention, region)
         copies, multiplies = REGISTERS[attention.groups]
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
@@ -117,19 +118,23 @@ class AttentionDistributing(AttentionWeights):
         """The copies of a tile whose rows begin at a place: whole rows."""
         inner = region.inside(b, ())
         inner.forms.update({axis: Affine() for axis in (*tiles.side.axes, tiles.sum)} | {rows: start})
-        tiles.load(self, inner, stage, barrier, stage, (Affine(), 1), False)
+        tiles.load(self.placing, inner, stage, barrier, stage, (Affine(), 1), False)
 
     # ---- multiplying ----
 
     def multiplied(self, b: Builder, region: TileRegion, walk: Walk, thread: Value, group: Sequence[Target]) -> None:
         attention, memory = self.attention, self.memory
-        inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
-        pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
-        feature, features = self.out.axis("feature0", 2), self.out.axis("feature1", attention.width // 8)
+        inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.queries.batch))
+        pair, eight, half = (
+            self.placing.out.axis("column0", 2),
+            self.placing.out.axis("column1", self.terms // 8),
+            self.placing.out.axis("row0", 2),
+        )
+        feature, features = self.placing.out.axis("feature0", 2), self.placing.out.axis("feature1", attention.width // 8)
         self.columns, self.half, self.rows, self.features = (pair, eight), half, (half,), (feature, features)
         self.group = standing = AttentionGroup(b, attention.groups, thread)
         self.lane, self.across = standing.lane, standing.column
-        self.placed_row(standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8, inner)
+        self.queries.place_row(standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8, inner)
         state = [*self.at_first(b), b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2))))]
         output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
         self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))
@@ -199,11 +204,11 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- storing ----
 
-    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
-        if isinstance(target, Store) and is_boxed(self.field, self.attention, target):
+    def stored(self, target: Store, region: TileRegion) -> bool:
+        boxed = is_boxed(self.placing.field, self.attention, target)
+        if boxed:
             stored(self, self.attention, self.group, self.memory.query.memory, target, region)
-        else:
-            super().finish_target(target, region, result, begun)
+        return boxed
 
     # ---- products ----
 

@@ -4,7 +4,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.region import TileRegion
@@ -40,7 +40,7 @@ def placed(visible: Visible, b: Builder, number: Value, heads: Value, tiles: Val
     return b.add(first, small(b, "rem", within, heads_here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
 
 
-def walk_of(placing: Distributing, attention: AttentionField, region: TileRegion) -> Walk:
+def walk_of(placing: BlockTiles, attention: AttentionField, region: TileRegion) -> Walk:
     """The turns that this block's rows need."""
     b, terms = region.builder, attention.terms
     visible, extent = attention.visible, placing.field.axes[attention.along]

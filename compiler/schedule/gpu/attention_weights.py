@@ -4,7 +4,7 @@ every eight columns, and rows eight apart. As in FlashAttention-4 (2025), a maxi
 division by the sums makes up for."""
 
 from collections.abc import Callable, Sequence
-from math import inf, prod
+from math import inf
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -12,20 +12,18 @@ from compiler.hir.core import Binary, Pack2, Reduce, Select, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
-from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.attention_repair import repaired
-from compiler.schedule.gpu.attention_walk import Walk, placed
+from compiler.schedule.gpu.attention_walk import Walk
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.combine import exchanged
-from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
-from compiler.schedule.gpu.indices import small, small_digits
 from compiler.schedule.gpu.last_block import BlockPart
+from compiler.schedule.gpu.query_tiles import QueryTiles
 from compiler.schedule.gpu.rescaling import LOWEST
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 
 SLACK = 8.0
@@ -33,26 +31,21 @@ SLACK = 8.0
 leave sums in f32 all their digits."""
 
 
-class AttentionWeights(Distributing):
-    """What launches of attention have in common. `terms`: keys of a tile that a warp has; `columns`: the axes of its registers along
-    them, neighbours and eights; `half`: that of its rows."""
+class AttendingBlock:
+    """What a block of attention does, whoever multiplies. `terms`: keys of a tile that a warp has; `columns`: the axes of its registers
+    along them, neighbours and eights; `half`: that of its rows; `rows`: all axes along rows; `features`: along a value, as `columns`."""
 
-    attention: AttentionField
     columns: tuple[str, str]
     half: str
     rows: tuple[str, ...]
-    """All axes of its registers along rows."""
     features: tuple[str, str]
     lane: Affine
     across: Affine
     """The first column that a lane has."""
     factor: Value
 
-    def __init__(self, field: HirFunction, attention: AttentionField, resident: int | None = None) -> None:
-        own, over = (attention.query.axis, attention.value.axis), (attention.along, attention.inner)
-        self.batch = [axis for axis in field.axes if axis not in (*own, *over)]
-        plans = [*(AxisPlan(axis, "block") for axis in (*self.batch, *own)), *map(AxisPlan, over)]
-        super().__init__(field, Table(plans, attention.words, block=(attention.threads,), resident=resident))
+    def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
+        self.placing, self.attention, self.queries, self.region = placing, attention, queries, region
         self.terms = attention.terms
         self.sums = [op for op in attention.rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         """Of weights."""
@@ -61,59 +54,13 @@ class AttentionWeights(Distributing):
         self.bases: dict[TileRegion, tuple[Value, Value]] = {}
         """Of each turn: scores without their factor, and what their exponents are less by."""
 
-    def idle(self, axes: object) -> list[int]:
-        """Every thread that multiplies has elements of its own."""
-        return []
-
-    # ---- tiles of queries ----
-
-    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        attention, b = self.attention, region.builder
-        axes = {attention.query.axis, attention.value.axis, *self.batch}
-        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
-            raise NotPlaceable("a result that doesn't vary as attention's do")
-        counts = [b.count(self.extent(axis)) for axis in self.batch]
-        rows = self.row_count(b)
-        tiles = b.index(Affine.of(rows.name).ceildiv(attention.rows))
-        heads, parts = b.product([b.const(1, "index"), *counts]), b.const(attention.parts, "index")
-        with self.blocks(b.product([heads, tiles, parts]), region, axes) as (inner, block):
-            body = inner.builder
-            part = small(body, "rem", block, parts)
-            head, tile = placed(attention.visible, body, small(body, "div", block, parts), heads, tiles)
-            numbers = [Affine.of(digit.name) for digit in small_digits(body, head, counts)[1:]]
-            for axis, number in zip(self.batch, numbers, strict=True):
-                inner.forms[axis] = inner.starts[axis] = number * self.heads_of(axis)
-            inner.starts[attention.query.axis] = Affine.of(tile.name) * attention.rows
-            inner.starts[attention.value.axis] = Affine()
-            self.attended(group, inner, BlockPart(part, parts, attention.parts, *self.numbered(numbers, tile, body)))
-
-    def attended(self, group: Sequence[Target], region: TileRegion, part: BlockPart) -> None:
-        """A block's tile of queries, with its part of the keys."""
+    def attended(self, group: Sequence[Target], part: BlockPart) -> None:
+        """The block's tile of queries, with its part of the keys, and what follows."""
         raise NotImplementedError
 
-    def heads_of(self, axis: str) -> int:
-        """Heads of a block along a batch's axis."""
-        return 1
-
-    def extent(self, axis: str) -> Affine:
-        """Blocks along a batch's axis."""
-        return self.field.axes[axis]
-
-    def row_count(self, b: Builder) -> Value:
-        """Rows of a matrix."""
-        return b.count(self.field.axes[self.attention.query.axis])
-
-    def numbered(self, numbers: Sequence[Affine], tile: Value, b: Builder) -> tuple[list[Affine], list[Affine]]:
-        """The number of a tile among all, and how many there are along each dim of that number."""
-        rows = self.field.axes[self.attention.query.axis] * prod(map(self.heads_of, self.batch))
-        return [*numbers, Affine.of(tile.name)], [*map(self.extent, self.batch), rows.ceildiv(self.attention.rows)]
-
-    def placed_row(self, row: Affine, region: TileRegion) -> None:
-        """The places of a row of the block."""
-        query = self.attention.query.axis
-        region.forms[query] = region.starts[query] + row
-        if not divides(self.attention.rows, self.field.axes[query]):
-            region.masks[query] = self.field.axes[query]
+    def stored(self, target: Store, region: TileRegion) -> bool:
+        """Whether the block has a way of its own to store a result, and did."""
+        return False
 
     def at_first(self, b: Builder) -> list[Value]:
         """The maximum and the sums of weights before any key."""
@@ -128,14 +75,14 @@ class AttentionWeights(Distributing):
         """What follows the sums of the weights and of the values; the warp has features from the first on."""
         attention, column, (pair, feature) = self.attention, self.attention.value.axis, self.features
         region.forms[column] = first + self.across + Affine.of(feature) * 8 + pair
-        if self.field.axes[column].value != attention.width:
-            region.masks[column] = self.field.axes[column]
+        if self.placing.field.axes[column].value != attention.width:
+            region.masks[column] = self.placing.field.axes[column]
         for op, total in zip(self.sums, totals[1:], strict=True):
             region.made[op.results[0]] = total
         if attention.strict:
             output = repaired(self, region, walk, totals[0], output)
         region.made[attention.weighted.results[0]] = output
-        self.produce(group, region, {})
+        self.placing.produce(group, region, {})
 
     # ---- turns ----
 
@@ -166,8 +113,8 @@ class AttentionWeights(Distributing):
         turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
         if whole:
             self.unhidden.add(turn)
-        elif not divides(self.attention.terms, self.field.axes[along]):
-            turn.masks[along] = self.field.axes[along]
+        elif not divides(self.attention.terms, self.placing.field.axes[along]):
+            turn.masks[along] = self.placing.field.axes[along]
         return turn
 
     # ---- between the products ----
@@ -178,7 +125,7 @@ class AttentionWeights(Distributing):
         b, attention = turn.builder, self.attention
         turn.made[attention.scores.results[0]] = scores
         maximum, *totals = before
-        value = self.value(attention.exponent.core, turn)
+        value = self.placing.value(attention.exponent.core, turn)
         if turn not in self.unhidden:
             value = self.hidden(turn, value)
         most = b.op("max", maximum, over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
@@ -215,7 +162,7 @@ class AttentionWeights(Distributing):
 
     def tile_of_rows(self, dtype: str) -> Tile:
         """A number for each row of a thread."""
-        return Tile(dtype, tuple((axis, self.out.function.axes[axis]) for axis in self.rows))
+        return Tile(dtype, tuple((axis, self.placing.out.function.axes[axis]) for axis in self.rows))
 
     def hidden(self, turn: TileRegion, value: Value) -> Value:
         """Scores with what guards hide, and what isn't there, at -inf. Bounds are compared as whole numbers of 32 bits, relative to the
@@ -224,13 +171,13 @@ class AttentionWeights(Distributing):
         along, (pair, eight) = attention.along, self.columns
         nothing = b.const(float("-inf"), "f32")
         for other in attention.visible.others:
-            value = b.select(self.value(other, turn), value, nothing)
+            value = b.select(self.placing.value(other, turn), value, nothing)
         start = turn.starts[along]
         limits: dict[bool, Value] = {}
         if along in turn.masks:
             limits[True] = b.index(turn.masks[along] - 1 - start)
         for bound in attention.visible.bounds:
-            limit = b.index(evolve(bound, rest=self.form(bound.rest, turn)).last(turn.forms[attention.query.axis]) - start)
+            limit = b.index(evolve(bound, rest=self.placing.form(bound.rest, turn)).last(turn.forms[attention.query.axis]) - start)
             known = limits.get(bound.above)
             limits[bound.above] = limit if known is None else b.op("min" if bound.above else "max", limit, known)
         column = b.cast(b.index(Affine.of(eight) * 8 + pair), "i32")
@@ -240,9 +187,9 @@ class AttentionWeights(Distributing):
             value = b.select(b.op("le" if above else "ge", column, own), value, nothing)
         return value
 
-    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
-        """As everywhere; weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are
-        rounded to; where nothing is hidden, what is seen; quotients of the sums by their reciprocals."""
+    def make(self, op: Instruction, region: TileRegion) -> Value | None:
+        """Weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are rounded to; where
+        nothing is hidden, what is seen; quotients of the sums by their reciprocals. None: as everywhere."""
         attention, b = self.attention, region.builder
         if attention.exponent.is_weight(op) and region in self.bases:
             scores, base = self.bases[region]
@@ -250,19 +197,19 @@ class AttentionWeights(Distributing):
         if isinstance(op, Select) and (
             attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.unhidden)
         ):
-            return self.value(op.then, region)
+            return self.placing.value(op.then, region)
         if isinstance(op, Binary) and op.operator == "div" and op.right.source in attention.rule.rescaled and dtype_of(op.right) == "f32":
-            return b.mul(self.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.value(op.right, region)))
-        return super().make(op, value, region)
+            return b.mul(self.placing.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.placing.value(op.right, region)))
+        return None
 
     def added(self, region: TileRegion, op: Reduce, total: Value, growth: Value) -> Value:
         b = region.builder
-        value = self.masked(self.value(op.values[0], region), 0.0, [self.attention.along], region)
+        value = self.placing.masked(self.placing.value(op.values[0], region), 0.0, [self.attention.along], region)
         flags = ("reassoc", "contract")
         return b.add(b.mul(total, growth, flags=flags), b.reduce("add", value, over=self.columns, flags=("reassoc",))[0], flags=flags)
 
     def weights(self, region: TileRegion) -> Value:
-        return self.masked(self.value(self.attention.weight, region), 0.0, [self.attention.along], region)
+        return self.placing.masked(self.placing.value(self.attention.weight, region), 0.0, [self.attention.along], region)
 
     def signed(self, b: Builder, memory: Value, index: Sequence[Affine], sign: Value) -> None:
         """An element of a query times a sign."""
@@ -276,9 +223,9 @@ class AttentionWeights(Distributing):
         constant, unit, nothing = (b.const(number, "f32") for number in (exponent.constant, 1.0, 0.0))
         factor = unit
         for value in exponent.factors:
-            factor = b.mul(factor, self.value(value, region))
+            factor = b.mul(factor, self.placing.value(value, region))
         for value in exponent.divisors:
-            factor = b.op("div", factor, self.value(value, region))
+            factor = b.op("div", factor, self.placing.value(value, region))
         if not exponent.signed:
             return b.mul(factor, constant)
         sign = sign_of(b, factor)

@@ -9,8 +9,9 @@ from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
-from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
-from compiler.schedule.gpu.attention_roles import AttentionDistributing
+from compiler.schedule.gpu.attention_fragments import WarpsBlock
+from compiler.schedule.gpu.attention_launch import AttentionDistributing
+from compiler.schedule.gpu.attention_roles import WarpgroupBlock
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.candidates import candidates, left_open
 from compiler.schedule.gpu.checked import checked_before, without_checks
@@ -23,7 +24,7 @@ from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
-from compiler.schedule.gpu.fragment_attention import fragment_attention
+from compiler.schedule.gpu.fragment_attention import RESIDENT, fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
 from compiler.schedule.gpu.logistic import with_logistics
@@ -231,14 +232,14 @@ def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Ite
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:
     attention = warpgroup_attention(field, facts)
-    return None if attention is None else launches_of_blocks(AttentionDistributing(field, attention).run())
+    return None if attention is None else launches_of_blocks(AttentionDistributing(field, attention, WarpgroupBlock).run())
 
 
 def _attention_on_warps(field: HirFunction, facts: Facts) -> Launches | None:
     attention = fragment_attention(field, facts)
     if attention is None:
         return None
-    placing = AttentionOnWarps(field, attention)
+    placing = AttentionDistributing(field, attention, WarpsBlock, RESIDENT)
     return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
 
 

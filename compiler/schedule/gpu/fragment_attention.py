@@ -11,7 +11,7 @@ from compiler.hir.core import union_axes
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.machines.gpu import Feature
-from compiler.schedule.gpu.attention_field import AttentionField, attention_field
+from compiler.schedule.gpu.attention_field import AttentionField, Packed, attention_field
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.shared_tiles import CHUNK, padded
@@ -34,21 +34,12 @@ JOINS = 2
 walks and joins take least together."""
 
 
-@frozen(eq=False)
-class Packed:
-    """Heads beside each other among the rows: `together` of an axis, all of it where that isn't known."""
-
-    axis: str
-    together: int | None
-
-
 @frozen(eq=False, kw_only=True)
 class FragmentAttention(AttentionField):
     """`down` warps along the rows of a block, `across` along the keys of a tile."""
 
     down: int
     across: int
-    packed: Packed | None
 
     @property
     def rows(self) -> int:
@@ -93,8 +84,9 @@ def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | 
     parts = min(RESIDENT * facts.processors // max(1, blocks), isqrt(JOINS * (facts.about(field.axes[attention.along]) // terms)))
     known = asdict(attention, recurse=False) | {"terms": terms, "parts": max(1, parts)}
     if packed is not None:
+        known["packed"] = packed
         known["visible"] = Visible((), tuple(attention.exponent.guards))
-    candidate = FragmentAttention(**known, down=down, across=across, packed=packed)
+    candidate = FragmentAttention(**known, down=down, across=across)
     return candidate if _bytes(candidate) <= facts.machine.stage_shared else None
 
 

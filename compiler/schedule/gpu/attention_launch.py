@@ -1,0 +1,69 @@
+"""The one launch of a field that is attention: blocks take tiles of queries, and attend to the keys in one of two ways
+(`attention_fragments.py`, `attention_roles.py`)."""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from compiler.hir.affine import Affine
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.attention_field import AttentionField
+from compiler.schedule.gpu.attention_walk import placed
+from compiler.schedule.gpu.attention_weights import AttendingBlock
+from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.indices import small, small_digits
+from compiler.schedule.gpu.last_block import BlockPart
+from compiler.schedule.gpu.query_tiles import QueryTiles, batch_of
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
+from compiler.schedule.table import AxisPlan, Table
+
+Attention = TypeVar("Attention", bound=AttentionField)
+
+
+class AttentionDistributing(Distributing, Generic[Attention]):
+    """`block_of`: what a block does."""
+
+    def __init__(
+        self,
+        field: HirFunction,
+        attention: Attention,
+        block_of: Callable[[BlockTiles, Attention, QueryTiles, TileRegion], AttendingBlock],
+        resident: int | None = None,
+    ) -> None:
+        self.batch, self.own = batch_of(field, attention), (attention.query.axis, attention.value.axis)
+        plans = [*(AxisPlan(axis, "block") for axis in (*self.batch, *self.own)), AxisPlan(attention.along), AxisPlan(attention.inner)]
+        super().__init__(field, Table(plans, attention.words, block=(attention.threads,), resident=resident))
+        self.attention, self.block_of = attention, block_of
+        self.block: AttendingBlock | None = None
+        """Whose code is built."""
+
+    def idle(self, axes: object) -> list[int]:
+        """Every thread that multiplies has elements of its own."""
+        return []
+
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
+        attention, b = self.attention, region.builder
+        axes = {*self.own, *self.batch}
+        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
+            raise NotPlaceable("a result that doesn't vary as attention's do")
+        queries = QueryTiles(self.field, attention, b)
+        heads, parts = b.product([b.const(1, "index"), *queries.counts]), b.const(attention.parts, "index")
+        with self.blocks(b.product([heads, queries.tiles, parts]), region, axes) as (inner, block):
+            body = inner.builder
+            part = small(body, "rem", block, parts)
+            head, tile = placed(attention.visible, body, small(body, "div", block, parts), heads, queries.tiles)
+            numbers = [Affine.of(digit.name) for digit in small_digits(body, head, queries.counts)[1:]]
+            queries.enter(numbers, tile, inner)
+            own = BlockPart(part, parts, attention.parts, *queries.numbered(numbers, tile, body))
+            self.block = self.block_of(self, attention, queries, inner)
+            self.block.attended(group, own)
+
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
+        made = self.block.make(op, region) if self.block is not None else None
+        return super().make(op, value, region) if made is None else made
+
+    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
+        if self.block is None or not isinstance(target, Store) or not self.block.stored(target, region):
+            super().finish_target(target, region, result, begun)
