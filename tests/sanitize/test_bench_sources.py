@@ -13,6 +13,7 @@ from tests.frozen.programs import SizedProgram, sized_programs
 REDUCED = {
     "attention": {4: 1, 16: 1, 32: 4, 8: 1, 2048: 96, 4096: 96},
     "attention-one-query": {16: 1, 4096: 96},
+    "computed": {4096: 64},
     "convolution": {32: 1, 56: 6, 256: 32},
     "depthwise": {32: 1, 56: 6, 256: 32},
     "group-norm": {32: 2, 16: 4, 56: 6},
