@@ -9,16 +9,27 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import PAGES, ROOT
+from zyntax.main import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [line.split("#")[0].strip() for line in re.findall(r"^\$ zyntax (.*)$", README, re.MULTILINE)]
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("test ")])  # which tests/programs does
-def test_a_command_runs(command: str, tmp_path: Path) -> None:
+TYPED = [command for command in COMMANDS if not command.startswith("test ")]  # which tests/programs does
+
+
+@pytest.mark.parametrize("command", TYPED)
+def test_a_command_runs(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and those that read what is typed in another process, as the README's reader has them."""
     words = [str(ROOT / word) if word.startswith("programs/") else word for word in shlex.split(command)]
-    done = subprocess.run([sys.executable, "-m", "zyntax", *words], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    if command in (TYPED[0], "repl"):
+        done = subprocess.run([sys.executable, "-m", "zyntax", *words], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        return
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert (ended.value.code, capfd.readouterr().err) == (0, "")
 
 
 def test_the_two_commands_for_a_fresh_machine_are_there() -> None:
