@@ -43,6 +43,7 @@ from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.taking_part import uneven_bounds
 from compiler.schedule.gpu.triangles import triangle_product
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
@@ -85,7 +86,7 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         return (LaunchChoice(facts),)
     if near := near_tables(prepared.field, prepared.facts):
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
-    if is_thin_triangle(prepared.field, prepared.facts):
+    if is_thin_triangle(prepared.field, prepared.facts) and warpgroup_product(prepared.field, prepared.facts) is None:
         return (LaunchChoice(facts),)
     known, exact = prepared.field, dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
@@ -282,7 +283,9 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
     if product is not None:
         return CopiedProduct(computed.made, computed.field, product)
     copied = copied_product(computed.field, facts, computed.found)
-    return None if copied is None else evolve(copied, copies=(*computed.made, *copied.copies))
+    if copied is None or any(uneven_bounds(computed.field, computed.found.bounds, axis) for axis in computed.found.described.k):
+        return None
+    return evolve(copied, copies=(*computed.made, *copied.copies))
 
 
 def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
@@ -390,8 +393,8 @@ WAYS: tuple[Way, ...] = (
     _attention,
     _attention_on_warps,
     _by_residues,
-    thin_launches,
     _product,
+    thin_launches,
     _together,
     _copied,
     _fragments,

@@ -3,10 +3,12 @@ What an operand is for all elements of the other's axis alike is computed once, 
 is. A condition goes with the operand whose axes it knows: there its terms are zeros, and where the other's infinities and NaN show that
 zeros weren't enough, a tile is computed again as the nest is written."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from math import prod
 
-from compiler.analysis.guards import conditions
+from compiler.analysis.accesses import constraints_of
+from compiler.analysis.guards import conjuncts
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
@@ -15,12 +17,13 @@ from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
-from compiler.hir.types import is_float
+from compiler.hir.types import bytes_of, is_float
 from compiler.schedule.gpu.copied_operands import WORTH
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.product_sums import SumOfLoads, unguarded
 from compiler.schedule.gpu.reading_copies import FreshNames
+from compiler.schedule.gpu.taking_part import restricting
 from compiler.schedule.gpu.workspaces import Computed
 from runtime.records import evolve, frozen
 
@@ -49,12 +52,22 @@ class _Factor:
     value: Value
     dtype: str
     guards: tuple[Value, ...] = ()
+    inside: tuple[Affine, ...] = ()
+    """Forms of the same that are at least 0."""
+
+    @property
+    def is_load(self) -> bool:
+        op = self.value.source
+        return isinstance(op, Load) and op.where is None and op.pad is None
 
     @property
     def is_memory(self) -> bool:
         """Whether it is an element of memory and no more."""
-        op = self.value.source
-        return isinstance(op, Load) and op.where is None and op.pad is None and not self.guards
+        return self.is_load and not (self.guards or self.inside)
+
+    def axes(self, function: HirFunction) -> set[str]:
+        own = _axes(self.value).union(*map(_axes, self.guards))
+        return own | {axis for form in self.inside for axis in form.names if axis in function.axes}
 
 
 def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands | None:
@@ -68,7 +81,7 @@ def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands |
     if isinstance(target, Contract) and target.accumulator is not None:
         return None
     to = target.to if isinstance(target, Contract) else dtype_of(target.values[0])
-    factors = _factors(target, to)
+    factors = _factors(function, target, to)
     about = {axis: facts.about(extent) for axis, extent in function.axes.items()}
     reused = min(prod(about[axis] for axis in axes) for axes in (described.m, described.n))
     if factors is None or reused < REUSED or prod(about.values()) < WORTH:
@@ -82,46 +95,43 @@ def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands |
     return _rewritten(function, target, to, factors, summed)
 
 
-def _factors(target: Contract | Reduce, to: str) -> list[_Factor] | None:
+def _factors(function: HirFunction, target: Contract | Reduce, to: str) -> list[_Factor] | None:
     """Both factors, with the conditions that are theirs alone; None where one is of both."""
     if isinstance(target, Contract):
-        return [_factor(operand, to, ()) for operand in (target.a, target.b)]
+        return [_factor(operand, to) for operand in (target.a, target.b)]
     value, guards = unguarded(target.values[0])
     product = value.source
     if not isinstance(product, Binary) or product.operator != "mul" or (is_float(to) and "reassoc" not in target.flags):
         return None
     factors = (product.left, product.right)
     own: list[list[Value]] = [[], []]
-    for guard in _parts(guards):
-        position = next((position for position, operand in enumerate(factors) if _axes(guard) <= _axes(operand)), None)
-        if position is None:
-            return None
-        own[position].append(guard)
-    return [_factor(operand, to, guards) for operand, guards in zip(factors, own, strict=True)]
+    inside: list[list[Affine]] = [[], []]
+    for guard in chain.from_iterable(map(conjuncts, guards)):
+        forms = constraints_of(guard)
+        for form in [None] if forms is None else restricting(forms):
+            axes = _axes(guard) if form is None else {*form.names} & {*function.axes}
+            position = next((position for position, operand in enumerate(factors) if axes <= _axes(operand)), None)
+            if position is None:
+                return None
+            if form is None:
+                own[position].append(guard)
+            else:
+                inside[position].append(form)
+    return [_factor(operand, to, guards, forms) for operand, guards, forms in zip(factors, own, inside, strict=True)]
 
 
 def _axes(value: Value) -> set[str]:
     return {axis for axis, _ in union_axes(value)}
 
 
-def _parts(guards: Iterable[Value]) -> Iterator[Value]:
-    """As many conditions as there are that hold together where these do."""
-    for guard in guards:
-        op = guard.source
-        if isinstance(op, Binary) and op.operator == "and":
-            yield from _parts((op.left, op.right))
-        else:
-            yield guard
-
-
-def _factor(whole: Value, to: str, guards: Sequence[Value]) -> _Factor:
+def _factor(whole: Value, to: str, guards: Sequence[Value] = (), inside: Sequence[Affine] = ()) -> _Factor:
     """A factor of a sum in this type."""
     for narrow, kind in WARPGROUP_KINDS.items():
         if kind.sums == to and narrow != to and _is_exact_in(whole, narrow):
             op = whole.source
             value = op.value if isinstance(op, Cast) and dtype_of(op.value) == narrow else whole
-            return _Factor(whole, value, narrow, tuple(guards))
-    return _Factor(whole, whole, dtype_of(whole), tuple(guards))
+            return _Factor(whole, value, narrow, tuple(guards), tuple(inside))
+    return _Factor(whole, whole, dtype_of(whole), tuple(guards), tuple(inside))
 
 
 def _is_exact_in(value: Value, dtype: str) -> bool:
@@ -149,10 +159,10 @@ def _rewritten(
     computed: dict[Value, Computed] = {}
     for factor, name in zip(factors, ("left", "right"), strict=True):
         if not factor.is_memory:
-            own = _axes(factor.value).union(*map(_axes, factor.guards))
-            axes = [*(axis for axis in function.axes if axis in own and axis not in summed), *(axis for axis in summed if axis in own)]
-            extents = tuple((axis, function.axes[axis]) for axis in axes)
-            computed[factor.value] = Computed(names.fresh(name), extents, function, factor.value, factor.dtype, factor.guards)
+            extents = tuple((axis, function.axes[axis]) for axis in _order(function, factor, summed))
+            computed[factor.value] = Computed(
+                names.fresh(name), extents, function, factor.value, factor.dtype, factor.guards, factor.inside
+            )
     out = FieldCopy(function)
     out.parameters()
     memories = {value: out.function.parameter(one.name, evolve(one.mem, readonly=True)) for value, one in computed.items()}
@@ -169,5 +179,17 @@ def _rewritten(
     assert described is not None
     a, b = (loads.get(one.value, out.values[one.value]).source for one in factors)
     assert isinstance(a, Load) and isinstance(b, Load)
-    guard = tuple(UNKNOWN if form is None else form for one in factors for each in one.guards for form in conditions(each))
-    return ComputedOperands(tuple(computed.values()), field, SumOfLoads(sum, to, a, b, described, guard if is_float(to) else ()))
+    bounds = tuple(form for one in factors for form in one.inside)
+    guard = (*bounds, *(UNKNOWN for one in factors for _ in one.guards)) if is_float(to) else ()
+    return ComputedOperands(tuple(computed.values()), field, SumOfLoads(sum, to, a, b, described, guard, bounds=bounds, has_zeros=True))
+
+
+def _order(function: HirFunction, factor: _Factor, summed: Sequence[str]) -> list[str]:
+    """The axes of what is computed: those of the sum last, unless it is elements of 16 bits as they lie, which are multiplied either
+    way."""
+    own = factor.axes(function)
+    order = [*(axis for axis in function.axes if axis in own and axis not in summed), *(axis for axis in summed if axis in own)]
+    load = factor.value.source
+    if factor.is_load and isinstance(load, Load) and bytes_of(factor.dtype) == 2:
+        order.sort(key=lambda axis: load.index[-1].coefficient(axis) == 1)
+    return order

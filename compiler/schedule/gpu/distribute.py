@@ -31,7 +31,7 @@ from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, tile_joined
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
-from compiler.schedule.gpu.taking_part import bounds_of
+from compiler.schedule.gpu.taking_part import bounds_of, steps_between
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
@@ -296,24 +296,16 @@ class Distributing(BlockTiles):
 
     def tiles_between(self, plan: AxisPlan, target: Summed, low: Affine, high: Affine, region: TileRegion) -> tuple[Affine, Affine]:
         """The tiles of a reduced axis from the first to behind the last one in which something takes part."""
-        b, sizes = region.builder, {parameter.name for parameter in self.field.parameters}
-        for form in bounds_of(target):
-            factor, rest = form.coefficient(plan.axis), form.without(plan.axis)
-            if not factor or not all(isinstance(symbol, str) and (symbol in region.starts or symbol in sizes) for symbol, _ in rest.terms):
-                continue
-            most = Affine((), rest.constant)
-            for name in rest.names:
-                times = rest.coefficient(name)
-                last = self.table[name].tile - 1 if name in region.starts and times > 0 else 0
-                most += (region.starts[name] + last if name in region.starts else Affine.of(self.symbol(name, region))) * times
-            width = abs(factor) * plan.tile
-            if factor > 0:
-                first = b.op("max", b.index(-most), b.const(0, "index"))
-                low = Affine.of(b.op("max", b.index(low), b.index(Affine.of(first.name).floordiv(width))).name)
-            else:
-                behind = b.op("max", b.index(most + width), b.const(0, "index"))
-                high = Affine.of(b.op("min", b.index(high), b.index(Affine.of(behind.name).floordiv(width))).name)
-        return low, high
+        sizes = {parameter.name for parameter in self.field.parameters}
+        forms = [
+            form
+            for form in bounds_of(target)
+            if form.coefficient(plan.axis)
+            and all(isinstance(symbol, str) and (symbol in {*region.starts, plan.axis} or symbol in sizes) for symbol, _ in form.terms)
+        ]
+        tile = {name: (start, self.table[name].tile) for name, start in region.starts.items()}
+        tile |= {name: (Affine.of(self.symbol(name, region)), 1) for form in forms for name in form.names if name in sizes}
+        return steps_between(region.builder, forms, plan.axis, plan.tile, tile, low, high)
 
     # ---- reductions that blocks share ----
 

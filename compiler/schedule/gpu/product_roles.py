@@ -17,8 +17,9 @@ from compiler.schedule.gpu.indices import counted_on, lane_index, small_digits, 
 from compiler.schedule.gpu.stage_ring import StageRing, TileTurns
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
+from compiler.schedule.gpu.warpgroup_bounds import BoundedSteps
 from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
-from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, RoundPart, Rounds
+from compiler.schedule.gpu.warpgroup_rounds import AnyRounds, CutRounds, Leftovers, RoundPart
 from compiler.schedule.gpu.warpgroup_split import ClusterSums
 from compiler.schedule.gpu.warpgroup_tiles import digit
 from compiler.schedule.region import Target, TileRegion
@@ -34,7 +35,7 @@ class ProductBlock:
     product: WarpgroupProduct
     number: Value
     rank: Affine
-    rounds: Rounds | CutRounds
+    rounds: AnyRounds
     stages: Mapping[BoxedOperand, BoxedTiles]
     ring: StageRing
     turns: TileTurns | None
@@ -70,7 +71,7 @@ class CopyingRole:
 
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
         """The first step's place along each axis of the sum."""
-        if self.block.product.tiling.pieces == 1 and not self.block.product.tiling.cut:
+        if self.block.product.tiling.pieces == 1 and not (self.block.product.tiling.cut or self.block.product.bounds):
             return [b.const(0, "index") for _ in walked]
         return small_digits(b, low, walked[1:])
 
@@ -97,10 +98,11 @@ class MultiplyingRole:
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         if block.turns is not None:
             block.turns.await_turn(b, group.team, part.round)
+        bounded = BoundedSteps(block.placing, group, product, region, part.low) if product.bounds and not product.has_zeros else None
         if product.stretch:
             complete = self.stretches(b, part.done, part.steps, zero)
         else:
-            complete = self.summed(b, part.done, part.steps, [zero] * product.accumulators)
+            complete = self.summed(b, part.done, part.steps, [zero] * product.accumulators, bounded)
         if product.tiling.pieces > 1:
             complete = block.split.joined(group, b, block.number, part.round, complete, eight, own)
         if block.leftovers is None:
@@ -132,7 +134,7 @@ class MultiplyingRole:
                 with b.when(wrong) as again:
                     block.border.repaired(placing, group, self.targets, region, part.round, again)
 
-    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value]) -> list[Value]:
+    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], bounded: BoundedSteps | None = None) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
         operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
         place."""
@@ -144,6 +146,8 @@ class MultiplyingRole:
             at, parity, earlier, *totals = loop.carried
             stage = Affine.of(at.name)
             ring.await_full(body, stage, parity)
+            if bounded is not None:
+                bounded.cleared(body, loop.variable, stage, block.stages)
             body.emit(WarpgroupFence())
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always

@@ -3,15 +3,17 @@ which elements exist."""
 
 from collections.abc import Mapping
 
+from compiler.analysis.accesses import constraints_of
 from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.hopper import kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
-from compiler.hir.types import is_float
+from compiler.hir.types import bytes_of, is_float
+from compiler.schedule.gpu.taking_part import restricting
 from runtime.records import Factory, evolve, frozen
 
 
@@ -27,6 +29,10 @@ class SumOfLoads:
     guard: tuple[Affine, ...] = ()
     low: Mapping[Load, Load] = Factory(dict)
     """What tensor cores leave of the operands, where that was put aside."""
+    bounds: tuple[Affine, ...] = ()
+    """What is at least 0 of each term that takes part, each a form of one operand's places."""
+    has_zeros: bool = False
+    """Whether operands are zeros elsewhere."""
     others: tuple["SumOfLoads", ...] = ()
     """Sums of the same rows, columns and terms that are computed with it."""
 
@@ -81,6 +87,27 @@ def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
         return None
     # whole numbers times 0 are 0
     return SumOfLoads(target, to, a, b, described, tuple(sorted(inside, key=str)) if is_float(to) else ())
+
+
+def bounded_sum(function: HirFunction) -> SumOfLoads | None:
+    """The one sum of a field, of 16-bit elements of two memories, if terms take part between bounds, each of one operand's places alone."""
+    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    described = product_sum(sums[0]) if len(sums) == 1 else None
+    if described is None or not isinstance(sums[0], Reduce) or described.windows or not (described.m and described.n):
+        return None
+    target, to = sums[0], dtype_of(sums[0].values[0])
+    value, guards = unguarded(target.values[0])
+    a, b = (_converted(operand, to) for operand in (described.a, described.b))
+    if a is None or b is None or "reassoc" not in target.flags or not _alike(a, b) or bytes_of(dtype_of(a.results[0])) != 2:
+        return None
+    known = [constraints_of(guard) for guard in guards]
+    bounds = tuple(restricting([form for forms in known for form in forms or ()]))
+    own = [{axis for axis, _ in union_axes(load.results[0])} for load in (a, b)]
+    if None in known or not bounds or not isinstance(value.source, Binary) or a.where is not None or b.where is not None:
+        return None
+    if any(not any({*form.names} & {*function.axes} <= axes for axes in own) for form in bounds):
+        return None
+    return SumOfLoads(target, to, a, b, described, bounds, bounds=bounds)
 
 
 def unguarded(value: Value) -> tuple[Value, list[Value]]:

@@ -52,7 +52,7 @@ LINE_BLOCKS = 1024
 """The same where all threads of the last block join their parts at once, so that more cost no turns: those of the last round are few."""
 
 RESIDENT = 3
-"""Blocks of lines that a multiprocessor has at a time: enough loads under way."""
+"""Blocks of lines, or of columns, that a multiprocessor has at a time: enough loads under way."""
 
 WHOLE_RESIDENT, WHOLE_WORDS = 4, 48
 """The same of a reduction of everything: as many as share it (`distribute.py`), or some of them would wait for all others to end; and the
@@ -235,7 +235,7 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     if shared is None:
         return Table(plans, reasons, (wide,), machine=launch.machine)
     reasons.append(f"{shared} is shared by rows of threads")
-    return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), machine=launch.machine))
+    return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), resident=RESIDENT, machine=launch.machine))
 
 
 def _in_flight(field: HirFunction, lanes: int, turns: int) -> int:

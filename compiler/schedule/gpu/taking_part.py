@@ -1,6 +1,6 @@
 """Which terms take part in a reduction: those of `k in i..j + 1` are between bounds that other axes give."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
@@ -19,16 +19,61 @@ def bounds_of(target: Reduce | Contract) -> list[Affine]:
 
 
 def longest_first(field: HirFunction, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
-    """The tile of a turn, so that long sums don't come last: in the order of the axes, or backwards where sums grow all along the first of
-    them that bounds one."""
+    """The tile of a turn, so that long sums don't come last."""
     sums = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
-    for plan in plans:
-        for op in sums:
-            for form in bounds_of(op):
-                growth = form.coefficient(plan.axis)
-                if growth and any(form.coefficient(axis) and _is_as_long(field, axis, plan.axis) for axis in op.over):
-                    return b.sub(b.sub(total, b.const(1, "index")), number) if growth > 0 else number
+    bounds = [(form, op.over) for op in sums for form in bounds_of(op)]
+    return long_before_short(field, b, number, total, [plan.axis for plan in plans], bounds)
+
+
+def long_before_short(
+    field: HirFunction, b: Builder, number: Value, total: Value, axes: Sequence[str], bounds: Sequence[tuple[Affine, Sequence[str]]]
+) -> Value:
+    """The tile of a turn in the order of the axes, or backwards where sums along axes that forms bound grow all along the first of them
+    that bounds one."""
+    for beside in axes:
+        for form, over in bounds:
+            growth = form.coefficient(beside)
+            if growth and any(form.coefficient(axis) and _is_as_long(field, axis, beside) for axis in over):
+                return b.sub(b.sub(total, b.const(1, "index")), number) if growth > 0 else number
     return number
+
+
+def restricting(forms: Sequence[Affine]) -> list[Affine]:
+    """Those of the forms that aren't at least 0 everywhere: axes and sizes are."""
+    return [form for form in forms if form.constant < 0 or any(coefficient < 0 for _, coefficient in form.terms)]
+
+
+def uneven_bounds(field: HirFunction, forms: Sequence[Affine], axis: str) -> tuple[Affine, ...]:
+    """Those of the forms that bound a sum along the axis so that sums grow all along another."""
+    sizes = {parameter.name for parameter in field.parameters}
+    return tuple(
+        form
+        for form in forms
+        if abs(form.coefficient(axis)) == 1
+        and all(name in field.axes or name in sizes for name in form.names)
+        and any(_is_as_long(field, axis, name) for name in form.names if name in field.axes and name != axis)
+    )
+
+
+def steps_between(
+    b: Builder, forms: Sequence[Affine], axis: str, width: int, tile: Mapping[str, tuple[Affine, int]], low: Affine, high: Affine
+) -> tuple[Affine, Affine]:
+    """Of the steps of so many terms from `low` to before `high`, those from the first to behind the last in which a form may be at least
+    0, in a tile: where it begins along its axes, and how many elements it has."""
+    for form in forms:
+        factor, rest = form.coefficient(axis), form.without(axis)
+        most = Affine((), rest.constant)
+        for name in rest.names:
+            times = rest.coefficient(name)
+            start, extent = tile.get(name, (Affine.of(name), 1))
+            most += (start + (extent - 1 if times > 0 else 0)) * times
+        if factor > 0:
+            first = b.op("max", b.index(-most), b.const(0, "index"))
+            low = Affine.of(b.op("max", b.index(low), b.index(Affine.of(first.name).floordiv(factor * width))).name)
+        else:
+            behind = b.op("max", b.index(most - factor * width), b.const(0, "index"))
+            high = Affine.of(b.op("min", b.index(high), b.index(Affine.of(behind.name).floordiv(-factor * width))).name)
+    return low, high
 
 
 def _is_as_long(field: HirFunction, axis: str, other: str) -> bool:

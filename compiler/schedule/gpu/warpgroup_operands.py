@@ -15,7 +15,8 @@ from compiler.hir.types import bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides, side_of, wide_of
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.product_sums import SumOfLoads, rounds, sum_of_loads
+from compiler.schedule.gpu.product_sums import SumOfLoads, bounded_sum, rounds, sum_of_loads
+from compiler.schedule.gpu.taking_part import uneven_bounds
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
@@ -70,6 +71,10 @@ class WarpgroupProduct:
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
     ways: tuple[Estimated, ...] = ()
     """All ways to cut it, the tiling's first; none where that was given."""
+    bounds: tuple[Affine, ...] = ()
+    """Forms that are at least 0 where terms take part: steps without any such terms are left out, so that sums are not of one length."""
+    has_zeros: bool = False
+    """Whether operands are zeros outside of the bounds."""
 
     @property
     def target(self) -> Contract | Reduce:
@@ -159,7 +164,7 @@ def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads |
     if facts.machine.unit(Issue.WARPGROUP) is None or (function.kernel_info is not None and function.kernel_info.tensor_cores is False):
         return None
     direct = product is None
-    product = product or sum_of_loads(function)
+    product = product or sum_of_loads(function) or bounded_sum(function)
     if product is None:
         return None
     kind = kind_of(*(dtype_of(load.results[0]) for load in (product.a, product.b)))
@@ -224,6 +229,9 @@ def _planned(
     ):
         return None
     coarse = bool(product.low) or a.mem.dtype in SUMMED_COARSELY
+    bounds = () if outer else uneven_bounds(function, product.bounds, along)
+    if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):
+        return None
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
     if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
         work = ProductWork(
@@ -242,10 +250,12 @@ def _planned(
             hot=a.mem.dtype == "f32" and not product.low,
             shared=min(SHARED_BYTES, facts.machine.block_shared),
             boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
+            uneven=bool(bounds),
         )
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
         estimates = ranked(work, lambda rows: _tile(extents, facts, rows), wishes)
+        estimates = tuple(each for each in estimates if not bounds or each.tiling.is_alone)
         if not estimates:
             return None
         tiling = estimates[0].tiling
@@ -258,7 +268,18 @@ def _planned(
         return None
     stretch = 0 if not coarse else 2 * STRETCH if not product.low else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
-        tuple(summed), product.to, along, outer, product.guard, tiling, facts.processors, low=low, stretch=stretch, ways=estimates
+        tuple(summed),
+        product.to,
+        along,
+        outer,
+        product.guard,
+        tiling,
+        facts.processors,
+        low=low,
+        stretch=stretch,
+        ways=estimates,
+        bounds=bounds,
+        has_zeros=product.has_zeros,
     )
 
 

@@ -22,11 +22,12 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import banded, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.product_roles import CopyingRole, MultiplyingRole, ProductBlock
 from compiler.schedule.gpu.stage_ring import StageRing, TileTurns, initialise
+from compiler.schedule.gpu.taking_part import long_before_short, steps_between
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
-from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, RoundPart, Rounds
+from compiler.schedule.gpu.warpgroup_rounds import AnyRounds, CutRounds, Leftovers, RoundPart, Rounds, UnevenRounds
 from compiler.schedule.gpu.warpgroup_split import ClusterSums
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, TileRequests
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
@@ -76,7 +77,7 @@ class WarpgroupDistributing(Distributing):
         for count in counts[1:]:
             total = b.mul(total, b.op("max", count, b.const(0, "index")))
         teams = b.const(product.teams, "index")
-        resident = b.op("min", b.mul(total, teams) if product.tiling.cut else total, teams)
+        resident = total if product.bounds else b.op("min", b.mul(total, teams) if product.tiling.cut else total, teams)
         if product.together > 1:
             resident = b.mul(resident, b.const(product.together, "index"))
         split, leftovers, rank = ClusterSums(b, product), Leftovers(b, product) if product.tiling.cut else None, Affine()
@@ -132,9 +133,12 @@ class WarpgroupDistributing(Distributing):
             # what others send must find this block's memory
             b.emit(ClusterSync(writes=False))
 
-    def rounds(self, b: Builder, number: Value, rank: Affine, total: Value, split: ClusterSums) -> Rounds | CutRounds:
+    def rounds(self, b: Builder, number: Value, rank: Affine, total: Value, split: ClusterSums) -> AnyRounds:
         """Which tiles the block takes, and which steps of their sums."""
         product = self.product
+        if product.bounds:
+            bounds = [(form, (product.sum,)) for form in product.bounds]
+            return UnevenRounds(b, long_before_short(self.field, b, number, total, self.own, bounds))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         for axis in product.outer:
             steps = b.mul(steps, b.count(self.field.axes[axis]))
@@ -174,7 +178,18 @@ class WarpgroupDistributing(Distributing):
             first = Affine.of(row.name) * product.tiling.cluster + (block.rank if product.tiling.cluster > 1 else 0)
             inner.starts[product.a.axes[0]] = first * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
-            work(inner, part)
+            work(inner, self.taking_part(inner, part) if product.bounds else part)
+
+    def taking_part(self, region: TileRegion, part: RoundPart) -> RoundPart:
+        """With the steps of the tile's sum in which any term takes part."""
+        b, product = region.builder, self.product
+        tile = {name: (Affine.of(self.symbol(name, region)), 1) for form in product.bounds for name in form.names}
+        tile |= {axis: (region.starts[axis], 1) for axis in self.batch}
+        tile |= {axis: (region.starts[axis], extent) for side in product.sides for axis, extent in zip(side.axes, side.tile, strict=True)}
+        steps = self.field.axes[product.sum].ceildiv(product.depth)
+        low, high = steps_between(b, product.bounds, product.sum, product.depth, tile, Affine(), steps)
+        first = b.index(low)
+        return evolve(part, low=first, steps=b.op("max", b.index(high - first.name), b.const(0, "index")))
 
     # ---- storing ----
 

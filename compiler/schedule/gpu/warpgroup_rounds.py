@@ -45,6 +45,18 @@ class Rounds:
         return RoundPart(round, tile, self.low, self.steps, b.mul(round, self.steps))
 
 
+class UnevenRounds:
+    """One tile of a block, where sums aren't of one length: a multiprocessor takes the next when it has room. How many steps there are
+    shows where the tile lies."""
+
+    def __init__(self, b: Builder, tile: Value) -> None:
+        self.count, self.tile = b.const(1, "index"), tile
+
+    def part(self, b: Builder, round: Value) -> RoundPart:
+        none = b.const(0, "index")
+        return RoundPart(round, self.tile, none, none, none)
+
+
 class CutRounds:
     """Pieces of the last round's tiles, then whole tiles. The last block has the beginning of a sum: one that waits began no sooner than
     those that it waits for."""
@@ -76,6 +88,9 @@ class CutRounds:
         low, high = b.select(cut, self.low, none), b.select(cut, self.high, self.steps)
         done = b.add(b.mul(self.cut, b.sub(self.high, self.low)), b.mul(further, self.steps))
         return RoundPart(round, tile, low, b.sub(high, low), b.select(cut, none, done), b.select(cut, self.others, none))
+
+
+AnyRounds = Rounds | CutRounds | UnevenRounds
 
 
 class Leftovers:

@@ -93,6 +93,11 @@ class Tiling:
         """Of a block, that multiply."""
         return self.groups * self.turns
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether a block has a tile by itself, and one at a time."""
+        return self.cluster == self.pieces == self.turns == 1 and not self.cut
+
     def words(self) -> Iterator[str]:
         rows = " x ".join(map(str, self.rows)) if len(self.rows) > 1 else f"{self.rows[0]}"
         groups = f"{self.groups} warpgroup{'' if self.groups == 1 else 's'} of {self.blocks * ROWS} rows"
@@ -207,6 +212,8 @@ class ProductWork:
     """That a tile has, all of the same rows, columns and terms."""
     operands: tuple[int, int] = (1, 1)
     """Of the rows and of the columns, that these sums multiply."""
+    uneven: bool = False
+    """Whether sums are of any length, up to all steps: they take about as long as half as many that have all."""
 
     @property
     def sets(self) -> int:
@@ -302,7 +309,7 @@ def last_pieces(tiling: Tiling, work: ProductWork) -> int:
 def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     """About how long the product takes."""
     rows, columns, twice = prod(tiling.rows), tiling.columns, 1 + work.twice
-    count, together = tiles(tiling, work), teams(tiling, work)
+    count, together = ceildiv(tiles(tiling, work), 1 + work.uneven), teams(tiling, work)
     rounds = ceildiv(count, together)
     down, aside = copied(tiling, work)
     across = [ASTRIDE if astride else 1 for astride in work.astride]

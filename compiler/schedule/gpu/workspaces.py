@@ -101,7 +101,7 @@ class Copied:
 @frozen(eq=False)
 class Computed:
     """A workspace: along these axes of a field a value of it, which loses nothing as this type; zeros where one of the guards doesn't
-    hold."""
+    hold, or one of the forms is negative."""
 
     name: str
     axes: tuple[tuple[str, Affine], ...]
@@ -109,6 +109,7 @@ class Computed:
     value: Value
     dtype: str
     guards: tuple[Value, ...] = ()
+    inside: tuple[Affine, ...] = ()
 
     @property
     def mem(self) -> Mem:
@@ -132,10 +133,8 @@ class Computed:
             new = b.emit(rebuilt(op, copies.__getitem__), op.results[0].name if op.results else "")
             copies.update(zip(op.results, new.results, strict=True))
         value = b.cast(copies[self.value], self.dtype)
-        if not self.guards:
-            return value
-        zero = b.const(0.0 if is_float(self.dtype) else 0, self.dtype)
-        return b.select(reduce(lambda one, other: b.op("and", one, other), (copies[guard] for guard in self.guards)), value, zero)
+        holds = reduce(b.both, (copies[guard] for guard in self.guards), holding(b, self.inside))
+        return value if holds is None else b.select(holds, value, b.const(0.0 if is_float(self.dtype) else 0, self.dtype))
 
     def value_of(self, b: Builder, source: Value) -> Value:
         return source
