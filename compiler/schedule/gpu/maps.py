@@ -36,7 +36,7 @@ MANY_TILES = 16
 LONGER = 4
 """Rows that are written of what is turned, to those that are read, where accesses are narrow."""
 
-GATHERED = 4
+GATHERED = 8
 """Bytes of a thread where data say which row of narrow elements it reads, and rows begin anywhere: each read of a warp is then of few
 rows, and touches few lines of the cache."""
 
@@ -64,7 +64,7 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         width = lanes(field, [along])
         rows = len(field.axes) == 1 and any(isinstance(op, Binary) and op.operator in ("div", "rem") for op in ops)
         narrowest = min((bytes_of(dtype_of(op.result)) for op in _gathers(field)), default=GATHERED)
-        if rows and narrowest < GATHERED:
+        if rows and narrowest < GATHERED // 2:
             width = min(width, GATHERED // narrowest)
         table = _rows(field, along, width, facts)
         if rows:

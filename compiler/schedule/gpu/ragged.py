@@ -32,9 +32,9 @@ LONG_ROW = 2048
 FEW = 512
 """Threads of a multiprocessor below which there are few rows, one a warp."""
 
-RESIDENT, CHECKED, ONE_PIECE, IN_PIECES = 8, 5, 6, 4
-"""Blocks of a multiprocessor whose lanes share rows, without checks in their loops, with checks, and with one or several pieces under way:
-what they have to have in registers beside each other."""
+RESIDENT, CHECKED, SEVERAL_PIECES = 8, 5, 5
+"""Blocks of a multiprocessor whose lanes share rows: without checks in their loops, with checks, and with several pieces under way. Where
+more wait beside each other, a row's bounds, its elements and the joining of its lanes take less time one after the other."""
 
 LONG_TURNS = 16
 """Turns of the lanes of a row that are as slow as the block's work on it."""
@@ -51,7 +51,10 @@ _TAKEN = (Load, Store, Check, GetSlot, SetSlot, MakeSlot, For, While, If, Yield)
 
 
 PIECES = 2
-"""Pieces that a lane has under way at once, of rows that have as many."""
+"""Pieces of a row that each of its lanes has: fewer lanes wait longer, more join more."""
+
+MANY_PIECES = 4
+"""Pieces that a lane has of rows for which all lanes of a warp are few: it has two under way at once, of elements of up to four bytes."""
 
 LONG_PIECES = 16
 """Turns of the lanes of a row that are as slow as the block's work on it, in pieces."""
@@ -95,10 +98,10 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     if all(reads):
         across = max(pieces.across for pieces in reads if pieces is not None)
         count = -(-mean // across)
-        turns = min(PIECES, power_of_two(count))
-        lanes = min(known.machine.lanes, power_of_two(-(-count // turns)))
+        lanes = min(known.machine.lanes, power_of_two(-(-count // PIECES)))
+        turns = 2 if count >= MANY_PIECES * known.machine.lanes and _widest(spreads, facts) <= 4 else 1
         long = LONG_PIECES * lanes * turns * across if _may_wait(body, spreads) else None
-        return RowShape(lanes, turns, across, long, IN_PIECES if turns > 1 else ONE_PIECE)
+        return RowShape(lanes, turns, across, long, RESIDENT if turns == 1 else SEVERAL_PIECES)
     most = TURNS if _widest(spreads, facts) >= 4 else 2 * TURNS
     lanes = min(known.machine.lanes, power_of_two(-(-mean // most)))
     turns = min(most, power_of_two(-(-mean // lanes)))
