@@ -76,9 +76,11 @@ class WarpsBlock(AttendingBlock):
         self.row_of_lane = self.row + self.lane.floordiv(4) + Affine.of(half) * 8 + Affine.of(row) * WARP_ROWS
         self.queries.place_row(self.row_of_lane, inner)
         self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
-        fragments = [value for position in queries.left(b, self.row, self.lane) for value in queries.read(b, Affine(), position)]
+        places = queries.matrices(b, self.lane, self.row, True, range(0, queries.depth, STEP))
+        fragments = [value for position in places for value in queries.read(b, Affine(), position)]
         first = b.named(self.team * self.terms)
-        self.key_places, self.value_places = keys.right(b, first, self.lane), values.across(b, first, self.lane)
+        self.key_places = keys.matrices(b, self.lane, first, False, range(0, keys.depth, STEP))
+        self.value_places = values.matrices_across(b, self.lane, (first, Affine()), False, range(0, values.depth, STEP))
         feature = self.placing.out.axis("feature", attention.width // 8)
         self.features = (pair, feature)
         output = b.const(0.0, Tile("f32", ((feature, attention.width // 8), (half, 2), (row, 1), (pair, 2))))

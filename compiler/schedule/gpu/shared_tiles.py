@@ -104,20 +104,6 @@ class SharedTile(MatrixTile):
                     )
                 )
 
-    # ---- fragments ----
-
-    def left(self, b: Builder, first: Affine, lane: Affine) -> list[Affine]:
-        """The lane's places for a left operand of 16 rows, by 16 elements of the sum."""
-        return self.matrices(b, lane, first, True, range(0, self.depth, 16))
-
-    def right(self, b: Builder, first: Affine, lane: Affine) -> list[Affine]:
-        """For a right operand whose columns are rows here: of the first 16, by 16 elements of the sum."""
-        return self.matrices(b, lane, first, False, range(0, self.depth, 16))
-
-    def across(self, b: Builder, first: Affine, lane: Affine) -> list[Affine]:
-        """For a right operand whose columns are elements here, by 16 of them: of the first 16 rows."""
-        return self.matrices_across(b, lane, (first, Affine()), False, range(0, self.depth, 16))
-
 
 def digits_of_lane(lane: Affine) -> tuple[Affine, Affine, Affine]:
     """A lane's row of a matrix, and the two digits of the matrix's number."""

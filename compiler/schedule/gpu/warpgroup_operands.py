@@ -2,7 +2,7 @@
 tile may lie along several axes (the pixels of a convolution, the tokens of several texts): they are a box of all of them. The sum may
 run along further axes than the one that boxes are contiguous along (the taps of a window)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product as choices
 from math import prod
 
@@ -212,46 +212,17 @@ def _planned(
     summed = _alike_sides(product, a, b, along)
     if summed is None or any(one.b.steps or not _end_alike(function, (one.a, one.b), along) for one in summed):
         return None
-    above, beside = (tuple(dict.fromkeys(getattr(one, side) for one in summed)) for side in "ab")
+    if not _is_enough(function, facts, product, summed, along):
+        return None
+    above, beside = _sides(summed)
     outer = tuple(axis for axis in product.described.k if axis != along)
-    places = [axis for axis in function.axes if axis not in (*a.axes, *b.axes, *product.described.k)]
-    columns = facts.about(function.axes[b.axis])
-    if columns < LEAST_OF_SEVERAL and any(axis in places for axis in product.described.n + product.described.m):
-        return None
-    terms = prod(facts.about(function.axes[axis]) for axis in product.described.k)
-    rows = prod(facts.about(function.axes[axis]) for axis in a.axes)
-    windowed = bool(product.described.windows) or isinstance(product.target, Reduce)
-    least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if outer else LEAST)
-    if (
-        rows < least[0]
-        or min(terms, facts.about(function.axes[along])) < least[1]
-        or any(step > MOST_STEP for one in above for step in one.steps)
-    ):
-        return None
     coarse = bool(product.low) or a.mem.dtype in SUMMED_COARSELY
     bounds = () if outer else uneven_bounds(function, product.bounds, along)
     if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):
         return None
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
     if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
-        work = ProductWork(
-            axes=a.axes,
-            matrices=prod(facts.about(function.axes[axis]) for axis in places),
-            down=tuple(facts.about(function.axes[axis]) for axis in a.axes),
-            columns=columns,
-            steps=prod(facts.about(function.axes[axis]) for axis in outer) * -(-facts.about(function.axes[along]) // wide_of(a.mem)),
-            processors=facts.processors,
-            astride=(any(one.astride for one in above), any(one.astride for one in beside)),
-            sums=len(summed),
-            operands=(len(above), len(beside)),
-            apart=coarse,
-            twice=bool(product.low),
-            across=any(one.across for one in beside),
-            hot=a.mem.dtype == "f32" and not product.low,
-            shared=min(SHARED_BYTES, facts.machine.block_shared),
-            boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
-            uneven=bool(bounds),
-        )
+        work = _work(function, facts, product, summed, along, coarse, bool(bounds))
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
         estimates = ranked(work, lambda rows: _tile(extents, facts, rows), wishes)
@@ -266,6 +237,7 @@ def _planned(
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
     if len(low) != len(left):
         return None
+    terms = _elements(function, facts, product.described.k)
     stretch = 0 if not coarse else 2 * STRETCH if not product.low else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
         tuple(summed),
@@ -281,6 +253,56 @@ def _planned(
         bounds=bounds,
         has_zeros=product.has_zeros,
     )
+
+
+def _is_enough(function: HirFunction, facts: Facts, product: SumOfLoads, summed: Sequence[MultipliedSum], along: str) -> bool:
+    """Whether tiles would be full enough, and boxes reach their elements."""
+    a, b, described = summed[0].a, summed[0].b, product.described
+    columns = _elements(function, facts, b.axes)
+    if columns < LEAST_OF_SEVERAL and any(axis not in (*a.axes, *b.axes) for axis in described.n + described.m):
+        return False
+    terms, inner = (_elements(function, facts, axes) for axes in (described.k, (along,)))
+    windowed = bool(described.windows) or isinstance(product.target, Reduce)
+    least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if len(described.k) > 1 else LEAST)
+    steps = [step for one in summed for step in one.a.steps]
+    return _elements(function, facts, a.axes) >= least[0] and min(terms, inner) >= least[1] and all(step <= MOST_STEP for step in steps)
+
+
+def _work(
+    function: HirFunction, facts: Facts, product: SumOfLoads, summed: Sequence[MultipliedSum], along: str, coarse: bool, uneven: bool
+) -> ProductWork:
+    """What is to be done, for the model of tiles."""
+    a, b, over = summed[0].a, summed[0].b, product.described.k
+    above, beside = _sides(summed)
+    return ProductWork(
+        axes=a.axes,
+        matrices=_elements(function, facts, [axis for axis in function.axes if axis not in (*a.axes, *b.axes, *over)]),
+        down=tuple(facts.about(function.axes[axis]) for axis in a.axes),
+        columns=_elements(function, facts, b.axes),
+        steps=_elements(function, facts, [axis for axis in over if axis != along])
+        * -(-facts.about(function.axes[along]) // wide_of(a.mem)),
+        processors=facts.processors,
+        astride=(any(one.astride for one in above), any(one.astride for one in beside)),
+        sums=len(summed),
+        operands=(len(above), len(beside)),
+        apart=coarse,
+        twice=bool(product.low),
+        across=any(one.across for one in beside),
+        hot=a.mem.dtype == "f32" and not product.low,
+        shared=min(SHARED_BYTES, facts.machine.block_shared),
+        boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
+        uneven=uneven,
+    )
+
+
+def _sides(summed: Sequence[MultipliedSum]) -> tuple[tuple[BoxedOperand, ...], tuple[BoxedOperand, ...]]:
+    """The operands of the rows and of the columns, each once."""
+    return tuple(dict.fromkeys(one.a for one in summed)), tuple(dict.fromkeys(one.b for one in summed))
+
+
+def _elements(function: HirFunction, facts: Facts, axes: Iterable[str]) -> int:
+    """About how many there are along all of these axes."""
+    return prod(facts.about(function.axes[axis]) for axis in axes)
 
 
 def _alike_sides(product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str) -> list[MultipliedSum] | None:
@@ -323,7 +345,7 @@ def _is_first(function: HirFunction, facts: Facts, one: BoxedOperand, other: Box
         return len(one.axes) > len(other.axes)
     if one.steps or other.steps:
         return bool(one.steps)
-    first, second = (prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (one, other))
+    first, second = (_elements(function, facts, side.axes) for side in (one, other))
     if min(first, second) < LEAST:
         return first > second
     return one.axes[0] not in {axis for op in function.body.body if isinstance(op, Store) for axis in op.index[-1].names}
