@@ -5,7 +5,7 @@ along the other."""
 from collections.abc import Callable, Mapping, Sequence
 
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.core import Binary, Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Binary, Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -36,10 +36,6 @@ MANY_TILES = 16
 LONGER = 4
 """Rows that are written of what is turned, to those that are read, where accesses are narrow."""
 
-GATHERED = 8
-"""Bytes of a thread where data say which row of narrow elements it reads, and rows begin anywhere: each read of a warp is then of few
-rows, and touches few lines of the cache."""
-
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
 
@@ -62,29 +58,13 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
     across = _crossing(field, along, facts)
     if across is None:
         width = lanes(field, [along])
-        rows = len(field.axes) == 1 and any(isinstance(op, Binary) and op.operator in ("div", "rem") for op in ops)
-        narrowest = min((bytes_of(dtype_of(op.result)) for op in _gathers(field)), default=GATHERED)
-        if rows and narrowest < GATHERED // 2:
-            width = min(width, GATHERED // narrowest)
         table = _rows(field, along, width, facts)
-        if rows:
+        if len(field.axes) == 1 and any(isinstance(op, Binary) and op.operator in ("div", "rem") for op in ops):
             return launches_of_blocks(OneRow(field, table, facts).run())
         if _fills(field, table[along], facts):
             return field_launches(field, table)
         return launches_of_blocks(FlatDistributing(field, flat_table([*_others(field, along), along], width), facts).run())
     return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
-
-
-def _gathers(field: HirFunction) -> list[Load]:
-    """Loads whose index is an element that was loaded."""
-    read: set[str] = set()
-    gathers: list[Load] = []
-    for op in field.body.body:
-        if isinstance(op, Load) and not read.isdisjoint(op.symbols):
-            gathers.append(op)
-        if isinstance(op, Load) or not read.isdisjoint({*op.symbols, *(value.name for value in op.operand_values)}):
-            read.update(result.name for result in op.results)
-    return gathers
 
 
 def _narrowed(table: Table, sizes: Mapping[str, int]) -> Table:

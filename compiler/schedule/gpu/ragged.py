@@ -32,9 +32,9 @@ LONG_ROW = 2048
 FEW = 512
 """Threads of a multiprocessor below which there are few rows, one a warp."""
 
-RESIDENT, CHECKED, SEVERAL_PIECES = 8, 5, 5
-"""Blocks of a multiprocessor whose lanes share rows: without checks in their loops, with checks, and with several pieces under way. Where
-more wait beside each other, a row's bounds, its elements and the joining of its lanes take less time one after the other."""
+RESIDENT, CHECKED, LARGE_PIECES, SEVERAL_PIECES = 8, 5, 6, 5
+"""Blocks of a multiprocessor whose lanes share rows, as many as have registers: without checks in their loops, with checks, with pieces of
+many elements or of wide ones, and with several pieces under way."""
 
 LONG_TURNS = 16
 """Turns of the lanes of a row that are as slow as the block's work on it."""
@@ -55,6 +55,9 @@ PIECES = 2
 
 MANY_PIECES = 4
 """Pieces that a lane has of rows for which all lanes of a warp are few: it has two under way at once, of elements of up to four bytes."""
+
+MOST_ACROSS = 8
+"""Elements of a piece for which a quarter of a lane's most registers are enough."""
 
 LONG_PIECES = 16
 """Turns of the lanes of a row that are as slow as the block's work on it, in pieces."""
@@ -101,7 +104,8 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
         lanes = min(known.machine.lanes, power_of_two(-(-count // PIECES)))
         turns = 2 if count >= MANY_PIECES * known.machine.lanes and _widest(spreads, facts) <= 4 else 1
         long = LONG_PIECES * lanes * turns * across if _may_wait(body, spreads) else None
-        return RowShape(lanes, turns, across, long, RESIDENT if turns == 1 else SEVERAL_PIECES)
+        large = across > MOST_ACROSS or _widest(spreads, facts) > 4
+        return RowShape(lanes, turns, across, long, SEVERAL_PIECES if turns > 1 else LARGE_PIECES if large else RESIDENT)
     most = TURNS if _widest(spreads, facts) >= 4 else 2 * TURNS
     lanes = min(known.machine.lanes, power_of_two(-(-mean // most)))
     turns = min(most, power_of_two(-(-mean // lanes)))
