@@ -18,6 +18,11 @@ class CpuMachine:
     cpu: str | None = None
     features: str | None = None
 
+    @property
+    def masked_bits(self) -> int:
+        """Bits of the narrowest elements of which it moves vectors under a mask: AVX-512 does for bytes, AVX2 for 32 bits."""
+        return {512: 8, 256: 32}.get(self.vector_bits, 128)
+
     def lanes(self, dtype: str) -> int:
         """Elements of a dtype in one vector; half floats are computed in f32."""
         bits = 32 if dtype == "i1" or FLOATS.get(dtype, 32) < 32 else DTYPES[dtype]

@@ -1,7 +1,9 @@
 """Tables for fields on the CPU, derived from the field alone: which axis is the vector (the one along which memory is
 contiguous), which is shared out to threads (one that every result varies along), how many registers hide the latency."""
 
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
+from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
@@ -27,6 +29,9 @@ tensor, twice as many: more loads in flight, and no short rows that they would o
 WINDOW_ROWS = 4
 """Rows in flight of a window that moves over a picture."""
 
+MOST_WRITTEN_OUT = 72
+"""Vectors of a tile's terms that are written out one after the other, without a loop."""
+
 MOST_SHARED = 3
 """Axes that are shared out together: each costs a division an iteration, and three are enough to keep all cores busy."""
 
@@ -51,6 +56,8 @@ class _TableFacts:
     ordered: tuple[str, ...]
     """Axes that a reduction runs along in exact order, no permission to reassociate, and those that the program wants so."""
     widest: str
+    windows: frozenset[str]
+    """Axes along which windows reach that move by a few elements."""
 
 
 def table_for(field: HirFunction, machine: CpuMachine, tiled: bool = True) -> Table:
@@ -71,7 +78,7 @@ def table_for(field: HirFunction, machine: CpuMachine, tiled: bool = True) -> Ta
     tiles = {axis: (registers, min(lanes, narrowest)) for axis, (registers, lanes) in tiles.items()}
     if tiled:
         wishes.sizes(tiles)
-    written_out = wishes.written_out(tiles)
+    unrolled = wishes.written_out(tiles)
     order = _order(field, facts, tiles)
     threaded = wishes.threads(order, _threaded(field, facts, order), MOST_SHARED, facts.reduced | facts.scanned)
     for axis in threaded:
@@ -79,16 +86,32 @@ def table_for(field: HirFunction, machine: CpuMachine, tiled: bool = True) -> Ta
         reasons.append(f"{axis} is shared out to threads: {why}")
     plans = [AxisPlan(axis, "thread" if axis in threaded else "time", *tiles.get(axis, (1, 1))) for axis in order]
     block_rows = rows[0] if len(rows) == 1 else None
-    return Table(plans, reasons, unrolled=written_out, unheeded=wishes.unheeded, rows=block_rows)
+    turns = _written_out(field, facts, plans, {axis for axis, _ in unrolled})
+    return Table(
+        plans, reasons, written_out=turns, unrolled=unrolled, unheeded=wishes.unheeded, rows=block_rows, masked_bits=machine.masked_bits
+    )
+
+
+def _written_out(field: HirFunction, facts: _TableFacts, plans: Sequence[AxisPlan], wished: set[str]) -> frozenset[str]:
+    """The innermost axes of a reduction of a few terms, whose number is constant: a loop would take longer than its body."""
+    vectors = prod(plan.registers for plan in plans)
+    axes: list[str] = []
+    for plan in reversed(plans):
+        extent = field.axes[plan.axis].value
+        if plan.axis not in facts.reduced or plan.tile > 1 or extent is None or plan.axis in wished or vectors * extent > MOST_WRITTEN_OUT:
+            break
+        vectors *= extent
+        axes.append(plan.axis)
+    return frozenset(axes)
 
 
 def _threaded(field: HirFunction, facts: _TableFacts, order: list[str]) -> list[str]:
     """Axes that are shared out to threads, as one loop over all their iterations: the leading ones that every result varies along, so
-    that a batch of one doesn't leave the other cores idle. A map keeps its last axis for itself: its iterations are too
+    that a batch of one doesn't leave the other cores idle. A map, or a window, keeps its last axis for itself: its iterations are too
     short for the arithmetic that finds their place."""
     leading = list(takewhile(lambda axis: axis in facts.common and axis not in facts.ordered, order))
     if leading:
-        return leading[:MOST_SHARED] if facts.reduced else leading[: max(1, len(leading) - 1)]
+        return leading[: max(1, len(leading) - 1)] if facts.reduced <= facts.windows else leading[:MOST_SHARED]
     return order[:1] if order and order[0] not in facts.ordered else []
 
 
@@ -103,7 +126,14 @@ def _look(field: HirFunction) -> _TableFacts:
             scanned.update(op.over)
     # A loop over an axis that is reduced can't stand around the reduction: such an axis is walked again for each pass.
     common = tuple(axis for axis in common if axis not in reduced)
-    return _TableFacts(common, frozenset(reduced), frozenset(scanned), axes_in_written_order(field), _computed_dtype(field))
+    windows = _windows(field, common, reduced)
+    return _TableFacts(common, frozenset(reduced), frozenset(scanned), axes_in_written_order(field), _computed_dtype(field), windows)
+
+
+def _windows(field: HirFunction, common: Iterable[str], reduced: Iterable[str]) -> frozenset[str]:
+    forms = [form for op in field.body.body if isinstance(op, Load) for form in op.index]
+    moving = [form for form in forms if any(0 < form.coefficient(axis) <= FEW_APART for axis in common)]
+    return frozenset(axis for axis in reduced if any(0 < abs(form.coefficient(axis)) <= FEW_APART for form in moving))
 
 
 def _computed_dtype(field: HirFunction) -> str:
@@ -193,7 +223,8 @@ def _choose_vector(
 
     def rank(axis: str) -> tuple[bool, int, bool]:
         # a window's few elements fill no vector
-        return votes[axis] > 0 and _lanes(field, axis, full) == full, votes[axis], axis in facts.common
+        fills = _lanes(field, axis, full) == full and axis not in facts.windows
+        return votes[axis] > 0 and fills, votes[axis], axis in facts.common
 
     best = max(allowed, key=rank, default=None)
     if _turn_squares(field, facts, machine, tiles, reasons) or best is None or votes[best] <= 0:

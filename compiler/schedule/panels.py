@@ -9,9 +9,10 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Contract, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
-from compiler.schedule.interior import bounds_of
+from compiler.schedule.interior import all_hold, bounds_of, least_of
 from compiler.schedule.packed import THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
@@ -152,8 +153,8 @@ class PlacingPacked(Placing):
         ragged = b.op("lt", b.index(width.floordiv(tile) * tile), b.index(width))
         least = b.select(ragged, b.const(LEAST_RAGGED, "index"), b.const(LEAST_WHOLE, "index"))
         result = b.op("ge", b.mul(terms, columns), least)
-        for number, least_of in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
-            result = b.both(result, b.op("ge", number, b.const(least_of, "index")))
+        for number, enough in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
+            result = b.both(result, b.op("ge", number, b.const(enough, "index")))
         return result
 
     def packed(self, stores: Sequence[Target], region: TileRegion) -> None:
@@ -220,14 +221,11 @@ class PlacingPacked(Placing):
     def at_panels(self, panels: dict[Side, Value], region: TileRegion, axes: Sequence[str]) -> Iterator[tuple[TileRegion, bool]]:
         """The bodies of a branch at these panels, one for each side: where all are whole, and where the ends of axes are masked."""
         b = region.builder
-        inner = region.inside(b, axes)
+        inner = self.inside_panels(panels, region, axes)
         whole: Value | None = None
-        for side, panel in panels.items():
-            *others, last = zip(side.axes, b.digits(panel, self.counts(side, b)[1:]), strict=True)
-            inner.forms.update({axis: Affine.of(number.name) for axis, number in others})
-            axis, number = last
-            inner.forms[axis], inner.narrow[axis] = side.plan.form(number.name), side.plan
-            behind = b.index((Affine.of(number.name) + 1) * side.plan.tile)
+        for side in panels:
+            axis = side.axes[-1]
+            behind = b.index(inner.starts[axis] + side.plan.tile)
             whole = b.both(whole, b.op("le", behind, b.index(self.field.axes[axis])))
         assert whole is not None
         with b.branch(whole) as (then, otherwise, _):
@@ -235,6 +233,30 @@ class PlacingPacked(Placing):
             edge = inner.inside(otherwise, axes)
             edge.masks.update({side.axes[-1]: self.field.axes[side.axes[-1]] for side in panels})
             yield edge, True
+
+    def inside_panels(self, panels: dict[Side, Value], region: TileRegion, axes: Sequence[str]) -> TileRegion:
+        """The region with the axes of the sides at these panels."""
+        b = region.builder
+        inner = region.inside(b, axes)
+        for side, panel in panels.items():
+            *others, (axis, number) = zip(side.axes, b.digits(panel, self.counts(side, b)[1:]), strict=True)
+            inner.forms.update({other: Affine.of(digit.name) for other, digit in others})
+            inner.forms[axis], inner.narrow[axis] = side.plan.form(number.name), side.plan
+            inner.starts[axis] = Affine.of(number.name) * side.plan.tile
+        return inner
+
+    def is_stored(self, stores: Sequence[Target], region: TileRegion) -> Value | None:
+        """Whether a tile has elements that are stored, as far as bounds of indices say; None where all tiles may have some."""
+        extents = {name: extent for plan in self.table.plans for name, extent in self.variables_of(plan, region)}
+        result: Value | None = None
+        for store in stores:
+            bounds = bounds_of(store.where) if isinstance(store, Store) and store.where is not None else None
+            least = [least_of(-self.form(form, region), extents) for form in bounds or ()]
+            if not least or None in least:
+                return None
+            reached = all_hold([-form for form in least if form is not None], region.builder)
+            result = reached if result is None else region.builder.op("or", result, reached)
+        return result
 
     def pack(self, side: Side, behind: Value, region: TileRegion, start: Value, count: Value) -> None:
         """Copies a block of an operand to its panels, up to that with the number `behind`."""
@@ -322,8 +344,12 @@ class PlacingPacked(Placing):
             with (
                 body.loop("column", low[columns].name, high[columns].name) as (wide, column),
                 wide.loop("row", low[rows].name, high[rows].name) as (b, row),
+                ExitStack() as row_body,
             ):
                 stand = {rows: row.variable, columns: column.variable}
+                stored = self.is_stored(stores, self.inside_panels(stand, region.inside(b, ()), (*rows.axes, *columns.axes)))
+                if stored is not None:
+                    b, _, _ = row_body.enter_context(b.branch(stored))
                 kept = self.kept(row.variable, column.variable, panels[columns], b)
                 total = self.tile(stand, kept, start, terms, first, region.inside(b, ()))
                 with b.branch(last) as (then, otherwise, _):

@@ -42,14 +42,28 @@ def combinations_of(plans: Sequence[AxisPlan], extents: Mapping[str, Affine], ro
         yield from _all_of([own[plan.axis] for plan in plans])
 
 
+def pieces_of(plan: AxisPlan, ends: Sequence[AxisPlan], extent: Affine) -> Iterator[Piece]:
+    """Whole tiles of `plan`, then whole ones of each of `ends` in turn, whose sizes divide the size before; the last are masked if that
+    leaves something over."""
+    start, last = Affine(), plan
+    for each in (plan, *ends):
+        start, whole = start * (last.tile // each.tile), extent.floordiv(each.tile)
+        if whole != start:
+            yield Piece(each, start, whole - start, False)
+        start, last = whole, each
+    rest = extent.ceildiv(last.tile)
+    if rest != start:
+        yield Piece(last, start, rest - start, True)
+
+
 def _all_of(cuts: Sequence[Sequence[Piece]]) -> list[tuple[Piece, ...]]:
     """Every choice of a piece for each axis: whole ones first, then those with one end, and so on."""
     return sorted(product(*cuts), key=lambda pieces: sum(piece is cut[-1] for piece, cut in zip(pieces, cuts, strict=True) if len(cut) > 1))
 
 
-def single(rows: AxisPlan) -> AxisPlan:
-    """Rows of a block one at a time."""
-    return evolve(rows, registers=1)
+def single(plan: AxisPlan) -> AxisPlan:
+    """Rows of a block, or vectors, one at a time."""
+    return evolve(plan, registers=1)
 
 
 def wide(column: AxisPlan) -> AxisPlan:

@@ -18,12 +18,12 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Alloc, Load, Store
+from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule import running
 from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
-from compiler.schedule.pieces import Piece, combinations_of
+from compiler.schedule.pieces import Piece, combinations_of, pieces_of, single
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
@@ -159,19 +159,45 @@ class Placing(TileValues):
                 self.one_loop(plan, zone.low, zone.high, zone.ragged, group, carrying, inner, result)
             self.end(begun, region, result)
             return
-        known = extent.value
-        whole, rest = extent.floordiv(plan.tile), extent.ceildiv(plan.tile)
-        parts = [(Affine(), whole, False)] if known is None or known >= plan.tile else []
-        if whole != rest:
-            parts.append((whole, rest, True))
-        for low, high, ragged in parts:
-            if in_time or ragged:
-                before = self.one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before)
+        if self.outer == "thread" and axis in self.table.written_out and len(carrying) == len(group):
+            for number in range(extent.value or 0):
+                inner = region.inside(region.builder, (axis,))
+                self.enter(plan, Affine.of(number), inner)
+                result.update(self.produce(group, inner, {target: result[target] for target in carrying}))
+            self.end(begun, region, result)
+            return
+        narrows = self.outer == "thread" and not scans and len(begun) == len(carrying) and not any(map(self.searched, begun))
+        for piece in pieces_of(plan, self.ends(plan) if narrows else [], extent):
+            if piece.plan is not plan:
+                self.narrow(piece.plan, begun, region, result)
+            low, high = piece.start, piece.start + piece.count
+            if in_time or piece.masked or piece.plan is not plan:
+                before = self.one_loop(piece.plan, low, high, piece.masked, group, carrying, region, result, scans, before)
             elif scans:
                 before = self.chunked_scans(plan, high, group, scans, region)
             else:
                 self.chunked_loop(plan, high, group, carrying, region, result)
         self.end(begun, region, result)
+        region.narrow.pop(axis, None)
+
+    def ends(self, plan: AxisPlan) -> list[AxisPlan]:
+        """The plans for what tiles of an axis leave over: a vector at a time, then elements where their type isn't moved under a mask."""
+        ends = [single(plan)] if plan.registers > 1 else []
+        if plan.lanes > 1:
+            accesses = [op for op in self.field.body.body if isinstance(op, Load | Store)]
+            moved = [op.mem for op in accesses if plan.axis in dict(self.scope.axes_of(*op.index))]
+            if any(8 * bytes_of(mem_of(mem).dtype) < self.table.masked_bits for mem in moved):
+                ends.append(AxisPlan(plan.axis, plan.place))
+        return ends
+
+    def narrow(self, plan: AxisPlan, begun: Sequence[Reduce | Contract], region: TileRegion, result: dict[Target, list[Value]]) -> None:
+        """From here an axis goes in smaller tiles: digits that these lack are combined."""
+        kept = {name for name, _, _ in plan.digits()}
+        gone = [name for name, _, _ in self.plan(plan.axis, region).digits() if name not in kept]
+        region.narrow[plan.axis] = plan
+        for target in begun:
+            if plan.axis in target.over:
+                result[target] = self.combine_along(target, result[target], gone, region)
 
     def end(self, reductions: Sequence[Reduce | Contract], region: TileRegion, result: dict[Target, list[Value]]) -> None:
         """Reductions all of whose loops stand: their results are known in the region."""
@@ -323,7 +349,10 @@ class Placing(TileValues):
         """The loop over tiles `low`, `low + step`..., with the accumulators in `result` carried; gives the running values of the scans,
         which are `before` at first."""
         carried = [value for target in carrying for value in result[target]] + list(before)
-        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=carried, **self.marks(plan)) as (body, loop):
+        # a few elements that vectors leave over
+        few = self.outer == "thread" and any(narrow.lanes < self.table[axis].lanes for axis, narrow in region.narrow.items())
+        marks = {**self.marks(plan), **({"nounroll": True} if few else {})}
+        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=carried, **marks) as (body, loop):
             inner = region.inside(body, (plan.axis,))
             self.enter(plan, Affine.of(loop.variable.name), inner)
             if ragged:

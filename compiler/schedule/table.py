@@ -136,6 +136,9 @@ class Table:
     rows: str | None = None
     """The axis whose registers are rows of a product's block: what is left at its end goes row by row."""
 
+    masked_bits: int = 8
+    """Bits of the narrowest elements of which vectors are loaded and stored under a mask."""
+
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)
 

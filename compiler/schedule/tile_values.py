@@ -134,6 +134,10 @@ class TileValues:
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
         """After the last loop: the static digits of the reduced axes combined."""
         over = [name for name, _ in self.tile_axes((a for a in target.over if a in self.table), region)]
+        return self.combine_along(target, accumulators, over, region)
+
+    def combine_along(self, target: Reduce | Contract, accumulators: list[Value], over: list[str], region: TileRegion) -> list[Value]:
+        """The accumulators with these digits combined."""
         if not over:
             return accumulators
         monoid = "add" if isinstance(target, Contract) else target.monoid

@@ -146,3 +146,20 @@ def test_products_of_triangles_on_tensor_cores(size: int, target: str) -> None:
     np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
     a[np.tril_indices(size, -1)] = np.nan
     np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("n", [1, 9, 37, 70])
+@pytest.mark.parametrize(("bounds", "kept"), [("0..i", np.less), ("i..N", np.greater_equal)])
+def test_distances_on_one_side_of_the_diagonal(n: int, bounds: str, kept: np.ufunc) -> None:
+    text = f"""fn f(x: tensor[N, K, f64]) {{ return compute(x) -> tensor[N, N, f64] {{ for i in 0..N {{ for j in {bounds} {{
+        var s = 0.0
+        for k in 0..K {{
+            let d = x[i, k] - x[j, k]
+            s += d * d
+        }}
+        out[i, j] = s
+    }} }} }} }}"""
+    x = np.random.default_rng(n).standard_normal((n, 13))
+    i, j = np.indices((n, n))
+    expected = np.where(kept(j, i), ((x[:, None] - x[None]) ** 2).sum(-1), 0.0)
+    assert np.allclose(zynml.compile(text).f(x), expected, rtol=1e-12)

@@ -4,7 +4,7 @@ The entry is `i64 name(ptr slots)`: eight bytes a parameter (addresses; integers
 the number of threads, then the address of the fault record. It returns 0, 1 after a failed check, 2 when memory ran out, 3 when the code
 is that of another path."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from compiler.backends.cpu import access, faults, paths, sort, threads
 from compiler.backends.cpu.frame import CpuFrame, CpuKernel, Mode, alias_notes, close_frame, new_frame
@@ -16,9 +16,10 @@ from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I8, I32, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
+from compiler.hir.affine import Affine
 from compiler.hir.control import For, If, While
 from compiler.hir.core import Binary
-from compiler.hir.instruction import Instruction
+from compiler.hir.instruction import Instruction, Region
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, Load, Store
 from compiler.hir.module import HirFunction
@@ -46,7 +47,8 @@ def emit_function(
     kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
     if fuses:
         kernel.fused, kernel.absorbed = fused_sums(function)
-    kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
+    kernel.stored_behind = dict(_stored_behind(function.body))
+    kernel.has_checks = bool(kernel.stored_behind)
     kernel.aliases = _aliases(function, module)
     slots = w.parameters[0]
     count = len(function.parameters)
@@ -72,6 +74,18 @@ def emit_function(
     close_frame(frame)
     w.ret(w.convert("zext", w.load(I32, frame.flag), "i64"))
     return module, kernel.checks
+
+
+def _stored_behind(region: Region) -> Iterator[tuple[Check, frozenset[Affine]]]:
+    """The checks of a region, each with the indices of what is stored behind it."""
+    stored: set[Affine] = set()
+    for op in reversed(region.body):
+        if isinstance(op, Store):
+            stored.update(op.index)
+        elif isinstance(op, Check):
+            yield op, frozenset(stored)
+        for inner in op.regions:
+            yield from _stored_behind(inner)
 
 
 def sizes_of_memories(function: HirFunction) -> frozenset[str]:

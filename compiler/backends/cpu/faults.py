@@ -1,9 +1,10 @@
-"""Run-time checks. The fast kernel only raises a flag, which the vectoriser can keep in a register, and masks what the check
-guards; the report kernel writes down the first fault and leaves."""
+"""Run-time checks. The fast kernel only raises a flag, which the vectoriser can keep in a register, and masks what the check guards.
+Where that is a store there are no vectors, and a branch to where the flag is raised is cheaper. The report kernel writes down the first
+fault and leaves."""
 
 from compiler.backends.cpu.frame import CpuFrame, Mode
 from compiler.backends.llvm.bundle import Bundle
-from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, pass_check
+from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, guarded_forms, pass_check
 from compiler.backends.llvm.types import I8, I32, I64
 from compiler.backends.llvm.writer import constant
 from compiler.hir.memory import Check
@@ -26,6 +27,11 @@ def check(frame: CpuFrame, op: Check) -> None:
         return
     w = frame.w
     held = all_hold(frame, condition)
+    if frame.kernel.stored_behind.get(op, frozenset()) & guarded_forms(frame, op):
+        with w.when(w.binary("xor", held, w.true())):
+            w.store(constant(I32, 1), frame.flag)
+        pass_check(frame, op)
+        return
     failed = w.convert("zext", w.binary("xor", held, w.true()), "i32")
     w.store(w.binary("or", w.load(I32, frame.flag), failed), frame.flag)
     pass_check(frame, op)

@@ -11,7 +11,9 @@ from compiler.backends.llvm.frame import AddressedMemory, FunctionFrame
 from compiler.backends.llvm.types import I32, PTR
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.diagnostics import ZyntaxError
+from compiler.hir.affine import Affine
 from compiler.hir.instruction import Instruction
+from compiler.hir.memory import Check
 from compiler.hir.module import HirFunction
 from runtime.records import Factory, define, field
 
@@ -34,6 +36,8 @@ class CpuKernel:
     """How thread loops run: "gomp", "pool" or "serial"."""
     emit: "Callable[[CpuFrame, Instruction], None]"
     has_checks: bool = False
+    stored_behind: "Mapping[Check, frozenset[Affine]]" = Factory(dict)
+    """Of each check, the indices of what is stored behind it in its region."""
     checks: list[CheckSite] = Factory(list)
     aliases: dict[str, str] = Factory(dict)
     """Alias metadata of each memory by name."""

@@ -30,7 +30,9 @@ class FusedSum:
 
 
 def has_vectors(loop: Instruction) -> bool:
-    """Whether it works on values with a vector axis."""
+    """Whether it works on values with a vector axis, or on the few elements that such loops leave over."""
+    if isinstance(loop, For) and loop.mark("nounroll"):
+        return True
     types = [result.type for op in loop.walk() for result in op.results]
     return any(is_simd(name) for type in types if isinstance(type, Tile) for name in type.axis_names)
 

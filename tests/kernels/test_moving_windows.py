@@ -1,0 +1,53 @@
+"""Windows that move by one or more elements: vectors lie along the results, and few constant terms are written out."""
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import zynml
+from tests.kernels.checks import numbers
+
+POOL = """
+fn f(x: tensor[N, H, W, {dtype}], R: int, T: int) {{
+    return compute(x, R, T) {{
+        for n in 0..N, h in 0..(H - R) / T + 1, v in 0..(W - R) / T + 1 {{
+            var m = {lowest}
+            for r in 0..R, q in 0..R: m = max(m, x[n, T * h + r, T * v + q])
+            out[n, h, v] = m
+        }}
+    }}
+}}
+"""
+
+CONSTANT = """
+fn f(x: tensor[N, H, W, {dtype}]) {{
+    return compute(x) {{
+        for n in 0..N, h in 0..(H - {r}) / {t} + 1, v in 0..(W - {r}) / {t} + 1 {{
+            var s = {zero}
+            for r in 0..{r}, q in 0..{r}: s += x[n, {t} * h + r, {t} * v + q]
+            out[n, h, v] = s
+        }}
+    }}
+}}
+"""
+
+
+def windows(x: np.ndarray, r: int, t: int) -> np.ndarray:
+    return sliding_window_view(x, (r, r), (1, 2))[:, ::t, ::t]
+
+
+@pytest.mark.parametrize(("dtype", "lowest"), [("f64", "-inf"), ("f32", "-inf"), ("i16", "-32768")])
+def test_largest_elements_of_windows_known_at_the_call(dtype: str, lowest: str) -> None:
+    f = zynml.compile(POOL.format(dtype=dtype, lowest=lowest)).f
+    for r, t, width in (1, 1, 1), (3, 2, 7), (3, 1, 33), (2, 2, 100), (5, 3, 31), (7, 6, 40):
+        x = numbers(dtype, (3, r + 4, max(width, r)), (r, t))
+        assert np.array_equal(np.asarray(f(x, r, t)), windows(x, r, t).max((-1, -2))), (r, t, width)
+
+
+@pytest.mark.parametrize(("r", "t"), [(1, 1), (3, 1), (3, 2), (5, 1), (7, 3)])
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_sums_of_constant_windows(dtype: str, r: int, t: int) -> None:
+    f = zynml.compile(CONSTANT.format(dtype=dtype, r=r, t=t, zero="0.0" if dtype == "f32" else "0")).f
+    for width in 7, 16, 23, 67:
+        x = numbers(dtype, (2, 11, width), (r, t), small=True)
+        assert np.allclose(f(x), windows(x.astype(np.float64), r, t).sum((-1, -2)), atol=1e-4), width
