@@ -18,7 +18,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.field import axes_contiguous
-from compiler.schedule.gpu.facts import NOTHING, Facts
+from compiler.schedule.gpu.facts import ALIGNMENT, NOTHING, Facts
 from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
 from compiler.schedule.gpu.rows import column_table, is_chain, row_table
 from compiler.schedule.gpu.tensor_cores import chosen
@@ -229,20 +229,29 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     while shared is not None and wide < THREADS and wide <= across and wide * lanes < launch.about(field.axes[columns]):
         wide *= 2
     plans[-1] = evolve(plans[-1], threads=wide)
-    registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide)) if shared is not None else 1
+    resident, flying = _columns_at_once(field, lanes)
+    registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide), flying) if shared is not None else 1
     for axis in sorted(inside, key=lambda axis: axis != shared):
         plans.append(AxisPlan(axis, "time", registers, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
         return Table(plans, reasons, (wide,), machine=launch.machine)
     reasons.append(f"{shared} is shared by rows of threads")
-    return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), resident=RESIDENT, machine=launch.machine))
+    return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), resident=resident, machine=launch.machine))
 
 
-def _in_flight(field: HirFunction, lanes: int, turns: int) -> int:
+def _columns_at_once(field: HirFunction, lanes: int) -> tuple[int, int]:
+    """Blocks of columns that a multiprocessor has at a time, and bytes that a thread has under way: fewer blocks have room for more of
+    them, but bytes take registers as they are widened, and loads that are narrower than a vector are as many as there may be anyway."""
+    widths = [bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load)]
+    width = max(widths, default=1)
+    return (RESIDENT - 1, 2 * IN_FLIGHT) if width > 1 and width * lanes >= ALIGNMENT else (RESIDENT, IN_FLIGHT)
+
+
+def _in_flight(field: HirFunction, lanes: int, turns: int, bytes: int = IN_FLIGHT) -> int:
     """Loads of a thread at once: as many bytes as hide their latency, of no more turns than there are."""
     loads = [op for op in field.body.body if isinstance(op, Load)]
     width = max((bytes_of(mem_of(op.mem).dtype) for op in loads), default=1)
-    most = max(REDUCTION_REGISTERS, min(MOST_IN_FLIGHT, IN_FLIGHT // (lanes * width * max(1, len(loads)))))
+    most = max(REDUCTION_REGISTERS, min(MOST_IN_FLIGHT, bytes // (lanes * width * max(1, len(loads)))))
     return max(REDUCTION_REGISTERS, min(most, power_of_two(turns + 1) // 2))
 
 
