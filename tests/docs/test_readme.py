@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import PAGES, ROOT
+from zyntax import report
 from zyntax.main import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,6 +27,7 @@ def test_a_command_runs(command: str, tmp_path: Path, capfd: pytest.CaptureFixtu
         done = subprocess.run([sys.executable, "-m", "zyntax", *words], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         return
+    monkeypatch.setattr(report, "_current", [])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         main(words)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from zyntax import report
 from zyntax.main import main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,6 +62,7 @@ def zyntax(process: Zyntax, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd
             return process(*arguments, typed=typed, **environment)
         capfd.readouterr()
         with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+            patch.setattr(report, "_current", [])
             patch.chdir(folder)
             main([*arguments])
         written = capfd.readouterr()
