@@ -46,6 +46,7 @@ def test_products_of_threads(m: int, n: int, k: int, dtype: str, layout: str) ->
     interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
     np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
     module = compile_kernels([launch.function], gpu_target("sm_90a"))
-    assert module.text.count("ld.shared.v4") >= 4 and "ld.shared.b32" not in module.text
     use = assemble(module)
-    assert use.spills == 0 and (use.registers <= 128 or layout == "B turned")
+    assert use.registers <= 128 and (use.spills == 0 or layout == "B turned")
+    if m % 16 == n % 16 == 0 and k > 1:
+        assert module.text.count("ld.shared.v4") >= 4 and "ld.shared.b32" not in module.text

@@ -273,3 +273,78 @@ def test_few_results_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.undo()
     assert made(distances(), I=64, J=64, K=64) is None
     assert made(distances(), I=1 << 20, J=2, K=64) is None
+
+
+def product(rows: str, columns: str, result: str) -> str:
+    """The text of a sum of products over k whose operands' dims are named."""
+    loops = ", ".join(f"{dim.lower()} in 0..{dim}" for dim in result)
+    index = {name: ", ".join(dims).lower() for name, dims in (("a", rows), ("b", columns), ("out", result))}
+    return f"""def f(a: tensor[{", ".join(rows)}], b: tensor[{", ".join(columns)}]) {{
+    compute(a, b) {{ for {loops}:
+        var s = 0.0
+        for k in 0..K: s += a[{index["a"]}] * b[{index["b"]}]
+        out[{index["out"]}] = s
+    }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result", "shapes"),
+    [
+        ("IK", "KJ", "IJ", ((33, 17), (17, 31))),
+        ("IK", "JK", "IJ", ((1, 20), (40, 20))),
+        ("NMIK", "KJ", "NMIJ", ((2, 3, 5, 18), (18, 24))),
+        ("GKI", "GKJ", "GIJ", ((3, 18, 20), (3, 18, 9))),
+        ("IK", "KJ", "IJ", ((70, 33), (33, 1))),
+    ],
+)
+def test_products_of_numbers_that_no_matrix_unit_takes(a: str, b: str, result: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    x, y = numbers(*shapes[0]), numbers(*shapes[1])
+    wanted = np.einsum(f"{a.lower()},{b.lower()}->{result.lower()}", x.astype(np.float64), y)
+    np.testing.assert_allclose(compiled(product(a, b, result))(x, y), wanted, atol=1e-4)
+
+
+def test_blocks_share_a_long_sum_of_products() -> None:
+    x, y = numbers(33, 200), numbers(200, 40)
+    np.testing.assert_allclose(compiled(product("IK", "KJ", "IJ"))(x, y), x.astype(np.float64) @ y, atol=1e-4)
+
+
+WINDOW = """def f(x: tensor[N, C, H, W], w: tensor[O, C, Q, R]) {
+    compute(x, w) { for n in 0..N, o in 0..O, y in 0..H + 2 * %(pad)d - (Q - 1), z in 0..W + 2 * %(pad)d - (R - 1):
+        var s = 0.0
+        for c in 0..C, q in 0..Q, r in 0..R:
+            let i = y + q - %(pad)d
+            let j = z + r - %(pad)d
+            if i >= 0 and i < H and j >= 0 and j < W: s += x[n, c, i, j] * w[o, c, q, r]
+        out[n, o, y, z] = s
+    }
+}"""
+
+
+def window(x: np.ndarray, w: np.ndarray, pad: int) -> np.ndarray:
+    """Term by term, so that nothing outside of the picture counts."""
+    (n, _, height, width), (channels, _, down, across) = x.shape, w.shape
+    out = np.zeros((n, channels, height + 2 * pad - down + 1, width + 2 * pad - across + 1))
+    for y, z, q, r in np.ndindex(*out.shape[2:], down, across):
+        i, j = y + q - pad, z + r - pad
+        if 0 <= i < height and 0 <= j < width:
+            with np.errstate(invalid="ignore"):
+                out[:, :, y, z] += (x[:, None, :, i, j].astype(np.float64) * w[None, :, :, q, r]).sum(-1)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "pad"),
+    [((2, 3, 8, 9), (9, 3, 3, 3), 1), ((1, 2, 6, 5), (8, 2, 1, 1), 0), ((2, 3, 9, 5), (5, 3, 3, 1), 0)],
+)
+def test_windows_along_channels_and_taps_at_once(x: tuple[int, ...], w: tuple[int, ...], pad: int) -> None:
+    picture, weights = numbers(*x), numbers(*w)
+    got = compiled(WINDOW % {"pad": pad})(picture, weights)
+    np.testing.assert_allclose(got, window(picture, weights, pad), atol=1e-4)
+
+
+def test_infinite_weights_count_nothing_outside_of_a_picture() -> None:
+    picture, weights = numbers(1, 2, 6, 7), numbers(8, 2, 3, 3)
+    weights[3, 1, 0, 0] = np.inf
+    got = compiled(WINDOW % {"pad": 1})(picture, weights)
+    np.testing.assert_allclose(got, window(picture, weights, 1), atol=1e-4)

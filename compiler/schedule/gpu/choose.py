@@ -34,13 +34,14 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
-from compiler.schedule.gpu.product_sums import rounds
+from compiler.schedule.gpu.product_sums import rounds, sum_of_loads
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
+from compiler.schedule.gpu.single_elements import without_single_elements
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
@@ -214,10 +215,13 @@ def specialised_field(field: HirFunction, facts: Facts) -> HirFunction | None:
 
 
 def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: Facts) -> bool:
-    """Whether a field's axes should be made one: a sum of products takes several as they are, if it does."""
+    """Whether a field's axes should be made one: a sum of products takes several as they are, if warpgroups take it."""
     if not any(isinstance(op, Contract) for op in field.body.body):
         return True
-    return warpgroup_product(field, facts) is None and warpgroup_product(joined, further) is not None
+    if warpgroup_product(field, facts) is not None:
+        return False
+    alone = sum_of_loads(field) is not None and _product_of(field, facts) is None
+    return alone or warpgroup_product(joined, further) is not None
 
 
 def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Iterator[Launches]:
@@ -357,6 +361,14 @@ def _window(field: HirFunction, facts: Facts) -> Launches | None:
     return None if table is None else launches_of_blocks(WindowDistributing(window, table).run())
 
 
+def _of_vector(field: HirFunction, facts: Facts) -> Launches | None:
+    """A product of one row, or of one column, as the reduction that it is."""
+    left = without_single_elements(field)
+    if left is field or any(isinstance(op, Contract) for op in left.body.body):
+        return None
+    return next(_ways_to(left, facts, REDUCTIONS), None)
+
+
 def _passes(field: HirFunction, facts: Facts) -> Launches | None:
     table = block_table(field, facts)
     if table is None or any(plan.place == "once" for plan in table.plans):
@@ -407,6 +419,7 @@ WAYS: tuple[Way, ...] = (
     turned_launches,
     map_launches,
     short_launches,
+    _of_vector,
     _window,
     _passes,
     _rows_first,

@@ -55,7 +55,7 @@ def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None 
         if thrice:
             copies, sum = three_products.put_aside(field, sum, copies)
         product = warpgroup_product(field, facts, sum)
-        if product is not None:
+        if product is not None and (not thrice or three_products.ends_first(function, facts, sum_, copies, product)):
             return CopiedProduct(copies, field, product)
     return None
 

@@ -3,35 +3,34 @@ results in registers, the block's threads put a slice of what its rows and colum
 through it. What combines elements, and how terms are reduced, is the field's own; a later reduction along the columns takes each tile's
 results from the registers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import ceil, prod
 
 from attrs import evolve
 
-from compiler.analysis.accesses import constraints_of
+from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
-from compiler.hir.gpu import SyncThreads
-from compiler.hir.identity import identity_of
-from compiler.hir.instruction import Value
+from compiler.hir.core import Contract, dtype_of
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile, bytes_of
+from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature
-from compiler.schedule.gpu.combine import combine_over_threads
-from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
+from compiler.schedule.gpu import three_products
+from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
-from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.gpu.product_sums import sum_of_loads
+from compiler.schedule.gpu.register_walk import RegisterDistributing, RegisterWindow
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
-from compiler.schedule.gpu.staged_tiles import contiguous
-from compiler.schedule.gpu.taking_part import bounds_of, longest_first
+from compiler.schedule.gpu.side_by_side import in_one_axis
+from compiler.schedule.gpu.single_elements import without_single_elements
+from compiler.schedule.gpu.taking_part import bounds_of
+from compiler.schedule.gpu.tensor_cores import chosen
+from compiler.schedule.gpu.terms_of_products import terms_of_products, terms_of_window
 from compiler.schedule.gpu.triangles import triangle_product
 from compiler.schedule.gpu.windows import window_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
-from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import frozen
 
@@ -64,34 +63,59 @@ BYTE_SLOTS = 4
 """Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
 SLICE_BYTES = 36 << 10
-MOST_PUT = 20
-"""Elements that a thread puts there at a time: more would take registers from results."""
+MOST_PUT, LEAST_DEEP = 8, 8
+"""Elements that a thread puts there at a time, as more would take registers from results; and terms of a slice, at least."""
 DEEPEST = 64
-DEPTH_THREADS = (32, 16, 8, 4)
-"""Threads along the sum that load what is contiguous along it."""
+
+TURN = 3
+"""Terms that take as long as what a slice takes besides: barriers, and the code of its loop."""
 
 SHORT = 128
 """The longest extent that a kernel is made for."""
 
+WHOLE, MOST_EMPTY = 64, 1.1
+"""Columns of a tile, and how many times as many as there are they may be."""
+
 BLOCKS = 512
 """Blocks that fill a large GPU, where they share sums."""
-WRITTEN_OUT = 4
-"""Terms of which a loop's turn consists."""
 
 
 def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
-    """None for a field without such reductions, or with too few results for it."""
-    terms = terms_for_registers(field)
+    """None for a field without such reductions, or with too few results for it, or that matrix units take."""
+    products = [product for op in field.body.body if isinstance(op, Contract) and (product := product_sum(op)) is not None]
+    if products and chosen(field, products, facts.machine):
+        return None
+    field = _in_whole_tiles(without_single_elements(field))
+    window = window_product(field)
+    if window is not None:
+        window = terms_of_window(window)
+    field = terms_of_products(field) if window is None else window.field
+    terms = reused_terms(field, facts.about)
     table = None if terms is None else register_table(field, terms, facts)
     if terms is None or table is None:
         return None
-    return evolve(launches_of_blocks(RegisterDistributing(field, terms, table).run()), words=table.reasons)
+    placing = RegisterDistributing(field, terms, table) if window is None else RegisterWindow(window, terms, table)
+    return evolve(launches_of_blocks(placing.run()), words=table.reasons)
+
+
+def _in_whole_tiles(field: HirFunction) -> HirFunction:
+    """A product's field whose rows of results are so short that tiles along them would be emptier than tiles along several rows."""
+    product, stores = sum_of_loads(field), [op for op in field.body.body if isinstance(op, Store)]
+    if product is None or len(stores) != 1 or field.loops:
+        return field
+    names = [form.names[0] for form in stores[0].index[-2:] if len(form.names) == 1 and form == Affine.of(form.names[0])]
+    if len(names) < 2 or not any({*names} <= {*side} for side in (product.described.m, product.described.n)):
+        return field
+    length = field.axes[names[1]].value
+    if length is None or not length or ceil(length / WHOLE) * WHOLE < MOST_EMPTY * length:
+        return field
+    return in_one_axis(field, *names) or field
 
 
 def is_thin_triangle(field: HirFunction, facts: Facts) -> bool:
     """Whether terms take part where a condition holds alone, in so few columns, or rows, that all time goes to reading the other operand:
     to write it for a matrix unit, with zeros, would take longer than the products do in registers."""
-    terms = terms_for_registers(field)
+    terms = terms_for_registers(field, facts)
     if terms is None or terms.columns is None or not any(bounds_of(op) for op in terms.sums):
         return False
     return min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)) <= THIN
@@ -101,14 +125,17 @@ def thin_launches(field: HirFunction, facts: Facts) -> Launches | None:
     return register_launches(field, facts) if is_thin_triangle(field, facts) else None
 
 
-def terms_for_registers(field: HirFunction) -> ReusedTerms | None:
+def terms_for_registers(field: HirFunction, facts: Facts | None = None) -> ReusedTerms | None:
     """Such terms, but for those of windows with a border: they are products (`windows.py`)."""
-    terms = reused_terms(field)
+    terms = reused_terms(field, None if facts is None else facts.about)
     return None if terms is None or window_product(field) is not None else terms
 
 
 def register_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """The sizes that a kernel is made for: short axes fill their tiles then."""
+    """The sizes that a kernel is made for: short axes fill their tiles then. All of them for windows that no matrix unit takes: a sum along
+    their channels and taps is one along one axis then."""
+    if _is_window(field, sizes):
+        return tuple(sorted(sizes.items()))
     terms = terms_for_registers(field)
     if terms is None:
         return ()
@@ -118,6 +145,15 @@ def register_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tupl
         if names <= sizes.keys() and 0 < field.axes[axis].evaluate(sizes.__getitem__) <= SHORT:
             lengths |= {name: sizes[name] for name in names}
     return tuple(sorted(lengths.items()))
+
+
+def _is_window(field: HirFunction, sizes: Mapping[str, int]) -> bool:
+    """Whether a field is a sum of products over a window, of numbers that no matrix unit multiplies as they are."""
+    product = sum_of_loads(field)
+    if product is None or not product.described.windows:
+        return False
+    names = {name for extent in field.axes.values() for name in extent.names}
+    return names <= sizes.keys() and min(sizes.values()) > 0 and not three_products.takes(field, product, sizes)
 
 
 def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Table | None:
@@ -189,7 +225,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     best: tuple[float, RegisterTile] | None = None
     for across in (COLUMN_THREADS[0] // 2, *COLUMN_THREADS) if columns <= FEW_COLUMNS else COLUMN_THREADS:
         for wider in range(1, MOST_RESULTS + 1):
-            for higher in (8, 4, 2, 1):
+            for higher in (8, 6, 4, 3, 2, 1):
                 lanes = max(lanes for lanes in (1, 2, 4, 8, 16) if lanes <= wide and wider % lanes == 0)
                 if higher * wider * words > MOST_REGISTERS:
                     continue
@@ -203,7 +239,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 if blocks < facts.processors:
                     cost *= facts.processors / max(1.0, blocks)
                 tile = RegisterTile(
-                    AxisPlan(terms.rows, "block", higher, threads=THREADS // across, dim=1),
+                    AxisPlan(terms.rows, "block", higher, threads=THREADS // across, dim=1, beside=higher % 4 == 0),
                     (AxisPlan(terms.columns, "time" if terms.later else "block", wider // lanes, lanes, threads=across),),
                     (across, THREADS // across),
                 )
@@ -220,10 +256,10 @@ def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: in
     extents = {plan.axis: plan.run for plan in (tile.rows, *tile.columns)}
     elements = {value: prod(extents.get(axis, 1) for axis in axes_of(value)) for value in terms.shared}
     each = sum(bytes_of(dtype_of(value)) * count for value, count in elements.items())
-    most = max(4, min(DEEPEST, SLICE_BYTES // each, MOST_PUT * THREADS // sum(elements.values())))
-    turns = ceil(depth / most)
-    along = ceil(depth / turns)
-    return ceil(along / 4) * 4 if field.axes[terms.depth].value is not None else min(16, power_of_two(most // 2 + 1))
+    most = max(LEAST_DEEP, min(DEEPEST, SLICE_BYTES // each, MOST_PUT * THREADS // sum(elements.values())))
+    if field.axes[terms.depth].value is None:
+        return min(16, power_of_two(most // 2 + 1))
+    return min(range(4, most + 1, 2), key=lambda along: (ceil(depth / along) * (along + TURN), -along))
 
 
 def is_shared(terms: ReusedTerms, facts: Facts) -> bool:
@@ -243,296 +279,3 @@ def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, tabl
         return table
     reason = f"up to {parts} blocks share each sum, the last of them joins their parts"
     return evolve(table, split=LoopSplit(terms.depth, parts), reasons=(*table.reasons, reason))
-
-
-class RegisterDistributing(Distributing):
-    """Builds the launch of such a field."""
-
-    def __init__(self, field: HirFunction, terms: ReusedTerms, table: Table) -> None:
-        super().__init__(field, table)
-        self.terms = terms
-
-    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
-        return longest_first(self.field, b, number, total, plans)
-
-    # ---- tiles that have nothing to do ----
-
-    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
-        self.enter_once(region)
-        region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
-        b = region.builder
-        some = self.stores_some(group, region)
-        if some is None:
-            self.produce(group, region, {})
-            return
-        with b.when(some) as inner:
-            self.produce(group, region.inside(inner, ()), {})
-
-    def stores_some(self, group: Sequence[Target], region: TileRegion) -> Value | None:
-        """Whether some element of the block's tile may be stored; None where that is so anyway, or isn't known."""
-        conditions = [target.where for target in group if isinstance(target, Store)]
-        if len(conditions) < len(group) or any(where is None for where in conditions):
-            return None
-        b, any_of = region.builder, None
-        for where in conditions:
-            assert where is not None
-            most = [self.extreme(form, region, True) for form in constraints_of(where) or ()]
-            known = [form for form in most if form is not None]
-            if not known:
-                return None
-            all_of: Value | None = None
-            for form in known:
-                all_of = b.both(all_of, b.op("ge", b.index(form), b.const(0, "index")))
-            assert all_of is not None
-            any_of = all_of if any_of is None else b.op("or", any_of, all_of)
-        return any_of
-
-    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
-        """Where all of the tile is stored, nothing is compared."""
-        done = (target, region) in self.finished
-        whole = self.all_stored(target, region) if isinstance(target, Store) and not done else None
-        if whole is None:
-            super().finish_target(target, region, result, begun)
-            return
-        assert isinstance(target, Store)
-        self.value(target.value, region)
-        with region.builder.branch(whole) as (yes, no, _):
-            all_of_it = region.inside(yes, ())
-            all_of_it.masks.clear()
-            all_of_it.certain |= {target.where} if target.where is not None else frozenset()
-            super().finish_target(target, all_of_it, result, begun)
-            super().finish_target(target, region.inside(no, ()), result, begun)
-
-    def all_stored(self, target: Store, region: TileRegion) -> Value | None:
-        """Whether each element of the block's tile is stored; None where that is so anyway, or isn't known."""
-        own = constraints_of(target.where) if target.where is not None else []
-        least = [self.extreme(form, region, False) for form in own or ()]
-        ragged = [axis for axis, _ in self.scope.axes_of(*target.index) if axis in region.masks]
-        if own is None or None in least or not (least or ragged):
-            return None
-        least += [self.form(region.masks[axis], region) - region.starts[axis] - self.table[axis].tile for axis in ragged]
-        b, whole = region.builder, None
-        for form in least:
-            assert form is not None
-            whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
-        return whole
-
-    def extreme(self, form: Affine, region: TileRegion, most: bool) -> Affine | None:
-        """The most or the least that a form is in the block's tile; None for forms of something else."""
-        value = Affine((), form.constant)
-        for symbol, coefficient in form.terms:
-            if isinstance(symbol, str) and symbol in region.starts:
-                last = self.table[symbol].tile - 1 if (coefficient > 0) == most else 0
-                value = value + (region.starts[symbol] + last) * coefficient
-            elif isinstance(symbol, str) and symbol not in self.table and symbol not in self.named:
-                value = value + Affine.of(symbol) * coefficient
-            else:
-                return None
-        return value
-
-    # ---- the slices of a sum ----
-
-    def tile_axes(self, axes: Sequence[str], region: TileRegion) -> tuple[tuple[str, int], ...]:  # type: ignore[override]
-        """The slice's elements are no axis of what a thread has: it walks through them."""
-        return super().tile_axes([axis for axis in axes if axis != self.terms.depth], region)
-
-    def one_loop(
-        self,
-        plan: AxisPlan,
-        low: Affine,
-        high: Affine,
-        ragged: bool,
-        group: Sequence[Target],
-        carrying: Sequence[Target],
-        region: TileRegion,
-        result: dict[Target, list[Value]],
-        scans: Sequence[Scan] = (),
-        before: Sequence[Value] = (),
-        step: int = 1,
-    ) -> list[Value]:
-        """Along the sum: each turn puts a slice in shared memory, and walks through it."""
-        if plan.axis != self.terms.depth:
-            return super().one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before, step)
-        low, high = self.taking_part(plan, low, high, group, region, step)
-        carried = [value for target in group for value in result[target]]
-        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=carried) as (body, loop):
-            inner = region.inside(body, (plan.axis,))
-            self.enter(plan, Affine.of(loop.variable.name), inner)
-            if ragged:
-                inner.masks[plan.axis] = self.field.axes[plan.axis]
-            slices = [Slice(self, number, value, inner) for number, value in enumerate(self.terms.shared)]
-            for each in slices:
-                each.put(body)
-            body.emit(SyncThreads())
-            count: Affine = Affine.of(plan.tile)
-            if ragged:
-                left = body.index(self.form(self.field.axes[plan.axis], inner) - inner.starts[plan.axis])
-                count = Affine.of(body.op("min", left, body.const(plan.tile, "index")).name)
-            guards, all_take_part = self.guards_of(group, inner)
-            if all_take_part is None:
-                after = self.walk(plan.axis, count, slices, group, loop.carried, result, inner, body)
-            else:
-                with body.branch(all_take_part, [value.type for value in loop.carried]) as (yes, no, both):
-                    free = inner.inside(yes, ())
-                    free.certain |= guards
-                    yes.yield_(*self.walk(plan.axis, count, slices, group, loop.carried, result, free, yes))
-                    no.yield_(*self.walk(plan.axis, count, slices, group, loop.carried, result, inner.inside(no, ()), no))
-                after = list(both.results)
-            body.emit(SyncThreads())
-            body.yield_(*after)
-        position = 0
-        for target in group:
-            count_of = len(result[target])
-            result[target] = loop.results[position : position + count_of]
-            position += count_of
-        return loop.results[position:]
-
-    def walk(
-        self,
-        axis: str,
-        count: Affine,
-        slices: Sequence["Slice"],
-        group: Sequence[Target],
-        carried: Sequence[Value],
-        result: Mapping[Target, list[Value]],
-        region: TileRegion,
-        b: Builder,
-    ) -> list[Value]:
-        """The accumulators with the terms of the slice, one after the other."""
-        with b.loop("step", 0, count, carried=carried, unroll=WRITTEN_OUT) as (steps, walk):
-            at = region.inside(steps, (axis,))
-            at.forms[axis] = region.starts[axis] + walk.variable.name
-            at.masks.pop(axis, None)
-            for each in slices:
-                at.made[each.value] = each.read(steps, Affine.of(walk.variable.name), region)
-            after, position = list[Value](), 0
-            for target in group:
-                assert isinstance(target, Reduce | Contract)
-                own = walk.carried[position : position + len(result[target])]
-                after += self.accumulate(target, own, at)
-                position += len(own)
-            steps.yield_(*after)
-        return walk.results
-
-    # ---- which terms take part ----
-
-    def taking_part(
-        self, plan: AxisPlan, low: Affine, high: Affine, group: Sequence[Target], region: TileRegion, step: int
-    ) -> tuple[Affine, Affine]:
-        """The slices from the first to behind the last one in which some term takes part."""
-        (target, *others) = group
-        if others or not isinstance(target, Reduce):
-            return low, high
-        first, high = self.tiles_between(plan, target, low, high, region)
-        if step == 1 or first == low:
-            return first, high
-        b = region.builder
-        ahead = b.op("max", b.index(first - low), b.const(0, "index"))
-        return low + Affine.of(b.index(Affine.of(ahead.name).ceildiv(step) * step).name), high
-
-    def guards_of(self, group: Sequence[Target], region: TileRegion) -> tuple[frozenset[Value], Value | None]:
-        """The conditions under which terms take part, and whether all of them hold all over the slice; None without such conditions."""
-        b, guards = region.builder, set[Value]()
-        whole: Value | None = None
-        for target in group:
-            assert isinstance(target, Reduce)
-            guarded = self.guarded(target, identity_of(target.monoid, [dtype_of(value) for value in target.values]))
-            forms = None if guarded is None else constraints_of(guarded[0])
-            least = [self.extreme(form, region, False) for form in forms or ()]
-            if guarded is None or None in least or not least or guarded[0] in guards:
-                continue
-            guards.add(guarded[0])
-            for form in least:
-                assert form is not None
-                whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
-        return frozenset(guards), whole
-
-    # ---- what tiles come to ----
-
-    def is_later(self, target: Target) -> bool:
-        return isinstance(target, Reduce) and target in self.terms.later
-
-    def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
-        if not self.is_later(target):
-            return super().identity(target, region)
-        assert isinstance(target, Reduce)
-        axes = sorted(axes_of(*target.values) - set(target.over), key=self.table.order)
-        numbers = identity_of(target.monoid, [dtype_of(value) for value in target.values])
-        types = [Tile(dtype_of(value), self.tile_axes(axes, region)) for value in target.values]
-        return [region.builder.const(number, type) for number, type in zip(numbers, types, strict=True)]
-
-    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
-        """A later reduction has no registers along the columns: those of a tile are joined first."""
-        if not self.is_later(target):
-            return super().accumulate(target, accumulators, region)
-        assert isinstance(target, Reduce)
-        b, values = region.builder, self.brought(target, region)
-        over = [name for name, _ in self.tile_axes(target.over, region)]
-        values = b.reduce(target.monoid, *values, over=over, flags=target.flags) if over else values
-        return self.combined(target, accumulators, values, b)
-
-    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
-        if not self.is_later(target):
-            return super().combine_digits(target, accumulators, region)
-        dims = sorted({self.table[axis].dim for axis in target.over if self.table[axis].threads > 1})
-        return combine_over_threads(self, target, accumulators, dims, region.builder)
-
-
-class Slice:
-    """What elements of the block's rows, or columns, come to in one slice of the sum, in shared memory: the sum first, and the rows or
-    columns fastest."""
-
-    def __init__(self, placing: RegisterDistributing, number: int, value: Value, region: TileRegion) -> None:
-        depth, terms = placing.terms.depth, placing.terms
-        self.placing, self.value, self.depth = placing, value, depth
-        self.own = next((axis for axis in (terms.rows, terms.columns) if axis in axes_of(value)), None)
-        self.tile = placing.table[self.own].tile if self.own is not None else 1
-        self.deep = placing.table[depth].tile
-        size = bytes_of(dtype_of(value))
-        padding = max(1, ALIGNMENT // size)
-        extents = [self.deep, self.tile + padding] if self.own is not None else [self.deep]
-        self.memory = placing.shared_memory(("slice", number), dtype_of(value), extents)
-        self.spread, self.where = self._spread(region)
-        self.made = placing.value(value, self.spread)
-
-    def _spread(self, region: TileRegion) -> tuple[TileRegion, Value | None]:
-        """The body as a thread sees it that has a part of the slice: neighbours along what is contiguous in memory."""
-        placing, b = self.placing, region.builder
-        axes = [(self.depth, self.deep)] + ([(self.own, self.tile)] if self.own is not None else [])
-        along_depth = self.own is None or contiguous(self.value, self.depth) > contiguous(self.value, self.own)
-        first, *rest = axes if along_depth else axes[::-1]
-        most = placing.table.threads if not rest else max(DEPTH_THREADS)
-        wide = _divisor(first[1], min(most, placing.table.threads))
-        spread = region.inside(b, [axis for axis, _ in axes])
-        thread = Affine.of(thread_index(b).name)
-        where: Value | None = None
-        for (axis, extent), position, threads in (
-            (first, thread % wide if rest else thread, wide if rest else placing.table.threads),
-            *((each, thread.floordiv(wide), placing.table.threads // wide) for each in rest),
-        ):
-            registers = ceil(extent / threads)
-            at = b.named(position)
-            form = at + (Affine.of(placing.out.axis(f"{axis}_c", registers)) * threads if registers > 1 else Affine())
-            spread.forms[axis] = spread.starts[axis] + form
-            if registers * threads > extent:
-                where = b.both(where, b.op("lt", b.index(form), b.const(extent, "index")))
-                spread.masks.setdefault(axis, spread.starts[axis] + extent)
-        return spread, where
-
-    def put(self, b: Builder) -> None:
-        """This thread's part, to shared memory."""
-        index = [self.spread.forms[axis] - self.spread.starts[axis] for axis in (self.depth, self.own) if axis is not None]
-        b.store(self.memory, self.made, index, self.where)
-
-    def read(self, b: Builder, step: Affine, region: TileRegion) -> Value:
-        """The registers of this thread at a step."""
-        own = [] if self.own is None else [region.forms[self.own] - region.starts[self.own]]
-        return b.load(self.memory, [step, *own])
-
-
-def _divisor(extent: int, most: int) -> int:
-    """The largest power of two that divides an extent, up to so many."""
-    wide = 1
-    while wide < most and extent % (2 * wide) == 0:
-        wide *= 2
-    return wide

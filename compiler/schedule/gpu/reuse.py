@@ -2,8 +2,9 @@
 as in `sum((x[i, k] - y[j, k]) ** 2)`, the nearest of such sums along `j`, or what all bodies do to one of them. Any terms and any
 reduction, products on matrix units excepted."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store
@@ -36,21 +37,21 @@ class ReusedTerms:
         return sum(axis in axes_of(value) for value in self.shared)
 
 
-def reused_terms(field: HirFunction) -> ReusedTerms | None:
-    """None where a term reads an element that no other result needs, or the field has something besides."""
+def reused_terms(field: HirFunction, about: Callable[[Affine], int] | None = None) -> ReusedTerms | None:
+    """None where a term reads an element that no other result needs, or the field has something besides. `about`: how large extents are."""
     ops = field.body.body
     if field.loops or any(op.regions or (op.effects is not Effect.PURE and not isinstance(op, Load | Store)) for op in ops):
         return None
     if any(isinstance(op, Contract) for op in ops):
         return None
     reductions = [op for op in ops if isinstance(op, Reduce)]
-    sums = [op for op in reductions if not any(isinstance(value.source, Reduce) for value in _behind(op.values))]
+    sums = [op for op in reductions if not any(isinstance(value.source, Reduce) for value in behind(op.values))]
     later = [op for op in reductions if op not in sums]
     if len({op.over for op in sums}) != 1 or any(len(op.values) > 1 for op in sums):
         return None
     over, common = sums[0].over, common_axes(field)
     below = {axis for op in later for axis in op.over}
-    loads = [value.source for value in _behind([op.values[0] for op in sums]) if isinstance(value.source, Load)]
+    loads = [value.source for value in behind([op.values[0] for op in sums]) if isinstance(value.source, Load)]
     if not {*common, *over, *below} >= set(field.axes) or {*over, *below}.intersection(common) or below.intersection(over):
         return None
     if any(set(op.over) != below or not set(over).isdisjoint(axes_of(*op.values)) for op in later):
@@ -58,7 +59,7 @@ def reused_terms(field: HirFunction) -> ReusedTerms | None:
     free = [axis for axis in field.axes if axis not in over and all(axis in axes_of(*op.values) for op in sums)]
     depth = over[-1]
     read = [axes_of(load.results[0]) for load in loads if depth in axes_of(load.results[0])]
-    blocked = _blocked(field, [axis for axis in free if any(axis not in axes for axes in read)], read, common, below)
+    blocked = _blocked(field, [axis for axis in free if any(axis not in axes for axes in read)], read, common, below, about or _magnitude)
     if not read or blocked is None:
         return None
     rows, columns = blocked
@@ -77,7 +78,12 @@ def axes_of(*values: Value) -> set[str]:
 
 
 def _blocked(
-    field: HirFunction, reused: Sequence[str], read: Sequence[set[str]], common: Sequence[str], below: set[str]
+    field: HirFunction,
+    reused: Sequence[str],
+    read: Sequence[set[str]],
+    common: Sequence[str],
+    below: set[str],
+    about: Callable[[Affine], int],
 ) -> tuple[str, str | None] | None:
     """Rows and columns, of which no element varies along both: the axis that is reduced later, or along which results are contiguous,
     makes the columns."""
@@ -88,12 +94,13 @@ def _blocked(
     for columns in below or sorted(outer, key=lambda axis: not any(axis in names for names in last)):
         rows = [axis for axis in outer if axis != columns and not any({axis, columns} <= axes for axes in read)]
         if rows:
-            return _longest(field, rows), columns
+            return max(rows, key=lambda axis: about(field.axes[axis])), columns
     return (outer[0], None) if len(outer) == 1 and not below else None
 
 
-def _longest(field: HirFunction, axes: Sequence[str]) -> str:
-    return max(axes, key=lambda axis: 1 << 31 if (extent := field.axes[axis].value) is None else extent)
+def _magnitude(extent: Affine) -> int:
+    """How large an extent is; one that isn't a number counts as large."""
+    return 1 << 31 if extent.value is None else extent.value
 
 
 def _shared(value: Value, depth: str, blocked: set[str], inner: set[Value]) -> Iterator[Value]:
@@ -101,7 +108,7 @@ def _shared(value: Value, depth: str, blocked: set[str], inner: set[Value]) -> I
     axes = axes_of(value)
     if depth not in axes or value in inner:
         return
-    if not blocked <= axes and dtype_of(value) not in ("i1", "index") and any(isinstance(v.source, Load) for v in _behind([value])):
+    if not blocked <= axes and dtype_of(value) not in ("i1", "index") and any(isinstance(v.source, Load) for v in behind([value])):
         yield value
         return
     inner.add(value)
@@ -110,7 +117,7 @@ def _shared(value: Value, depth: str, blocked: set[str], inner: set[Value]) -> I
         yield from _shared(operand, depth, blocked, inner)
 
 
-def _behind(values: Iterable[Value]) -> Iterator[Value]:
+def behind(values: Iterable[Value]) -> Iterator[Value]:
     """Values and what they are computed from."""
     waiting, seen = list(values), set[Value]()
     while waiting:

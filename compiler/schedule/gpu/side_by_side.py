@@ -56,9 +56,9 @@ def _pair(field: HirFunction) -> tuple[str, str] | None:
     accesses = [op for op in ops if isinstance(op, Load | Store)]
     tried: set[tuple[str, str]] = set()
     for op in accesses:
-        names = [_alone(form, field) for form in op.index]
-        for outer, inner in pairwise(names):
-            if outer is not None and inner is not None and outer != inner and (outer, inner) not in tried:
+        near = [(form, _alone(inner, field)) for form, inner in pairwise(op.index)]
+        for outer, inner in ((outer, inner) for form, inner in near for outer in field.axes if form.coefficient(outer) == 1):
+            if inner is not None and outer != inner and (outer, inner) not in tried:
                 tried.add((outer, inner))
                 if _stand_together(field, outer, inner):
                     return outer, inner
@@ -110,16 +110,21 @@ NOWHERE = -1
 
 
 def _place(field: HirFunction, op: Load | Store, outer: str, inner: str) -> int | None:
-    """Of which dim of the memory on an access has the axes; `NOWHERE` where it has neither; None where it has them in another way."""
+    """Of which dim of the memory on an access has the axes; `NOWHERE` where it has neither; None where it has them in another way. The
+    outer one may be shifted, as rows of a window are, if it is known by how many elements that is."""
     have = [position for position, form in enumerate(op.index) if not {outer, inner}.isdisjoint(form.names)]
     if not have:
         return NOWHERE
     mem, position = mem_of(op.mem), have[0]
-    if have != [position, position + 1] or op.index[position] != Affine.of(outer) or op.index[position + 1] != Affine.of(inner):
+    if have != [position, position + 1] or op.index[position].coefficient(outer) != 1 or op.index[position + 1] != Affine.of(inner):
+        return None
+    if outer in op.index[position].without(outer).names or inner in op.index[position].names:
         return None
     if mem.strides is not None or mem.swizzle is not None or op.mem not in field.parameters:
         return None
-    if (mem.dims[position], mem.dims[position + 1]) != (field.axes[outer], field.axes[inner]):
+    if mem.dims[position + 1] != field.axes[inner]:
+        return None
+    if (op.index[position], mem.dims[position]) != (Affine.of(outer), field.axes[outer]) and field.axes[inner].value is None:
         return None
     return None if isinstance(op, Load) and op.pad is not None else position
 
@@ -129,37 +134,62 @@ class _JoinedNames:
     outer: str
     inner: str
     extent: Affine
+    each: int
+    """Elements of the inner axis, where that is a number."""
 
     def index(self, forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        position = next((position for position, form in enumerate(forms) if form == Affine.of(self.outer)), None)
-        return forms if position is None else (*forms[: position + 1], *forms[position + 2 :])
+        position = self.place(forms)
+        if position is None:
+            return forms
+        shifted = forms[position].without(self.outer) * self.each + self.outer
+        return (*forms[:position], shifted, *forms[position + 2 :])
+
+    def place(self, forms: tuple[Affine, ...]) -> int | None:
+        return next((position for position, form in enumerate(forms) if form.coefficient(self.outer)), None)
+
+    def dims(self, dims: tuple[Affine, ...], position: int, length: Affine) -> tuple[Affine, ...]:
+        """Those of a memory of so many elements along the outer axis."""
+        whole = self.extent if dims[position] == length else dims[position] * self.each
+        return (*dims[:position], whole, *dims[position + 2 :])
 
     def tile(self, tile: Tile) -> Tile:
         axes = [(name, self.extent if name == self.outer else extent) for name, extent in tile.axes if name != self.inner]
         return evolve(tile, axes=tuple(axes))
 
 
+def in_one_axis(field: HirFunction, outer: str, inner: str) -> HirFunction | None:
+    """The field (form F) with two axes as one, whether they stand side by side in all memories or not: what has them apart takes them from
+    the number of an element. None where the inner one's extent isn't a number, or something is reduced along one of the two."""
+    each = field.axes[inner].value
+    reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract) for axis in op.over}
+    if not each or {outer, inner} & reduced or not all(_is_simple(op) for op in field.body.body):
+        return None
+    return _joined(field, outer, inner, field.axes[outer] * each, None)
+
+
 def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further: str | None) -> HirFunction:
     """The field with both as one axis, called as the outer one; `further`: a new parameter that its extent names."""
-    names = _JoinedNames(outer, inner, extent)
-    out = FieldCopy(field)
+    names = _JoinedNames(outer, inner, extent, field.axes[inner].value or 0)
+    digits = {outer: Affine.of(outer).floordiv(names.each), inner: Affine.of(outer) % names.each} if names.each else {}
+    out = FieldCopy(field, digits)
     accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
-    together = {op.mem: position for op in accesses for position, form in enumerate(op.index) if form == Affine.of(outer)}
+    places = {op.mem: {_place(field, other, outer, inner) for other in accesses if other.mem is op.mem} for op in accesses}
+    together = {mem: position for mem, (position, *more) in places.items() if position not in (None, NOWHERE) and not more}
     for axis, old in field.axes.items():
         if axis != inner:
             out.function.axis(axis, extent if axis == outer else old)
     for parameter in field.parameters:
         type = parameter.type
         if isinstance(type, Mem) and parameter in together:
-            position = together[parameter]
-            type = evolve(type, dims=(*type.dims[:position], extent, *type.dims[position + 2 :]))
+            type = evolve(type, dims=names.dims(type.dims, together[parameter], field.axes[outer]))
         out.parameter(parameter, type)
     if further is not None:
         out.function.parameter(further, INDEX)
     for op in field.body.body:
         changes: dict[str, Any] = {}
-        if isinstance(op, Load | Store):
-            changes["index"] = tuple(map(out.form, names.index(op.index)))
+        if isinstance(op, Load | Store) and op.mem in together:
+            others = {name: form for name, form in out.names.items() if name not in digits}
+            changes["index"] = tuple(form.substitute(others) for form in names.index(op.index))
         elif isinstance(op, Reduce | Contract):
             changes["over"] = tuple(axis for axis in op.over if axis != inner)
         elif isinstance(getattr(op, "type", None), Tile):

@@ -3,18 +3,19 @@ they leave is put aside, and a b is taken as a b + a_left b + a b_left, which la
 27). A number that isn't finite makes a NaN or an infinity of every sum that it is in, as sums do that grow too large; tiles that have one
 are computed again by FMAs (`warpgroup_border.py`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast, dtype_of
+from compiler.hir.hopper import kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.product_sums import SumOfLoads, rounds
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
 from compiler.schedule.gpu.workspaces import Copied
 from runtime.records import evolve
 
@@ -22,6 +23,10 @@ WORTH = 1 << 27
 """Products below which launches that put aside take longer than they save."""
 LEAST = 512
 """About how many terms a sum has from which on three products are no less exact than FMAs one after the other."""
+FMAS = 90
+"""That a multiprocessor comes to in a cycle, of the 128 that it has lanes for."""
+WIDTH = 4
+"""Bytes of an f32."""
 KEPT = 0xFFFFE000
 """The bits of an f32 that tensor cores take: sign, exponent, 10 of the fraction."""
 HALF = 0x1000
@@ -31,6 +36,34 @@ HALF = 0x1000
 def wanted(function: HirFunction, product: SumOfLoads) -> bool:
     """Whether a sum is of f32 that aren't to be rounded."""
     return dtype_of(product.a.results[0]) == "f32" and not rounds(function)
+
+
+def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, copies: Sequence[Copied], known: WarpgroupProduct) -> bool:
+    """Whether the copies and three products on tensor cores are estimated to end before FMAs do, that read operands where they lie. What
+    was cut in a way that is given was chosen before."""
+    if not known.ways:
+        return True
+    rates, described = facts.rates, product.described
+    elements = prod(facts.about(function.axes[axis]) for axis in (*described.m, *described.n, *described.batch))
+    terms = prod(facts.about(function.axes[axis]) for axis in described.k)
+    memories = [mem_of(load.mem).dims for load in (product.a, product.b)]
+    read = sum_of_bytes(memories, facts)
+    written = sum_of_bytes([copy.mem.dims for copy in copies], facts)
+    fmas = max(elements * terms / (facts.processors * FMAS * rates.clock), (read + elements * WIDTH) / rates.memory)
+    return known.ways[0].nanoseconds + (written + read) / rates.memory + len(copies) * rates.launch < fmas + rates.launch
+
+
+def sum_of_bytes(memories: Sequence[Sequence[Affine]], facts: Facts) -> float:
+    """Of f32."""
+    return float(WIDTH * sum(prod(map(facts.about, dims)) for dims in memories))
+
+
+def takes(function: HirFunction, product: SumOfLoads, sizes: Mapping[str, int]) -> bool:
+    """Whether matrix units take a sum with these sizes: of f32 by three products, or of other numbers as they are."""
+    kind = kind_of(*(dtype_of(load.results[0]) for load in (product.a, product.b)))
+    if kind is None or kind.sums != product.to or not wanted(function, product):
+        return kind is not None and kind.sums == product.to
+    return worthwhile(function, Facts(magnitudes=tuple(sorted(sizes.items()))), product)
 
 
 def worthwhile(function: HirFunction, facts: Facts, product: SumOfLoads) -> bool:

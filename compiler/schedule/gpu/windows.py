@@ -25,10 +25,11 @@ LEAST_SIDE = 2
 
 @frozen(eq=False)
 class WindowProduct:
-    """A field whose one sum is a contraction; and the sum as it was written, where its weights may make a difference."""
+    """A field whose one sum is of products that count everywhere; and the sum as it was written, where its weights may make a
+    difference."""
 
     field: HirFunction
-    target: Contract
+    target: Contract | Reduce
     exact: Reduce | None
 
 
@@ -55,7 +56,7 @@ def window_product(function: HirFunction) -> WindowProduct | None:
     return WindowProduct(field, target, exact if product.guard else None)
 
 
-def has_sides(field: HirFunction, target: Contract, facts: Facts) -> bool:
+def has_sides(field: HirFunction, target: Contract | Reduce, facts: Facts) -> bool:
     """Whether a product has several rows and several columns: a matrix by a vector isn't one of tiles."""
     product = product_sum(target)
     sides = () if product is None else (product.m, product.n)

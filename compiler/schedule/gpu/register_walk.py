@@ -1,0 +1,398 @@
+"""How tiles of results in registers are walked (`register_tiles.py` says which): a slice of what the block's rows and columns read is put
+in shared memory at a time, while the next one's elements are under way to registers, and each thread walks along the sum through it."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil, prod
+
+from compiler.analysis.accesses import constraints_of
+from compiler.hir.affine import Affine
+from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.build import Builder
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.gpu import SyncThreads
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Tile, bytes_of, is_float
+from compiler.schedule.gpu.combine import combine_over_threads
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.facts import ALIGNMENT
+from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, behind
+from compiler.schedule.gpu.staged_tiles import contiguous
+from compiler.schedule.gpu.taking_part import longest_first
+from compiler.schedule.gpu.windows import WindowDistributing, WindowProduct
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import SIMD, AxisPlan, Table
+
+DEPTH_THREADS = (32, 16, 8, 4)
+"""Threads along the sum that load what is contiguous along it."""
+MOST_AHEAD = 20
+"""32-bit registers of a thread for elements of the next slice."""
+WRITTEN_OUT = 4
+"""Terms of which a loop's turn consists."""
+
+
+class RegisterDistributing(Distributing):
+    """Builds the launch of such a field."""
+
+    def __init__(self, field: HirFunction, terms: ReusedTerms, table: Table) -> None:
+        super().__init__(field, table)
+        self.terms = terms
+        self.slice_digits: dict[tuple[int, str], str] = {}
+        """Axes of what a thread puts in shared memory, by the number of what is shared and the axis that they are digits of."""
+
+    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
+        return longest_first(self.field, b, number, total, plans)
+
+    # ---- tiles that have nothing to do ----
+
+    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
+        self.enter_once(region)
+        region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
+        b = region.builder
+        some = self.stores_some(group, region)
+        if some is None:
+            self.produce(group, region, {})
+            return
+        with b.when(some) as inner:
+            self.produce(group, region.inside(inner, ()), {})
+
+    def stores_some(self, group: Sequence[Target], region: TileRegion) -> Value | None:
+        """Whether some element of the block's tile may be stored; None where that is so anyway, or isn't known."""
+        conditions = [target.where for target in group if isinstance(target, Store)]
+        if len(conditions) < len(group) or any(where is None for where in conditions):
+            return None
+        b, any_of = region.builder, None
+        for where in conditions:
+            assert where is not None
+            most = [self.extreme(form, region, True) for form in constraints_of(where) or ()]
+            known = [form for form in most if form is not None]
+            if not known:
+                return None
+            all_of: Value | None = None
+            for form in known:
+                all_of = b.both(all_of, b.op("ge", b.index(form), b.const(0, "index")))
+            assert all_of is not None
+            any_of = all_of if any_of is None else b.op("or", any_of, all_of)
+        return any_of
+
+    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
+        """Where all of the tile is stored, nothing is compared."""
+        done = (target, region) in self.finished
+        whole = self.all_stored(target, region) if isinstance(target, Store) and not done else None
+        if whole is None:
+            super().finish_target(target, region, result, begun)
+            return
+        assert isinstance(target, Store)
+        self.value(target.value, region)
+        with region.builder.branch(whole) as (yes, no, _):
+            all_of_it = region.inside(yes, ())
+            all_of_it.masks.clear()
+            all_of_it.certain |= {target.where} if target.where is not None else frozenset()
+            super().finish_target(target, all_of_it, result, begun)
+            super().finish_target(target, region.inside(no, ()), result, begun)
+
+    def all_stored(self, target: Store, region: TileRegion) -> Value | None:
+        """Whether each element of the block's tile is stored; None where that is so anyway, or isn't known."""
+        own = constraints_of(target.where) if target.where is not None else []
+        least = [self.extreme(form, region, False) for form in own or ()]
+        ragged = [axis for axis, _ in self.scope.axes_of(*target.index) if axis in region.masks]
+        if own is None or None in least or not (least or ragged):
+            return None
+        least += [self.form(region.masks[axis], region) - region.starts[axis] - self.table[axis].tile for axis in ragged]
+        b, whole = region.builder, None
+        for form in least:
+            assert form is not None
+            whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
+        return whole
+
+    def extreme(self, form: Affine, region: TileRegion, most: bool) -> Affine | None:
+        """The most or the least that a form is in the block's tile; None for forms of something else."""
+        value = Affine((), form.constant)
+        for symbol, coefficient in form.terms:
+            if isinstance(symbol, str) and symbol in region.starts:
+                last = self.table[symbol].tile - 1 if (coefficient > 0) == most else 0
+                value = value + (region.starts[symbol] + last) * coefficient
+            elif isinstance(symbol, str) and symbol not in self.table and symbol not in self.named:
+                value = value + Affine.of(symbol) * coefficient
+            else:
+                return None
+        return value
+
+    # ---- the slices of a sum ----
+
+    def tile_axes(self, axes: Sequence[str], region: TileRegion) -> tuple[tuple[str, int], ...]:  # type: ignore[override]
+        """The slice's elements are no axis of what a thread has: it walks through them."""
+        return super().tile_axes([axis for axis in axes if axis != self.terms.depth], region)
+
+    def one_loop(
+        self,
+        plan: AxisPlan,
+        low: Affine,
+        high: Affine,
+        ragged: bool,
+        group: Sequence[Target],
+        carrying: Sequence[Target],
+        region: TileRegion,
+        result: dict[Target, list[Value]],
+        scans: Sequence[Scan] = (),
+        before: Sequence[Value] = (),
+        step: int = 1,
+    ) -> list[Value]:
+        """Along the sum: each turn puts a slice in shared memory, has the next one's elements loaded, and walks through its own."""
+        if plan.axis == self.terms.depth and not {*group} <= {*self.terms.sums}:
+            end = self.form(self.field.axes[plan.axis], region) if ragged else high * plan.tile
+            single = AxisPlan(plan.axis)
+            return super().one_loop(single, low * plan.tile, end, False, group, carrying, region, result, scans, before, step)
+        if plan.axis != self.terms.depth:
+            return super().one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before, step)
+        low, high = self.taking_part(plan, low, high, group, region, step)
+        sums = [value for target in group for value in result[target]]
+        ahead = self.fetched(plan, low, high, ragged, region) if self.fetches_ahead() else []
+        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=[*ahead, *sums]) as (body, loop):
+            inner = region.inside(body, (plan.axis,))
+            place = Affine.of(loop.variable.name)
+            self.enter(plan, place, inner)
+            if ragged:
+                inner.masks[plan.axis] = self.field.axes[plan.axis]
+            slices = [Slice(self, number, value, inner) for number, value in enumerate(self.terms.shared)]
+            for each, elements in zip(slices, loop.carried if ahead else [each.elements() for each in slices], strict=False):
+                each.put(body, elements)
+            body.emit(SyncThreads())
+            following = self.fetched(plan, place + step, high, ragged, region.inside(body, ())) if ahead else []
+            self.turns[plan.axis] = place
+            count: Affine = Affine.of(plan.tile)
+            if ragged:
+                left = body.index(self.form(self.field.axes[plan.axis], inner) - inner.starts[plan.axis])
+                count = Affine.of(body.op("min", left, body.const(plan.tile, "index")).name)
+            guards, all_take_part = self.guards_of(group, inner)
+            own = loop.carried[len(ahead) :]
+            if all_take_part is None:
+                after = self.walk(plan.axis, count, slices, group, own, result, inner, body)
+            else:
+                with body.branch(all_take_part, [value.type for value in own]) as (yes, no, both):
+                    free = inner.inside(yes, ())
+                    free.certain |= guards
+                    yes.yield_(*self.walk(plan.axis, count, slices, group, own, result, free, yes))
+                    no.yield_(*self.walk(plan.axis, count, slices, group, own, result, inner.inside(no, ()), no))
+                after = list(both.results)
+            body.emit(SyncThreads())
+            body.yield_(*following, *after)
+        position = len(ahead)
+        for target in group:
+            count_of = len(result[target])
+            result[target] = loop.results[position : position + count_of]
+            position += count_of
+        return loop.results[position:]
+
+    def fetches_ahead(self) -> bool:
+        """Whether a thread has registers for the elements of the next slice beside its results."""
+        elements = [(value, self.table[self.terms.depth].tile) for value in self.terms.shared]
+        own = {plan.axis: plan.tile for plan in self.table.plans if plan.axis in (self.terms.rows, self.terms.columns)}
+        words = [
+            ceil(deep * prod(tile for axis, tile in own.items() if axis in axes_of(value)) / self.table.threads)
+            * max(1, bytes_of(dtype_of(value)) // 4)
+            for value, deep in elements
+        ]
+        return sum(words) <= MOST_AHEAD
+
+    def fetched(self, plan: AxisPlan, at: Affine, high: Affine, ragged: bool, region: TileRegion) -> list[Value]:
+        """A thread's elements of the slice at a place along the sum; zeros behind the last one."""
+        b = region.builder
+        with b.branch(b.op("lt", b.index(at), b.index(high))) as (yes, no, both):
+            there = region.inside(yes, (plan.axis,))
+            self.enter(plan, at, there)
+            if ragged:
+                there.masks[plan.axis] = self.field.axes[plan.axis]
+            elements = [Slice(self, number, value, there).elements() for number, value in enumerate(self.terms.shared)]
+            both.types = tuple(value.type for value in elements)
+            yes.yield_(*elements)
+            no.yield_(*(no.const(0.0 if is_float(dtype_of(value)) else 0, value.type) for value in elements))
+        return list(both.results)
+
+    def walk(
+        self,
+        axis: str,
+        count: Affine,
+        slices: Sequence["Slice"],
+        group: Sequence[Target],
+        carried: Sequence[Value],
+        result: Mapping[Target, list[Value]],
+        region: TileRegion,
+        b: Builder,
+    ) -> list[Value]:
+        """The accumulators with the terms of the slice, one after the other."""
+        with b.loop("step", 0, count, carried=carried, unroll=WRITTEN_OUT) as (steps, walk):
+            at = region.inside(steps, (axis,))
+            at.forms[axis] = region.starts[axis] + walk.variable.name
+            at.masks.pop(axis, None)
+            for each in slices:
+                at.made[each.value] = each.read(steps, Affine.of(walk.variable.name), region)
+            after, position = list[Value](), 0
+            for target in group:
+                assert isinstance(target, Reduce | Contract)
+                own = walk.carried[position : position + len(result[target])]
+                after += self.accumulate(target, own, at)
+                position += len(own)
+            steps.yield_(*after)
+        return walk.results
+
+    # ---- which terms take part ----
+
+    def taking_part(
+        self, plan: AxisPlan, low: Affine, high: Affine, group: Sequence[Target], region: TileRegion, step: int
+    ) -> tuple[Affine, Affine]:
+        """The slices from the first to behind the last one in which some term takes part."""
+        (target, *others) = group
+        if others or not isinstance(target, Reduce):
+            return low, high
+        first, high = self.tiles_between(plan, target, low, high, region)
+        if step == 1 or first == low:
+            return first, high
+        b = region.builder
+        ahead = b.op("max", b.index(first - low), b.const(0, "index"))
+        return low + Affine.of(b.index(Affine.of(ahead.name).ceildiv(step) * step).name), high
+
+    def guards_of(self, group: Sequence[Target], region: TileRegion) -> tuple[frozenset[Value], Value | None]:
+        """The conditions under which terms take part, and whether all of them hold all over the slice; None without such conditions."""
+        b, guards = region.builder, set[Value]()
+        whole: Value | None = None
+        for target in group:
+            assert isinstance(target, Reduce)
+            guarded = self.guarded(target, identity_of(target.monoid, [dtype_of(value) for value in target.values]))
+            forms = None if guarded is None else constraints_of(guarded[0])
+            least = [self.extreme(form, region, False) for form in forms or ()]
+            if guarded is None or None in least or not least or guarded[0] in guards:
+                continue
+            guards.add(guarded[0])
+            for form in least:
+                assert form is not None
+                whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
+        return frozenset(guards), whole
+
+    # ---- what tiles come to ----
+
+    def is_later(self, target: Target) -> bool:
+        return isinstance(target, Reduce) and target in self.terms.later
+
+    def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
+        if not self.is_later(target):
+            return super().identity(target, region)
+        assert isinstance(target, Reduce)
+        axes = sorted(axes_of(*target.values) - set(target.over), key=self.table.order)
+        numbers = identity_of(target.monoid, [dtype_of(value) for value in target.values])
+        types = [Tile(dtype_of(value), self.tile_axes(axes, region)) for value in target.values]
+        return [region.builder.const(number, type) for number, type in zip(numbers, types, strict=True)]
+
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
+        """A later reduction has no registers along the columns: those of a tile are joined first."""
+        if not self.is_later(target):
+            return super().accumulate(target, accumulators, region)
+        assert isinstance(target, Reduce)
+        b, values = region.builder, self.brought(target, region)
+        over = [name for name, _ in self.tile_axes(target.over, region)]
+        values = b.reduce(target.monoid, *values, over=over, flags=target.flags) if over else values
+        return self.combined(target, accumulators, values, b)
+
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
+        if not self.is_later(target):
+            return super().combine_digits(target, accumulators, region)
+        dims = sorted({self.table[axis].dim for axis in target.over if self.table[axis].threads > 1})
+        return combine_over_threads(self, target, accumulators, dims, region.builder)
+
+
+class RegisterWindow(WindowDistributing, RegisterDistributing):
+    """The same of a window with a border."""
+
+    def __init__(self, window: WindowProduct, terms: ReusedTerms, table: Table) -> None:
+        RegisterDistributing.__init__(self, window.field, terms, table)
+        self.window = window
+
+
+class Slice:
+    """What elements of the block's rows, or columns, come to in one slice of the sum, in shared memory: the sum first, and the rows or
+    columns fastest."""
+
+    def __init__(self, placing: RegisterDistributing, number: int, value: Value, region: TileRegion) -> None:
+        depth, terms = placing.terms.depth, placing.terms
+        self.placing, self.number, self.value, self.depth = placing, number, value, depth
+        self.own = next((axis for axis in (terms.rows, terms.columns) if axis in axes_of(value)), None)
+        self.tile = placing.table[self.own].tile if self.own is not None else 1
+        self.deep = placing.table[depth].tile
+        size = bytes_of(dtype_of(value))
+        padding = max(1, ALIGNMENT // size)
+        extents = [self.deep, self.tile + padding] if self.own is not None else [self.deep]
+        self.memory = placing.shared_memory(("slice", number), dtype_of(value), extents)
+        self.spread, self.where = self._spread(region)
+
+    def _digit(self, axis: str, registers: int) -> str:
+        known = self.placing.slice_digits
+        if (self.number, axis) not in known:
+            known[self.number, axis] = self.placing.out.axis(f"{axis}_c", registers)
+        return known[self.number, axis]
+
+    def elements(self) -> Value:
+        """This thread's part."""
+        return self.placing.value(self.value, self.spread)
+
+    def _spread(self, region: TileRegion) -> tuple[TileRegion, Value | None]:
+        """The body as a thread sees it that has a part of the slice: neighbours along what is contiguous in memory."""
+        placing, b = self.placing, region.builder
+        axes = [(self.depth, self.deep)] + ([(self.own, self.tile)] if self.own is not None else [])
+        along_depth = self.own is None or contiguous(self.value, self.depth) > contiguous(self.value, self.own)
+        first, *rest = axes if along_depth else axes[::-1]
+        lanes = self._lanes(*first)
+        most = placing.table.threads if not rest else max(DEPTH_THREADS)
+        wide = _divisor(first[1] // lanes, min(most, placing.table.threads))
+        spread = region.inside(b, [axis for axis, _ in axes])
+        thread = Affine.of(thread_index(b).name)
+        where: Value | None = None
+        for (axis, extent), position, threads, each in (
+            (first, thread % wide if rest else thread, wide if rest else placing.table.threads, lanes),
+            *((each, thread.floordiv(wide), placing.table.threads // wide, 1) for each in rest),
+        ):
+            registers = ceil(extent / (threads * each))
+            at = b.named(position)
+            form = at * each + (Affine.of(self._digit(axis, registers)) * (threads * each) if registers > 1 else Affine())
+            if registers * threads * each > extent:
+                where = b.both(where, b.op("lt", b.index(form), b.const(extent, "index")))
+                spread.masks.setdefault(axis, spread.starts[axis] + extent)
+            spread.forms[axis] = spread.starts[axis] + form + (SIMD if each > 1 else 0)
+        return spread, where
+
+    def _lanes(self, axis: str, extent: int) -> int:
+        """Elements along the axis that a thread loads at once: as many as all addresses are known to be multiples of."""
+        placing, field = self.placing, self.placing.field
+        loads = [op for op in (value.source for value in behind([self.value])) if isinstance(op, Load) and axis in axes_of(op.results[0])]
+        lanes = ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op in loads) if loads else 1
+        declared = placing.out.function.axes.get(SIMD)
+        if lanes == 1 or extent % lanes or field.axes[axis].divisor % lanes or (declared is not None and declared.value != lanes):
+            return 1
+        for op in loads:
+            mem = mem_of(op.mem)
+            names: dict[str, Affine | str] = {axis: Affine.of(axis) * lanes}
+            aligned = alignment(mem, [form.substitute(names) for form in op.index])
+            if op.where is not None or not steps_by_one(mem, op.index, axis) or aligned % (lanes * bytes_of(mem.dtype)):
+                return 1
+        placing.out.function.axes[SIMD] = Affine.of(lanes)
+        return lanes
+
+    def put(self, b: Builder, elements: Value) -> None:
+        """This thread's part, to shared memory."""
+        index = [self.spread.forms[axis] - self.spread.starts[axis] for axis in (self.depth, self.own) if axis is not None]
+        b.store(self.memory, elements, index, self.where)
+
+    def read(self, b: Builder, step: Affine, region: TileRegion) -> Value:
+        """The registers of this thread at a step."""
+        own = [] if self.own is None else [region.forms[self.own] - region.starts[self.own]]
+        return b.load(self.memory, [step, *own])
+
+
+def _divisor(extent: int, most: int) -> int:
+    """The largest power of two that divides an extent, up to so many."""
+    wide = 1
+    while wide < most and extent % (2 * wide) == 0:
+        wide *= 2
+    return wide
