@@ -363,7 +363,7 @@ def _window(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _of_vector(field: HirFunction, facts: Facts) -> Launches | None:
     """A product of one row, or of one column, as the reduction that it is."""
-    left = without_single_elements(field)
+    left = without_single_elements(field, facts)
     if left is field or any(isinstance(op, Contract) for op in left.body.body):
         return None
     return next(_ways_to(left, facts, REDUCTIONS), None)

@@ -81,8 +81,8 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     the facts with the new names."""
     lengths = dict(facts.lengths)
     divisors = {name: unit for name, unit in facts.units if name not in lengths}
-    names: dict[str, Affine | str] = {name: Affine((), 1) for name, most in facts.magnitudes if most == 1 and name in facts.exact}
-    names |= {name: Affine((), value) for name, value in lengths.items()}
+    names: dict[str, Affine | str] = {name: Affine((), value) for name, value in lengths.items()}
+    steps = names | {name: Affine((), 1) for name, most in facts.magnitudes if most == 1 and name in facts.exact}
     orders: dict[Value, tuple[int, ...]] = {}
     units: list[Unit] = []
     magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
@@ -106,7 +106,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     for position, parameter in enumerate(function.parameters):
         type = parameter.type
         if isinstance(type, Mem):
-            strides = None if type.strides is None else tuple(form(stride) for stride in type.strides)
+            strides = None if type.strides is None else tuple(form(stride.substitute(steps)) for stride in type.strides)
             align = max(type.align, ALIGNMENT) if parameter.name in facts.aligned else type.align
             type = evolve(type, dims=tuple(map(form, type.dims)), strides=strides, align=align)
             if strides is not None and (order := memory_order(strides)) is not None:

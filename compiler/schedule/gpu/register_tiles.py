@@ -85,7 +85,7 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     products = [product for op in field.body.body if isinstance(op, Contract) and (product := product_sum(op)) is not None]
     if products and chosen(field, products, facts.machine):
         return None
-    field = _in_whole_tiles(without_single_elements(field))
+    field = _in_whole_tiles(without_single_elements(field, facts))
     window = window_product(field)
     if window is not None:
         window = terms_of_window(window)

@@ -13,17 +13,18 @@ from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
+from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.materialise import common_axes
 from runtime.records import evolve
 
 
-def without_single_elements(field: HirFunction) -> HirFunction:
+def without_single_elements(field: HirFunction, facts: Facts) -> HirFunction:
     """The field (form F) without such axes of the sum, of rows where there is but one, or of columns, and without dims that its parameters
     have of one element behind all others; itself where it has none, or isn't one sum of products."""
     ops = field.body.body
     reductions = [op for op in ops if isinstance(op, Reduce | Contract)]
-    single = {axis for axis, extent in field.axes.items() if extent.value == 1}
+    single = {axis for axis, extent in field.axes.items() if _is_one(extent, facts)}
     if not single or field.loops or len(reductions) != 1 or product_sum(reductions[0]) is None:
         return field
     if any(op.regions or (op.effects is not Effect.PURE and not isinstance(op, Load | Store | Reduce | Contract)) for op in ops):
@@ -35,12 +36,17 @@ def without_single_elements(field: HirFunction) -> HirFunction:
     single = (summed - ({*sum.k[:1]} if len(summed) == len(sum.k) else set())) | sides
     if not single or single.issuperset(common_axes(field)):
         return field
-    left = _rebuilt(field, single)
+    left = _rebuilt(field, single, facts)
     sums = [product for op in left.body.body if (product := product_sum(op)) is not None]
     return left if all(sum.m and sum.n for sum in sums) else terms_of_products(left)
 
 
-def _rebuilt(field: HirFunction, single: set[str]) -> HirFunction:
+def _is_one(extent: Affine, facts: Facts) -> bool:
+    """Whether an extent is known to be 1."""
+    return facts.exact.issuperset(extent.names) and facts.about(extent) == 1
+
+
+def _rebuilt(field: HirFunction, single: set[str], facts: Facts) -> HirFunction:
     out = FunctionBuilder(field.name, field.form)
     for axis, extent in field.axes.items():
         if axis not in single:
@@ -54,7 +60,7 @@ def _rebuilt(field: HirFunction, single: set[str]) -> HirFunction:
         if isinstance(type, Mem):
             indices = [[form.substitute(first) for form in op.index] for op in accesses if op.mem is parameter]
             count = type.rank
-            while count > 1 and type.dims[count - 1].value == 1 and all(index[count - 1] == Affine() for index in indices):
+            while count > 1 and _is_one(type.dims[count - 1], facts) and all(index[count - 1] == Affine() for index in indices):
                 count -= 1
             left = [*range(count)]
             if type.swizzle is None and not any(isinstance(op, Load) and op.mem is parameter and op.pad is not None for op in accesses):
