@@ -112,7 +112,7 @@ def emulate(
                     given_bytes = launch.shared_bytes(known, machine.block_shared, str(machine))
                     # checks of indices come before axes are joined: each launch has its own view of an array
                     pairs = zip(launch.function.parameters, arguments, strict=False)
-                    own_views = [_as_given(parameter, argument, known) for parameter, argument in pairs]
+                    own_views = [as_given(parameter, argument, known) for parameter, argument in pairs]
                     _interpret(launch.function, [*own_views, *shared, *extra], machine, watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         sites = built.lowered.function.sites
@@ -166,16 +166,15 @@ def _as_one_axis(parameter: Value, argument: Any) -> Any:
     return argument.reshape(-1) if is_flat else argument
 
 
-def _as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:
-    """The argument as a launch takes it: with axes as one that always stand side by side, and in the order in which they lie."""
+def as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:
+    """The argument as a launch takes it: with axes as one that always stand side by side, or as two that are digits of one, and in the
+    order in which they lie."""
     if not isinstance(parameter.type, Mem):
         return argument
     mem, width = parameter.type, argument.itemsize
     dims = [dim.evaluate(known.__getitem__) for dim in mem.dims]
-    if mem.rank != np.ndim(argument):
-        return argument.reshape(dims)
     if argument.flags.c_contiguous:
-        return argument
+        return argument.reshape(dims)
     strides = contiguous_strides(tuple(dims)) if mem.strides is None else [stride.evaluate(known.__getitem__) for stride in mem.strides]
     return np.lib.stride_tricks.as_strided(argument, dims, [width * stride for stride in strides])
 

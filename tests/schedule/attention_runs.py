@@ -12,6 +12,7 @@ from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
+from compiler.launch.emulator import as_given
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
@@ -50,7 +51,8 @@ def run(
     assert not partial or shared[0].shape == partial
     for place in made.zeros:
         shared[place][...] = 0
-    interpret(launch.function, [*arguments, *shared], grid=(launch.blocks(known), 1, 1))
+    own_views = [as_given(*pair, known) for pair in zip(launch.function.parameters, arguments, strict=False)]
+    interpret(launch.function, [*own_views, *shared], grid=(launch.blocks(known), 1, 1))
     assert all(not shared[place].any() for place in made.zeros)
     return out.astype(np.float64)
 
