@@ -39,6 +39,7 @@ def _worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (computed_operands, copied_operands, three_products):
         monkeypatch.setattr(module, "WORTH", 0)
     monkeypatch.setattr(three_products, "LEAST", 0)
+    monkeypatch.setattr(three_products, "FMAS", 1e-9)
 
 
 def run(text: str, arrays: dict[str, Any], architecture: str = "sm_90a", sizes: dict[str, int] = SIZES) -> Launches:

@@ -34,6 +34,7 @@ MANY = 1 << 20
 @pytest.fixture(autouse=True)
 def of_few_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(three_products, "LEAST", 64)
+    monkeypatch.setattr(three_products, "FMAS", 1e-9)
 
 
 LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
@@ -201,6 +202,7 @@ def test_places_along_steps_and_batches() -> None:
 def test_windows_of_f32(source: str, pictures: tuple[int, int, int, int], weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(three_products, "WORTH", 1)
     monkeypatch.setattr(three_products, "LEAST", 1)
+    monkeypatch.setattr(three_products, "FMAS", 1e-9)
     random = np.random.default_rng(9)
     filters = (8, 3, 3, pictures[-1])
     x, f = (random.standard_normal(shape).astype(np.float32) for shape in (pictures, filters))

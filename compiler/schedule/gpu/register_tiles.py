@@ -32,6 +32,7 @@ from compiler.schedule.gpu.windows import window_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
+from compiler.schedule.tile_sizes import tile_of
 from runtime.records import frozen
 
 THREADS = 256
@@ -81,9 +82,10 @@ BLOCKS = 512
 
 
 def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
-    """None for a field without such reductions, or with too few results for it, or that matrix units take."""
+    """None for a field without such reductions, or with too few results for it, that matrix units take, or a product whose tiles the
+    program gives."""
     products = [product for op in field.body.body if isinstance(op, Contract) and (product := product_sum(op)) is not None]
-    if products and chosen(field, products, facts.machine):
+    if products and (tile_of(field) or chosen(field, products, facts.machine)):
         return None
     field = _in_whole_tiles(without_single_elements(field, facts))
     window = window_product(field)

@@ -24,7 +24,9 @@ WORTH = 1 << 27
 LEAST = 512
 """About how many terms a sum has from which on three products are no less exact than FMAs one after the other."""
 FMAS = 90
-"""That a multiprocessor comes to in a cycle, of the 128 that it has lanes for."""
+"""That a multiprocessor comes to in a cycle, of the 128 that it has lanes for, where tiles are full squares."""
+SQUARE = 64
+"""Rows, or columns, with fewer of which threads read more for each FMA."""
 WIDTH = 4
 """Bytes of an f32."""
 KEPT = 0xFFFFE000
@@ -44,12 +46,14 @@ def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, copies:
     if not known.ways:
         return True
     rates, described = facts.rates, product.described
-    elements = prod(facts.about(function.axes[axis]) for axis in (*described.m, *described.n, *described.batch))
-    terms = prod(facts.about(function.axes[axis]) for axis in described.k)
+    sides = [prod(facts.about(function.axes[axis]) for axis in axes) for axes in (described.m, described.n, described.batch)]
+    elements, terms = prod(sides), prod(facts.about(function.axes[axis]) for axis in described.k)
+    narrower = min(sides[:2])
+    each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / SQUARE) * rates.clock)
     memories = [mem_of(load.mem).dims for load in (product.a, product.b)]
     read = sum_of_bytes(memories, facts)
     written = sum_of_bytes([copy.mem.dims for copy in copies], facts)
-    fmas = max(elements * terms / (facts.processors * FMAS * rates.clock), (read + elements * WIDTH) / rates.memory)
+    fmas = max(elements * terms * each, (read + elements * WIDTH) / rates.memory)
     return known.ways[0].nanoseconds + (written + read) / rates.memory + len(copies) * rates.launch < fmas + rates.launch
 
 
