@@ -96,10 +96,10 @@ def evaluated(expression: str, library: Any, values: Any) -> Any:
                 return value(left) / value(right)
             case ast.IfExp(ast.Compare(left, [ast.Gt()], [right]), body, orelse):
                 return xp.where(value(left) > value(right), value(body), value(orelse))
-            case ast.Call(ast.Name("max"), [left, ast.Constant(bound)]):
-                return value(left).clip(bound, None)
-            case ast.Call(ast.Name("min"), [left, ast.Constant(bound)]):
-                return value(left).clip(None, bound)
+            case ast.Call(ast.Name("max"), [left, ast.Constant() | ast.UnaryOp() as bound]):
+                return value(left).clip(min=ast.literal_eval(bound))
+            case ast.Call(ast.Name("min"), [left, ast.Constant() | ast.UnaryOp() as bound]):
+                return value(left).clip(max=ast.literal_eval(bound))
             case ast.Call(ast.Name("erf"), [operand]):
                 return library.erf(value(operand))
             case ast.Call(ast.Name(name), operands):

@@ -127,9 +127,10 @@ class TileValues:
         """Two partial results of a reduction made one."""
         assert isinstance(target, Reduce | Contract)
         monoid = "add" if isinstance(target, Contract) else target.monoid
-        if len(left) > 1:
-            return b.emit(Combine(monoid=monoid, operands_=(*left, *right))).results
-        return [b.op(monoid, left[0], right[0], flags=target.flags if is_float(dtype_of(left[0])) else ())]
+        with b.at(target.span):
+            if len(left) > 1:
+                return b.emit(Combine(monoid=monoid, operands_=(*left, *right))).results
+            return [b.op(monoid, left[0], right[0], flags=target.flags if is_float(dtype_of(left[0])) else ())]
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
         """After the last loop: the static digits of the reduced axes combined."""

@@ -314,6 +314,7 @@ def test_what_is_not_written_is_0(program, ways):
 
 def test_products_of_matrices(program, ways):
     ready(program.sums, numbers(2, 3), numbers(3, 4))
+    ready(program.sums, numbers(17, 33), numbers(33, 65))  # another path through the kernel, of which there is all then
     for m, k, n in ((1, 1, 1), (3, 0, 2), (0, 3, 2), (17, 33, 65), (128, 64, 96), (3, 5, 0)):
         x, y = numbers(m, k), numbers(k, n)
         same(answered(ways, program.sums, x, y), (x.astype(np.float64) @ y).astype(np.float32))
@@ -490,6 +491,7 @@ def test_blocks_one_after_the_other(sequences, ways, count):
 
 def test_products_in_layers(sequences, ways):
     ready(sequences.layers, numbers(2, 3), numbers(3, 4), numbers(4))
+    ready(sequences.layers, numbers(70, 40), numbers(40, 90), numbers(90))  # another path through the kernels
     for m, k, n in ((1, 1, 1), (5, 6, 7), (0, 3, 2), (3, 0, 2), (3, 2, 0), (70, 40, 90)):
         given = numbers(m, k), numbers(k, n, seed=2), numbers(n, seed=3)
         same(answered(ways, sequences.layers, *given), layered(*given).astype(np.float32))

@@ -74,7 +74,7 @@ TURN = 3
 SHORT = 128
 """The longest extent that a kernel is made for."""
 
-WHOLE, MOST_EMPTY = 64, 1.1
+WHOLE, MOST_EMPTY = 64, 1.02
 """Columns of a tile, and how many times as many as there are they may be."""
 
 BLOCKS = 512
@@ -96,6 +96,8 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     table = None if terms is None else register_table(field, terms, facts)
     if terms is None or table is None:
         return None
+    if window is not None and any(extent.value is None for extent in field.axes.values()):
+        table = evolve(table, resident=None)  # digits of taps whose extents have names want registers, too
     placing = RegisterDistributing(field, terms, table) if window is None else RegisterWindow(window, terms, table)
     return evolve(launches_of_blocks(placing.run()), words=table.reasons)
 
@@ -155,7 +157,7 @@ def _is_window(field: HirFunction, sizes: Mapping[str, int]) -> bool:
     if product is None or not product.described.windows:
         return False
     names = {name for extent in field.axes.values() for name in extent.names}
-    return names <= sizes.keys() and min(sizes.values()) > 0 and not three_products.takes(field, product, sizes)
+    return names <= sizes.keys() and all(size > 0 for size in sizes.values()) and not three_products.takes(field, product, sizes)
 
 
 def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Table | None:

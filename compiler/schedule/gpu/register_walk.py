@@ -30,6 +30,8 @@ DEPTH_THREADS = (32, 16, 8, 4)
 """Threads along the sum that load what is contiguous along it."""
 MOST_AHEAD = 20
 """32-bit registers of a thread for elements of the next slice."""
+MOST_HELD = 96
+"""32-bit registers of a thread for these, its results, and what it multiplies at a time."""
 WRITTEN_OUT = 4
 """Terms of which a loop's turn consists."""
 
@@ -196,7 +198,12 @@ class RegisterDistributing(Distributing):
             * max(1, bytes_of(dtype_of(value)) // 4)
             for value, deep in elements
         ]
-        return sum(words) <= MOST_AHEAD
+        each = {plan.axis: plan.tile // plan.threads for plan in self.table.plans if plan.axis in own}
+        held = [
+            prod(count for axis, count in each.items() if axis in axes_of(value)) * max(1, bytes_of(dtype_of(value)) // 4)
+            for value in (*self.terms.shared, *(result for op in self.terms.sums for result in op.results))
+        ]
+        return sum(words) <= MOST_AHEAD and sum(words) + sum(held) <= MOST_HELD
 
     def fetched(self, plan: AxisPlan, at: Affine, high: Affine, ragged: bool, region: TileRegion) -> list[Value]:
         """A thread's elements of the slice at a place along the sum; zeros behind the last one."""

@@ -53,7 +53,8 @@ def _rebuilt(field: HirFunction, over: Sequence[str], further: Sequence[Reduce])
         copy = rebuilt(op, values.__getitem__, lambda form: form.substitute(digits), **changes)
         if isinstance(copy, Contract):
             flags = ("contract",) if is_float(copy.to) else ()
-            term = b.mul(b.cast(copy.a, copy.to), b.cast(copy.b, copy.to), flags=flags)
+            with b.at(op.span):
+                term = b.mul(b.cast(copy.a, copy.to), b.cast(copy.b, copy.to), flags=flags)
             copy = Reduce(monoid="add", values=(term,), over=copy.over, flags=copy.flags, span=op.span)
         made[op] = copy = b.emit(copy, op.results[0].name if op.results else "")
         values.update(zip(op.results, copy.results, strict=True))
