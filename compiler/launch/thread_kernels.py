@@ -16,11 +16,12 @@ from compiler.launch.unheeded import warnings
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.machines.rates import H200, GpuRates
+from compiler.machines.units.unit import Issue
 from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
 from compiler.schedule.gpu.derived.nest import derived_extents
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
-from compiler.schedule.gpu.register_tiles import register_extents
+from compiler.schedule.gpu.register_tiles import left_over_extents, register_extents
 from compiler.schedule.gpu.residue_parts import residue_extents
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.short_sums import short_extents
@@ -119,7 +120,10 @@ def launch_choices(
     facts = evolve(facts, inside=inside, lengths=_lengths(built, field, sizes, machine), divisors=divisors)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
-            return choices(field, facts, sizes)
+            found = choices(field, facts, sizes)
+            left_over = found[0].cut is None and machine.unit(Issue.WARPGROUP) is not None and not facts.lengths
+            extents = left_over_extents(field, sizes) if left_over and field is not None else ()
+            return choices(field, evolve(facts, lengths=extents), sizes) if extents and built.has_version(extents) else found
     return (LaunchChoice(facts),)
 
 

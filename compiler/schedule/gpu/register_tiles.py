@@ -19,7 +19,7 @@ from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
-from compiler.schedule.gpu.product_sums import sum_of_loads
+from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.register_walk import RegisterDistributing, RegisterWindow
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis
@@ -138,7 +138,7 @@ def terms_for_registers(field: HirFunction, facts: Facts | None = None) -> Reuse
 def register_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """The sizes that a kernel is made for: short axes fill their tiles then. All of them for windows that no matrix unit takes: a sum along
     their channels and taps is one along one axis then."""
-    if _is_window(field, sizes):
+    if (product := _window_of(field, sizes)) is not None and not three_products.takes(field, product, sizes):
         return tuple(sorted(sizes.items()))
     terms = terms_for_registers(field)
     if terms is None:
@@ -151,13 +151,19 @@ def register_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tupl
     return tuple(sorted(lengths.items()))
 
 
-def _is_window(field: HirFunction, sizes: Mapping[str, int]) -> bool:
-    """Whether a field is a sum of products over a window, of numbers that no matrix unit multiplies as they are."""
+def left_over_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The same of windows of f32 that matrix units might have taken, and didn't."""
+    product = _window_of(field, sizes)
+    return () if product is None or dtype_of(product.a.results[0]) != "f32" else tuple(sorted(sizes.items()))
+
+
+def _window_of(field: HirFunction, sizes: Mapping[str, int]) -> SumOfLoads | None:
+    """The sum of products over a window that a field is, all of whose extents are known."""
     product = sum_of_loads(field)
     if product is None or not product.described.windows:
-        return False
+        return None
     names = {name for extent in field.axes.values() for name in extent.names}
-    return names <= sizes.keys() and all(size > 0 for size in sizes.values()) and not three_products.takes(field, product, sizes)
+    return product if names <= sizes.keys() and all(size > 0 for size in sizes.values()) else None
 
 
 def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Table | None:
