@@ -15,6 +15,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_joins import joined_by_blocks, joined_by_warps
+from compiler.schedule.gpu.attention_repair import followed
 from compiler.schedule.gpu.attention_walk import Walk, shared_walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
@@ -102,10 +103,10 @@ class WarpsBlock(AttendingBlock):
         if attention.across > 1:
             totals, output, first = joined_by_warps(self, attention, region.builder, self.row_of_lane, self.team, totals, output)
         if attention.parts == 1:
-            self.results(group, region, walk, totals, output, first)
+            followed(self, group, region, walk, totals, output, first)
         else:
             with joined_by_blocks(self, attention, region, self.row_of_lane, part, totals, output, first) as (last, partials, joined):
-                self.results(group, last, walk, partials, joined, first)
+                followed(self, group, last, walk, partials, joined, first)
 
     def start(self, walk: Walk, turn: Value) -> Affine:
         return super().start(walk, turn) + self.team * self.terms

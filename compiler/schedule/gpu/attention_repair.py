@@ -1,20 +1,35 @@
-"""Sums of attention that met what they must not: a tile's products are of all its keys, and a weight of 0 times a value that is infinite or
-NaN is NaN, where the nest never reads that value. Rows with a NaN are summed once more, key by key, with the weights that they had."""
+"""What follows the sums of attention. Where they met what they must not, they are repaired first: a tile's products are of all its keys,
+and a weight of 0 times a value that is infinite or NaN is NaN, where the nest never reads that value. Rows with a NaN are summed once more,
+key by key, with the weights that they had."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import IsNan
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Value
-from compiler.schedule.region import TileRegion
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.attention_walk import Walk
-    from compiler.schedule.gpu.attention_weights import AttendingBlock
+from compiler.schedule.gpu.attention_walk import Walk
+from compiler.schedule.gpu.attention_weights import AttendingBlock
+from compiler.schedule.region import Target, TileRegion
 
 
-def repaired(block: "AttendingBlock", region: TileRegion, walk: "Walk", maximum: Value, output: Value) -> Value:
+def followed(
+    block: AttendingBlock, group: Sequence[Target], region: TileRegion, walk: Walk, totals: Sequence[Value], output: Value, first: Affine
+) -> None:
+    """What follows the sums of the weights and of the values; the warp has features from the first on."""
+    attention, column, (pair, feature) = block.attention, block.attention.value.axis, block.features
+    region.forms[column] = first + block.across + Affine.of(feature) * 8 + pair
+    if block.placing.field.axes[column].value != attention.width:
+        region.masks[column] = block.placing.field.axes[column]
+    for op, total in zip(block.sums, totals[1:], strict=True):
+        region.made[op.results[0]] = total
+    if attention.strict:
+        output = repaired(block, region, walk, totals[0], output)
+    region.made[attention.weighted.results[0]] = output
+    block.placing.produce(group, region, {})
+
+
+def repaired(block: AttendingBlock, region: TileRegion, walk: Walk, maximum: Value, output: Value) -> Value:
     """The sums, or where they are NaN those of the keys that are there and that no guard hides."""
     b, attention = region.builder, block.attention
     wrong = b.emit(IsNan(value=output)).result
@@ -40,7 +55,7 @@ def repaired(block: "AttendingBlock", region: TileRegion, walk: "Walk", maximum:
     return chosen.results[0]
 
 
-def _score(block: "AttendingBlock", region: TileRegion) -> Value:
+def _score(block: AttendingBlock, region: TileRegion) -> Value:
     """The sum of products of the thread's rows and one key."""
     attention, b = block.attention, region.builder
     rows = block.tile_of_rows("f32")

@@ -25,6 +25,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.types import Barrier, Tile
 from compiler.schedule.gpu.attention_group import ALL_GROUPS, AttentionGroup
+from compiler.schedule.gpu.attention_repair import followed
 from compiler.schedule.gpu.attention_results import is_boxed, stored
 from compiler.schedule.gpu.attention_walk import Walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
@@ -166,7 +167,7 @@ class WarpgroupBlock(AttendingBlock):
             body.yield_(total)
         (output,) = last.results
         maximum, *others = totals
-        self.results(group, inner, walk, [maximum, *(over_lanes(b, "add", total) for total in others)], output, Affine())
+        followed(self, group, inner, walk, [maximum, *(over_lanes(b, "add", total) for total in others)], output, Affine())
 
     def turn_queries(self, b: Builder, sign: Value) -> None:
         """The warpgroup's queries times a sign."""

@@ -14,7 +14,6 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_walk import Walk
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides
@@ -68,21 +67,6 @@ class AttendingBlock:
             b.const(float("-inf"), self.tile_of_rows("f32")),
             *(b.const(0.0, self.tile_of_rows(dtype_of(op.results[0]))) for op in self.sums),
         ]
-
-    def results(
-        self, group: Sequence[Target], region: TileRegion, walk: Walk, totals: Sequence[Value], output: Value, first: Affine
-    ) -> None:
-        """What follows the sums of the weights and of the values; the warp has features from the first on."""
-        attention, column, (pair, feature) = self.attention, self.attention.value.axis, self.features
-        region.forms[column] = first + self.across + Affine.of(feature) * 8 + pair
-        if self.placing.field.axes[column].value != attention.width:
-            region.masks[column] = self.placing.field.axes[column]
-        for op, total in zip(self.sums, totals[1:], strict=True):
-            region.made[op.results[0]] = total
-        if attention.strict:
-            output = repaired(self, region, walk, totals[0], output)
-        region.made[attention.weighted.results[0]] = output
-        self.placing.produce(group, region, {})
 
     # ---- turns ----
 

@@ -1,18 +1,18 @@
 """Axes of one element, left out of a sum of products: a matrix of one column is a vector, a window of one tap none. What schedules ask of a
-field, whether it has rows and columns, whether a sum runs along one axis, is then asked of what there is. A
-product without rows or without columns is a reduction as any other."""
+field, whether it has rows and columns, whether a sum runs along one axis, is then asked of what there is. A product without rows or without
+columns is a reduction as any other."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
 from compiler.hir.core import Contract, Reduce
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile
+from compiler.hir.types import HirType, Mem, Tile
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.materialise import common_axes
@@ -47,38 +47,41 @@ def _is_one(extent: Affine, facts: Facts) -> bool:
 
 
 def _rebuilt(field: HirFunction, single: set[str], facts: Facts) -> HirFunction:
-    out = FunctionBuilder(field.name, field.form)
+    copy = FieldCopy(field, dict.fromkeys(single, Affine()))
     for axis, extent in field.axes.items():
         if axis not in single:
-            out.axis(axis, extent)
+            copy.function.axis(axis, extent)
     accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
-    first: dict[str, Affine | str] = {axis: Affine() for axis in single}
-    values: dict[Value, Value] = {}
-    dims: dict[Value, list[int]] = {}
+    types: dict[Value, HirType] = {}
+    dims: dict[Value, range] = {}
     for parameter in field.parameters:
-        type = parameter.type
-        if isinstance(type, Mem):
-            indices = [[form.substitute(first) for form in op.index] for op in accesses if op.mem is parameter]
-            count = type.rank
-            while count > 1 and _is_one(type.dims[count - 1], facts) and all(index[count - 1] == Affine() for index in indices):
-                count -= 1
-            left = [*range(count)]
-            if type.swizzle is None and not any(isinstance(op, Load) and op.mem is parameter and op.pad is not None for op in accesses):
-                dims[parameter] = left
-                strides = None if type.strides is None else tuple(type.strides[n] for n in left)
-                type = evolve(type, dims=tuple(type.dims[n] for n in left), strides=strides)
-        values[parameter] = out.parameter(parameter.name, type)
+        own = [op for op in accesses if op.mem is parameter]
+        if not isinstance(parameter.type, Mem) or parameter.type.swizzle is not None:
+            continue
+        if not any(isinstance(op, Load) and op.pad is not None for op in own):
+            dims[parameter] = range(_left(parameter.type, [[copy.form(form) for form in op.index] for op in own], facts))
+            types[parameter] = _with_dims(parameter.type, dims[parameter])
+    copy.parameters(types)
     for op in field.body.body:
         changes: dict[str, Any] = {}
         if isinstance(op, Load | Store) and op.mem in dims:
-            changes["index"] = tuple(op.index[n].substitute(first) for n in dims[op.mem])
+            changes["index"] = tuple(copy.form(op.index[dim]) for dim in dims[op.mem])
         elif isinstance(op, Reduce | Contract):
             changes["over"] = tuple(axis for axis in op.over if axis not in single)
         elif isinstance(type_ := getattr(op, "type", None), Tile):
             changes["type"] = evolve(type_, axes=tuple(pair for pair in type_.axes if pair[0] not in single))
-        copy = rebuilt(op, values.__getitem__, lambda form: form.substitute(first), **changes)
-        copied = out.body.emit(copy, op.results[0].name if op.results else "")
-        values.update(zip(op.results, copied.results, strict=True))
-    new = out.finish()
-    new.stands_for(field)
-    return new
+        copy.copy(op, **changes)
+    return copy.finish()
+
+
+def _left(mem: Mem, indices: Sequence[Sequence[Affine]], facts: Facts) -> int:
+    """How many dims are left without those of one element behind all others."""
+    count = mem.rank
+    while count > 1 and _is_one(mem.dims[count - 1], facts) and all(index[count - 1] == Affine() for index in indices):
+        count -= 1
+    return count
+
+
+def _with_dims(mem: Mem, dims: range) -> Mem:
+    strides = None if mem.strides is None else tuple(mem.strides[dim] for dim in dims)
+    return evolve(mem, dims=tuple(mem.dims[dim] for dim in dims), strides=strides)

@@ -7,10 +7,9 @@ from math import prod
 from typing import Any
 
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
 from compiler.hir.core import Contract, Reduce, Scan
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.field_copy import FieldCopy
+from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.gpu.windows import WindowProduct
@@ -36,31 +35,26 @@ def terms_of_window(window: WindowProduct) -> WindowProduct:
 def _rebuilt(field: HirFunction, over: Sequence[str], further: Sequence[Reduce]) -> tuple[HirFunction, dict[Instruction, Instruction]]:
     """The field; and what became of each instruction, of those too that it doesn't have yet, and of which it hasn't any then."""
     whole = _numbers(field, over) if _are_along(field, over) else None
-    out = FunctionBuilder(field.name, field.form)
-    values: dict[Value, Value] = {parameter: out.parameter(parameter.name, parameter.type) for parameter in field.parameters}
+    out = FieldCopy(field, {} if whole is None else _digits(field, over))
+    out.parameters()
     for axis, extent in field.axes.items():
         if whole is None or axis not in over:
-            out.axis(axis, extent)
+            out.function.axis(axis, extent)
         elif axis == over[0]:
-            out.axis(axis, extent * whole)
-    digits = {} if whole is None else _digits(field, over)
+            out.function.axis(axis, extent * whole)
     b = out.body
     made: dict[Instruction, Instruction] = {}
     for op in (*field.body.body, *further):
-        changes: dict[str, Any] = {}
-        if digits and isinstance(op, Reduce | Contract):
-            changes["over"] = over[:1]
-        copy = rebuilt(op, values.__getitem__, lambda form: form.substitute(digits), **changes)
+        changes: dict[str, Any] = {"over": over[:1]} if whole is not None and isinstance(op, Reduce | Contract) else {}
+        copy = out.rebuilt(op, **changes)
         if isinstance(copy, Contract):
             flags = ("contract",) if is_float(copy.to) else ()
             with b.at(op.span):
                 term = b.mul(b.cast(copy.a, copy.to), b.cast(copy.b, copy.to), flags=flags)
             copy = Reduce(monoid="add", values=(term,), over=copy.over, flags=copy.flags, span=op.span)
-        made[op] = copy = b.emit(copy, op.results[0].name if op.results else "")
-        values.update(zip(op.results, copy.results, strict=True))
+        made[op] = out.emit(op, copy)
     new = out.finish()
     new.body.body = [op for op in new.body.body if op not in [made[one] for one in further]]
-    new.stands_for(field)
     return new, made
 
 
