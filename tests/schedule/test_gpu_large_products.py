@@ -47,6 +47,6 @@ def test_products_of_threads(m: int, n: int, k: int, dtype: str, layout: str) ->
     np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
     module = compile_kernels([launch.function], gpu_target("sm_90a"))
     use = assemble(module)
-    assert use.registers <= 128 and (use.spills == 0 or layout == "B turned")
+    assert use.registers <= 128 and (use.spills == 0 or (dtype, layout) == ("i32", "B turned"))
     if m % 16 == n % 16 == 0 and k > 1:
         assert module.text.count("ld.shared.v4") >= 4 and "ld.shared.b32" not in module.text
