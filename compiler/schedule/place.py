@@ -14,29 +14,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile, bytes_of, is_float
+from compiler.hir.types import bytes_of
 from compiler.schedule import running
+from compiler.schedule.in_chunks import chunked_loop, chunked_scans
 from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
 from compiler.schedule.pieces import Piece, combinations_of, pieces_of, single
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
+from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
-
-CHUNKS = 64
-"""Parts into which threads cut a reduction: more than any machine's cores share evenly, few enough to combine at once."""
-
-SCAN_CHUNKS = 64
-"""What threads share of a scan. Twice the threads meet: a long scan is read twice, but no thread waits for another in between."""
-
-LEAST_TILES = 16
-"""Tiles of a chunk: fewer aren't worth a chunk of their own."""
 
 
 def place(field: HirFunction, table: Table) -> HirFunction:
@@ -77,7 +68,7 @@ class Placing(TileValues):
 
     # ---- targets ----
 
-    def produce(self, targets: Sequence[Target], region: TileRegion, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+    def produce(self, targets: Sequence[Target], region: TileRegion, state: Accumulators) -> Accumulators:
         """Computes all targets inside `region`. A reduction in `state` has begun: its accumulators come in and go out; one that isn't
         begins here, and its results are noted in the region."""
         result = dict(state)
@@ -131,7 +122,7 @@ class Placing(TileValues):
         return min(missing, key=self.table.order) if missing else None
 
     def loop_over(
-        self, axis: str, group: Sequence[Target], region: TileRegion, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+        self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators
     ) -> None:
         """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
         plan = self.table[axis]
@@ -156,7 +147,7 @@ class Placing(TileValues):
             for zone in zones:
                 inner = region.inside(region.builder, ())
                 inner.certain, inner.refuted = region.certain | zone.certain, region.refuted | zone.refuted
-                self.one_loop(plan, zone.low, zone.high, zone.ragged, group, carrying, inner, result)
+                self.one_loop(TileLoop(plan, zone.low, zone.high, zone.ragged, group, carrying), inner, result)
             self.end(begun, region, result)
             return
         if self.outer == "thread" and axis in self.table.written_out and len(carrying) == len(group):
@@ -170,13 +161,13 @@ class Placing(TileValues):
         for piece in pieces_of(plan, self.ends(plan) if narrows else [], extent):
             if piece.plan is not plan:
                 self.narrow(piece.plan, begun, region, result)
-            low, high = piece.start, piece.start + piece.count
+            loop = TileLoop(piece.plan, piece.start, piece.start + piece.count, piece.masked, group, carrying, scans, before)
             if in_time or piece.masked or piece.plan is not plan:
-                before = self.one_loop(piece.plan, low, high, piece.masked, group, carrying, region, result, scans, before)
+                before = self.one_loop(loop, region, result)
             elif scans:
-                before = self.chunked_scans(plan, high, group, scans, region)
+                before = chunked_scans(self, loop, region)
             else:
-                self.chunked_loop(plan, high, group, carrying, region, result)
+                chunked_loop(self, loop, region, result)
         self.end(begun, region, result)
         region.narrow.pop(axis, None)
 
@@ -190,7 +181,7 @@ class Placing(TileValues):
                 ends.append(AxisPlan(plan.axis, plan.place))
         return ends
 
-    def narrow(self, plan: AxisPlan, begun: Sequence[Reduce | Contract], region: TileRegion, result: dict[Target, list[Value]]) -> None:
+    def narrow(self, plan: AxisPlan, begun: Sequence[Reduce | Contract], region: TileRegion, result: Accumulators) -> None:
         """From here an axis goes in smaller tiles: digits that these lack are combined."""
         kept = {name for name, _, _ in plan.digits()}
         gone = [name for name, _, _ in self.plan(plan.axis, region).digits() if name not in kept]
@@ -199,7 +190,7 @@ class Placing(TileValues):
             if plan.axis in target.over:
                 result[target] = self.combine_along(target, result[target], gone, region)
 
-    def end(self, reductions: Sequence[Reduce | Contract], region: TileRegion, result: dict[Target, list[Value]]) -> None:
+    def end(self, reductions: Sequence[Reduce | Contract], region: TileRegion, result: Accumulators) -> None:
         """Reductions all of whose loops stand: their results are known in the region."""
         for reduction in reductions:
             for value, final in zip(reduction.results, self.combine_digits(reduction, result.pop(reduction), region), strict=True):
@@ -258,7 +249,7 @@ class Placing(TileValues):
         reductions: Sequence[Reduce | Contract],
         guards: frozenset[Value],
         region: TileRegion,
-        result: dict[Target, list[Value]],
+        result: Accumulators,
     ) -> None:
         """Begun reductions by themselves, in two ways: where their conditions hold all over this tile, and elsewhere."""
         whole = self.holds(sorted(guards, key=lambda guard: guard.name), region)
@@ -267,14 +258,12 @@ class Placing(TileValues):
             for body, certain in (then, guards), (otherwise, frozenset[Value]()):
                 inner = region.inside(body, ())
                 inner.certain |= certain
-                own: dict[Target, list[Value]] = {target: result[target] for target in reductions}
+                own: Accumulators = {target: result[target] for target in reductions}
                 self.loop_over(axis, reductions, inner, own, dict(own))
                 body.yield_(*[value for target in reductions for value in own[target]])
-        results = list(chosen.results)
+        after, _ = by_target(chosen.results, reductions, result)
         for target in reductions:
-            count = len(result[target])
-            after, results = results[:count], results[count:]
-            for value, final in zip(target.results, self.combine_digits(target, after, region), strict=True):
+            for value, final in zip(target.results, self.combine_digits(target, after[target], region), strict=True):
                 region.made[value] = final
             del result[target]
 
@@ -332,130 +321,29 @@ class Placing(TileValues):
         region.forms[plan.axis] = plan.form(loop)
         region.starts[plan.axis] = loop * plan.tile
 
-    def one_loop(
-        self,
-        plan: AxisPlan,
-        low: Affine,
-        high: Affine,
-        ragged: bool,
-        group: Sequence[Target],
-        carrying: Sequence[Target],
-        region: TileRegion,
-        result: dict[Target, list[Value]],
-        scans: Sequence[Scan] = (),
-        before: Sequence[Value] = (),
-        step: int = 1,
-    ) -> list[Value]:
-        """The loop over tiles `low`, `low + step`..., with the accumulators in `result` carried; gives the running values of the scans,
-        which are `before` at first."""
-        carried = [value for target in carrying for value in result[target]] + list(before)
+    def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
+        plan, carrying = loop.plan, loop.carrying
+        carried = [value for target in carrying for value in result[target]] + list(loop.before)
         # a few elements that vectors leave over
         few = self.outer == "thread" and any(narrow.lanes < self.table[axis].lanes for axis, narrow in region.narrow.items())
         marks = {**self.marks(plan), **({"nounroll": True} if few else {})}
-        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=carried, **marks) as (body, loop):
+        with region.builder.loop(f"{plan.axis}0", loop.low, loop.high, loop.step, carried=carried, **marks) as (body, op):
             inner = region.inside(body, (plan.axis,))
-            self.enter(plan, Affine.of(loop.variable.name), inner)
-            if ragged:
+            self.enter(plan, Affine.of(op.variable.name), inner)
+            if loop.ragged:
                 inner.masks[plan.axis] = self.field.axes[plan.axis]
-            inside: dict[Target, list[Value]] = {}
-            position = 0
-            for target in carrying:
-                count = len(result[target])
-                inside[target] = loop.carried[position : position + count]
-                position += count
-            behind = [self.scan_step(scan, value, inner) for scan, value in zip(scans, loop.carried[position:], strict=True)]
-            after = self.produce(group, inner, inside)
+            inside, running_values = by_target(op.carried, carrying, result)
+            behind = [self.scan_step(scan, value, inner) for scan, value in zip(loop.scans, running_values, strict=True)]
+            after = self.produce(loop.group, inner, inside)
             if carried:
                 body.yield_(*[value for target in carrying for value in after[target]], *behind)
-        position = 0
-        for target in carrying:
-            count = len(result[target])
-            result[target] = loop.results[position : position + count]
-            position += count
-        return loop.results[position:]
+        after, running_values = by_target(op.results, carrying, result)
+        result.update(after)
+        return running_values
 
     def scan_step(self, scan: Scan, before: Value, region: TileRegion) -> Value:
         """The scan's tile, noted in the region, and the running value behind it, where `before` stands before it."""
         return running.step(self, scan, before, region)
-
-    def chunked_loop(
-        self,
-        plan: AxisPlan,
-        whole: Affine,
-        group: Sequence[Target],
-        carrying: Sequence[Target],
-        region: TileRegion,
-        result: dict[Target, list[Value]],
-    ) -> None:
-        """Threads that reduce: a fixed number of chunks, a partial result for each, combined in order. The chunks depend on the extent
-        alone, so the result doesn't depend on the number of threads."""
-        b = region.builder
-        share = b.index(whole.ceildiv(CHUNKS), "share")
-        total = b.index(whole, "total")
-        buffers = [b.alloc(Mem(dtype_of(v), (CHUNKS, *_extents(v)), align=64), "partial") for t in carrying for v in result[t]]
-        with b.loop("chunk", 0, CHUNKS, place="thread") as (body, loop):
-            first = body.op("min", body.op("mul", loop.variable, share), total, name="first")
-            last = body.op("min", body.add(first, share), total)
-            inner = region.inside(body, ())
-            own: dict[Target, list[Value]] = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
-            self.one_loop(plan, Affine.of(first.name), Affine.of(last.name), False, group, carrying, inner, own)
-            for buffer, value in zip(buffers, [v for t in carrying for v in own[t]], strict=True):
-                body.store(buffer, value, [loop.variable.name, *_axis_names(value)])
-        with b.loop("chunk", 0, CHUNKS, carried=[v for t in carrying for v in result[t]]) as (body, loop):
-            position, combined = 0, []
-            for target in carrying:
-                before = loop.carried[position : position + len(result[target])]
-                after = [
-                    body.load(buffer, [loop.variable.name, *_axis_names(value)])
-                    for buffer, value in zip(buffers[position:], before, strict=False)
-                ]
-                combined += self.combined(target, before, after, body)
-                position += len(before)
-            body.yield_(*combined)
-        position = 0
-        for target in carrying:
-            count = len(result[target])
-            result[target] = loop.results[position : position + count]
-            position += count
-
-    def chunked_scans(
-        self, plan: AxisPlan, whole: Affine, group: Sequence[Target], scans: Sequence[Scan], region: TileRegion
-    ) -> list[Value]:
-        """Threads that scan all whole tiles of an axis, when the scan is alone with it: the totals of chunks, the running totals of these,
-        then the chunks themselves. Gives the running values behind the last. Chunks depend on the extent alone, as above."""
-        b = region.builder
-        tiles = b.index(whole, "tiles")
-        share = b.op("max", b.index(whole.ceildiv(SCAN_CHUNKS)), b.index(LEAST_TILES), name="share")
-        buffers = [b.alloc(Mem(dtype_of(scan.value), (SCAN_CHUNKS,), align=64), "totals") for scan in scans]
-
-        def bounds(body: Builder, chunk: Value) -> tuple[Affine, Affine]:
-            first = body.op("min", body.mul(chunk, share), tiles, name="first")
-            last = body.op("min", body.add(first, share), tiles, name="last")
-            return Affine.of(first.name), Affine.of(last.name)
-
-        with b.loop("chunk", 0, SCAN_CHUNKS, place="thread") as (body, chunks):
-            inner = region.inside(body, ())
-            low, high = bounds(body, chunks.variable)
-            sums = [Reduce(monoid=scan.monoid, values=(scan.value,), over=scan.over, flags=scan.flags) for scan in scans]
-            totals: dict[Target, list[Value]] = {sum: self.identity(sum, inner) for sum in sums}
-            self.one_loop(plan, low, high, False, sums, sums, inner, totals)
-            for sum, buffer in zip(sums, buffers, strict=True):
-                (total,) = self.combine_digits(sum, totals[sum], inner)
-                body.store(buffer, total, [chunks.variable.name])
-        with b.loop("chunk", 0, SCAN_CHUNKS, carried=running.start(self, scans, region)) as (body, chunks):
-            after = []
-            for scan, buffer, before in zip(scans, buffers, chunks.carried, strict=True):
-                total = body.load(buffer, [chunks.variable.name])
-                body.store(buffer, before, [chunks.variable.name])
-                after.append(body.op(scan.monoid, before, total, flags=scan.flags if is_float(dtype_of(before)) else ()))
-            body.yield_(*after)
-        behind = chunks.results
-        with b.loop("chunk", 0, SCAN_CHUNKS, place="thread") as (body, chunks):
-            inner = region.inside(body, ())
-            low, high = bounds(body, chunks.variable)
-            lead = [body.load(buffer, [chunks.variable.name]) for buffer in buffers]
-            self.one_loop(plan, low, high, False, group, [], inner, {}, scans, lead)
-        return behind
 
     def searched(self, target: Target) -> bool:
         """Whether lanes keep the numbers of the tiles of their best elements."""
@@ -476,7 +364,7 @@ class Placing(TileValues):
             return located(self, target, accumulators, region)
         return super().combine_digits(target, accumulators, region)
 
-    def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
+    def finish_target(self, target: Target, region: TileRegion, result: Accumulators, begun: bool) -> None:
         """All loops stand: store the value, or combine it into the accumulator."""
         if isinstance(target, Store):
             if target.where in region.refuted:
@@ -494,13 +382,3 @@ class Placing(TileValues):
         else:
             for value, final in zip(target.results, self.combine_digits(target, after, region), strict=True):
                 region.made[value] = final
-
-
-def _extents(value: Value) -> tuple[Affine, ...]:
-    assert isinstance(value.type, Tile)
-    return tuple(extent for _, extent in value.type.axes)
-
-
-def _axis_names(value: Value) -> tuple[str, ...]:
-    assert isinstance(value.type, Tile)
-    return value.type.axis_names

@@ -1,16 +1,17 @@
 """Where `place` stands while it builds loops: the bodies of loops around each other, and what each knows of the axes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce
+from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.schedule.table import AxisPlan
-from runtime.records import Factory, define
+from runtime.records import Factory, define, frozen
 
 Target = Store | Reduce | Contract
+Accumulators = dict[Target, list[Value]]
 
 
 class NotPlaceable(Exception):
@@ -53,3 +54,31 @@ class TileRegion:
                 return region.made[value]
             region = region.parent
         return None
+
+
+@frozen(eq=False)
+class TileLoop:
+    """The loop over tiles `low`, `low + step`... before `high` of an axis, and the targets that it computes: those of `carrying` are
+    reductions, whose accumulators go from turn to turn, and so do the running values of the scans, which are `before` at first."""
+
+    plan: AxisPlan
+    low: Affine
+    high: Affine
+    ragged: bool
+    group: Sequence[Target]
+    carrying: Sequence[Target] = ()
+    scans: Sequence[Scan] = ()
+    before: Sequence[Value] = ()
+    step: int = 1
+
+
+def by_target(
+    values: Sequence[Value], targets: Iterable[Target], like: Mapping[Target, Sequence[Value]]
+) -> tuple[Accumulators, list[Value]]:
+    """Values that stand one behind the other as those of targets, each with as many as it has in `like`; and what is left."""
+    own: Accumulators = {}
+    rest = list(values)
+    for target in targets:
+        count = len(like[target])
+        own[target], rest = rest[:count], rest[count:]
+    return own, rest

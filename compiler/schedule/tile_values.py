@@ -14,7 +14,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.kept_order import breach
 from compiler.schedule.pieces import wide
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
+from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
 
@@ -37,6 +37,10 @@ class TileValues:
 
     def produce(self, targets: Sequence[Target], region: TileRegion, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
         """Computes all targets inside `region`: the loops that they need."""
+        raise NotImplementedError
+
+    def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
+        """The loop, with the accumulators in `result` carried; gives the running values of the scans behind it."""
         raise NotImplementedError
 
     # ---- axes ----

@@ -15,7 +15,7 @@ from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
@@ -34,7 +34,7 @@ from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.taking_part import bounds_of, steps_between
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
+from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 from runtime.records import evolve
@@ -273,26 +273,14 @@ class Distributing(BlockTiles):
         region.made[value] = region.builder.load(passed, [region.forms[axis] - region.starts[axis] for axis in axes])
         return region.made[value]
 
-    def one_loop(
-        self,
-        plan: AxisPlan,
-        low: Affine,
-        high: Affine,
-        ragged: bool,
-        group: Sequence[Target],
-        carrying: Sequence[Target],
-        region: TileRegion,
-        result: dict[Target, list[Value]],
-        scans: Sequence[Scan] = (),
-        before: Sequence[Value] = (),
-        step: int = 1,
-    ) -> list[Value]:
+    def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
         """As in all tiles; those are left out in which nothing takes part in the one reduction that the loop is for."""
-        number = self.field.axes[plan.axis].value
+        target, number = loop.group[0], self.field.axes[loop.plan.axis].value
         short = number is not None and number <= WRITTEN_OUT
-        if step == 1 and len(group) == 1 and isinstance(group[0], Reduce | Contract) and not scans and not short:
-            low, high = self.tiles_between(plan, group[0], low, high, region)
-        return super().one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before, step)
+        if loop.step == 1 and len(loop.group) == 1 and isinstance(target, Reduce | Contract) and not loop.scans and not short:
+            low, high = self.tiles_between(loop.plan, target, loop.low, loop.high, region)
+            loop = evolve(loop, low=low, high=high)
+        return super().one_loop(loop, region, result)
 
     def tiles_between(self, plan: AxisPlan, target: Summed, low: Affine, high: Affine, region: TileRegion) -> tuple[Affine, Affine]:
         """The tiles of a reduced axis from the first to behind the last one in which something takes part."""
@@ -325,7 +313,8 @@ class Distributing(BlockTiles):
         if _ragged(extent, plan):
             parts.append((after, b.index(extent.ceildiv(plan.tile)), True))
         for low, high, ragged in parts:
-            self.one_loop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, region, own, step=part.most)
+            loop = TileLoop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, step=part.most)
+            self.one_loop(loop, region, own)
         return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
 
     def whole(self, plan: AxisPlan, group: Sequence[Target], region: TileRegion) -> None:

@@ -8,7 +8,7 @@ from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
@@ -23,8 +23,9 @@ from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, behind
 from compiler.schedule.gpu.staged_tiles import contiguous
 from compiler.schedule.gpu.taking_part import longest_first
 from compiler.schedule.gpu.windows import WindowDistributing, WindowProduct
-from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.table import SIMD, AxisPlan, Table
+from runtime.records import evolve
 
 DEPTH_THREADS = (32, 16, 8, 4)
 """Threads along the sum that load what is contiguous along it."""
@@ -129,38 +130,26 @@ class RegisterDistributing(Distributing):
         """The slice's elements are no axis of what a thread has: it walks through them."""
         return super().tile_axes([axis for axis in axes if axis != self.terms.depth], region)
 
-    def one_loop(
-        self,
-        plan: AxisPlan,
-        low: Affine,
-        high: Affine,
-        ragged: bool,
-        group: Sequence[Target],
-        carrying: Sequence[Target],
-        region: TileRegion,
-        result: dict[Target, list[Value]],
-        scans: Sequence[Scan] = (),
-        before: Sequence[Value] = (),
-        step: int = 1,
-    ) -> list[Value]:
+    def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
         """Along the sum: each turn puts a slice in shared memory, has the next one's elements loaded, and walks through its own."""
+        plan, low, high, ragged, group, step = loop.plan, loop.low, loop.high, loop.ragged, loop.group, loop.step
         if plan.axis == self.terms.depth and not {*group} <= {*self.terms.sums}:
             end = self.form(self.field.axes[plan.axis], region) if ragged else high * plan.tile
-            single = AxisPlan(plan.axis)
-            return super().one_loop(single, low * plan.tile, end, False, group, carrying, region, result, scans, before, step)
+            alone = evolve(loop, plan=AxisPlan(plan.axis), low=low * plan.tile, high=end, ragged=False)
+            return super().one_loop(alone, region, result)
         if plan.axis != self.terms.depth:
-            return super().one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before, step)
+            return super().one_loop(loop, region, result)
         low, high = self.taking_part(plan, low, high, group, region, step)
         sums = [value for target in group for value in result[target]]
         ahead = self.fetched(plan, low, high, ragged, region) if self.fetches_ahead() else []
-        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=[*ahead, *sums]) as (body, loop):
+        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=[*ahead, *sums]) as (body, op):
             inner = region.inside(body, (plan.axis,))
-            place = Affine.of(loop.variable.name)
+            place = Affine.of(op.variable.name)
             self.enter(plan, place, inner)
             if ragged:
                 inner.masks[plan.axis] = self.field.axes[plan.axis]
             slices = [Slice(self, number, value, inner) for number, value in enumerate(self.terms.shared)]
-            for each, elements in zip(slices, loop.carried if ahead else [each.elements() for each in slices], strict=False):
+            for each, elements in zip(slices, op.carried if ahead else [each.elements() for each in slices], strict=False):
                 each.put(body, elements)
             body.emit(SyncThreads())
             following = self.fetched(plan, place + step, high, ragged, region.inside(body, ())) if ahead else []
@@ -170,7 +159,7 @@ class RegisterDistributing(Distributing):
                 left = body.index(self.form(self.field.axes[plan.axis], inner) - inner.starts[plan.axis])
                 count = Affine.of(body.op("min", left, body.const(plan.tile, "index")).name)
             guards, all_take_part = self.guards_of(group, inner)
-            own = loop.carried[len(ahead) :]
+            own = op.carried[len(ahead) :]
             if all_take_part is None:
                 after = self.walk(plan.axis, count, slices, group, own, result, inner, body)
             else:
@@ -182,12 +171,9 @@ class RegisterDistributing(Distributing):
                 after = list(both.results)
             body.emit(SyncThreads())
             body.yield_(*following, *after)
-        position = len(ahead)
-        for target in group:
-            count_of = len(result[target])
-            result[target] = loop.results[position : position + count_of]
-            position += count_of
-        return loop.results[position:]
+        own_results, running_values = by_target(op.results[len(ahead) :], group, result)
+        result.update(own_results)
+        return running_values
 
     def fetches_ahead(self) -> bool:
         """Whether a thread has registers for the elements of the next slice beside its results."""
