@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from compiler.backends.host.continued import Continued
     from compiler.backends.host.export import ExportedProgram
     from compiler.backends.host.program import HostProgram
+    from compiler.devices.costs import Rates
     from compiler.devices.placement import PlacedBlock, Placement
+    from compiler.devices.places import DevicePlace
     from compiler.launch.checked_blocks import CheckedBlocks
     from compiler.launch.kernels import KernelOptions
     from compiler.launch.recorded import LaunchedKernel, LaunchRecording
@@ -206,16 +208,20 @@ class Session:
     @cached_property
     def placement(self) -> "Placement":
         """Where blocks run."""
-        from compiler.devices.calibration import known_rates
         from compiler.devices.explain import Telling
         from compiler.devices.placement import Placement
         from compiler.devices.places import DevicePlaces
 
         report = self._report if self.options.sanitize else None
-        places = DevicePlaces(self.sources, lambda device: known_rates(device, self.kernel_options), report, self._recording)
+        places = DevicePlaces(self.sources, self._rates, report, self._recording)
         explain = self.options.explain
         tell = None if explain is None else Telling(explain, self.sources)
         return Placement(self._device, lambda: self.language.default_device, places, tell)
+
+    def _rates(self, device: "DevicePlace") -> "Rates":
+        from compiler.devices.calibration import known_rates
+
+        return known_rates(device, self.kernel_options)
 
     @property
     def _recording(self) -> "LaunchRecording | None":

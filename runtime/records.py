@@ -1,18 +1,18 @@
 """Classes of fields, declared as with `attrs` (`Factory`, `evolve` and `field` go with them, from here or there). What attrs writes for a
 class, its `__init__`, its comparison, its text, is written when the class is used: that takes longer than all else of an import, and a
-program meets a third of the classes that it imports. The first objects of a plain class are made and changed without it, and attrs is
-imported when a class has to be written: a call that comes from the cache needs neither."""
+program meets a third of the classes that it imports. Plain classes, which are nearly all, have methods of `record_methods` instead, and
+attrs is imported when somebody asks it about a class, or for what only attrs does: compiling a program needs it nowhere."""
 
-from collections.abc import Callable
-from operator import attrgetter
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runtime.forks import quiet_lock
+from runtime.record_methods import converting_setattr, equal_of, hash_of, init_of, repr_of
 
-__all__ = ["Factory", "define", "evolve", "field", "fields_of", "frozen", "frozen_in_types"]
+__all__ = ["Factory", "as_plain", "define", "evolve", "field", "fields_of", "frozen", "frozen_in_types"]
 
-_AT_FIRST = 100
-"""Objects of a class that are made without attrs, whose `__init__` is much faster, and takes as long to write as these take to make."""
+_AT_FIRST = 25
+"""Objects of a class that are made before its `__init__` is written: writing it takes as long."""
 
 _PLAIN_OPTIONS = {"frozen", "on_setattr", "eq", "init", "order", "by_types", "unsafe_hash", "kw_only"}
 _PLAIN_FIELDS = {"default", "factory", "converter", "eq", "repr", "init", "metadata"}
@@ -48,6 +48,8 @@ class _Unwritten:
         self._fields: dict[str, tuple[str, dict[str, Any]]] | None = None
         self._parameters: list[str] = []
         self._finishes = False
+        self._is_by_both = False
+        self._standing_in: list[str] = []
         self._own = self._own_fields()
         cls.__declared__ = self  # type: ignore[attr-defined]
 
@@ -56,8 +58,10 @@ class _Unwritten:
     def _values(self, cls: type, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:
         """The fields of a new object by name; None where attrs has to see to it."""
         self._made += 1
-        if cls is not self.cls or self._made > _AT_FIRST:
+        if cls is not self.cls:
             return None
+        if self._made > _AT_FIRST and self._fields is not None:
+            self._write_init()
         if self._made == 1:
             self._fields = self._plain_fields()
             if self._fields is not None:
@@ -95,7 +99,7 @@ class _Unwritten:
         if any(hasattr(cls, name) for name in ("__attrs_pre_init__", "__attrs_init__")):
             return None
         fields: dict[str, dict[str, Any]] = {}
-        takes_positions = True
+        by_name: set[bool] = set()
         for base in reversed(cls.__mro__):
             declared = vars(base).get("__declared__")
             if declared is None and "__attrs_attrs__" in vars(base):
@@ -103,15 +107,13 @@ class _Unwritten:
             if declared is not None:
                 if declared._own is None:
                     return None
-                takes_positions = takes_positions and not declared.options.get("kw_only")
+                by_name.add(bool(declared.options.get("kw_only")))
                 for name, options in declared._own.items():
                     fields.pop(name, None)
                     fields[name] = options
-        converts = any(options.get("converter") for options in fields.values())
-        if converts and not (self.options.get("frozen") or self.options.get("by_types")):
-            return None  # its assignments convert, too
         plain = {name.lstrip("_"): (name, options) for name, options in fields.items()}
-        self._parameters = [name for name, (_, said) in plain.items() if said.get("init", True)] if takes_positions else []
+        self._parameters = [] if True in by_name else [name for name, (_, said) in plain.items() if said.get("init", True)]
+        self._is_by_both = len(by_name) > 1
         self._finishes = hasattr(cls, "__attrs_post_init__")
         return plain
 
@@ -150,57 +152,55 @@ class _Unwritten:
 
             return ask
 
-        assert self._fields is not None
-        cls.__match_args__ = tuple(self._fields[name][0] for name in self._parameters)  # type: ignore[misc, attr-defined]
+        fields, options = self._fields, self.options
+        assert fields is not None
+        cls.__match_args__ = tuple(fields[name][0] for name in self._parameters)  # type: ignore[misc, attr-defined]
         if "__repr__" not in own:
-            self.options["repr"] = True
-            cls.__repr__ = written("__repr__")  # type: ignore[method-assign]
-        if self.options.get("eq", True) and "__eq__" not in own:
-            if self.options.get("order"):
-                self.options["eq"] = True
+            options["repr"] = True
+            cls.__repr__ = repr_of(fields)  # type: ignore[method-assign]
+        if options.get("eq", True) and "__eq__" not in own:
+            if options.get("order"):
+                options["eq"] = True
                 cls.__eq__ = written("__eq__")  # type: ignore[method-assign]
             else:
-                self.options["eq"] = False  # attrs leaves these as they are
-                cls.__eq__ = self._compared_by()  # type: ignore[method-assign, assignment]
+                options["eq"] = False  # attrs leaves these as they are
+                cls.__eq__ = equal_of(fields)  # type: ignore[method-assign, assignment]
             if own.get("__hash__") is None:
-                if not (self.options.get("frozen") or self.options.get("unsafe_hash")):
+                if not (options.get("frozen") or options.get("unsafe_hash")):
                     cls.__hash__ = None  # type: ignore[assignment]
-                elif self.options["eq"]:
-                    self.options["unsafe_hash"] = True
+                elif options["eq"]:
+                    options["unsafe_hash"] = True
                     cls.__hash__ = written("__hash__")  # type: ignore[method-assign]
                 else:
-                    self.options.pop("unsafe_hash", None)
-                    cls.__hash__ = self._hashed_by()  # type: ignore[method-assign, assignment]
-        if self.options.get("order"):
+                    options.pop("unsafe_hash", None)
+                    cls.__hash__ = hash_of(cls, fields)  # type: ignore[method-assign, assignment]
+        if options.get("order"):
             for method in ("__lt__", "__le__", "__gt__", "__ge__"):
                 setattr(cls, method, written(method))
-        if self.options.get("frozen") and "__setattr__" not in own:
-            cls.__setattr__ = written("__setattr__")  # type: ignore[method-assign]
-            cls.__delattr__ = written("__delattr__")  # type: ignore[method-assign]
+        if "__setattr__" not in own:
+            if options.get("frozen"):
+                self._standing_in = ["__setattr__", "__delattr__"]
+                cls.__setattr__ = written("__setattr__")  # type: ignore[method-assign]
+                cls.__delattr__ = written("__delattr__")  # type: ignore[method-assign]
+            elif self._converts:
+                self._standing_in = ["__setattr__"]
+                cls.__setattr__ = converting_setattr(fields)  # type: ignore[method-assign, assignment]
 
-    def _compared(self) -> Callable[[Any], Any]:
-        """What counts of an object when it is compared, in one value."""
-        assert self._fields is not None
-        names = [name for name, options in self._fields.values() if options.get("eq", True)]
-        return attrgetter(*names) if names else lambda record: ()
+    @property
+    def _converts(self) -> bool:
+        """Whether assignments convert, as making an object does."""
+        if self.options.get("frozen") or self.options.get("by_types") or self._fields is None:
+            return False
+        return any(said.get("converter") is not None for _, said in self._fields.values())
 
-    def _compared_by(self) -> Callable[[Any, object], Any]:
-        compared = self._compared()
-
-        def equal(record: Any, other: object) -> Any:
-            if other.__class__ is not record.__class__:
-                return NotImplemented
-            return bool(compared(record) == compared(other))
-
-        return equal
-
-    def _hashed_by(self) -> Callable[[Any], int]:
-        compared, of_class = self._compared(), hash(self.cls)
-
-        def hashed(record: Any) -> int:
-            return hash(compared(record)) ^ of_class
-
-        return hashed
+    def _write_init(self) -> None:
+        """The `__init__` of a class that there are many objects of."""
+        with _LOCK:
+            if vars(self.cls).get("__attrs_attrs__") is not self or self._is_by_both:
+                return
+            plainly_set = self.cls.__setattr__ is object.__setattr__
+            assert self._fields is not None
+            self.cls.__init__ = init_of(self.cls, self._fields, self._parameters, self._finishes, plainly_set)  # type: ignore[misc]
 
     # ---- the class that attrs writes ----
 
@@ -218,13 +218,26 @@ class _Unwritten:
                 if isinstance(unwritten, _Unwritten):
                     by_types = unwritten.options.pop("by_types", False)
                     plain: dict[str, Any] = {"on_setattr": attrs.setters.NO_OP} if by_types else {}
-                    for name in ("__setattr__", "__delattr__"):
-                        if unwritten._fields is not None and name in vars(cls):
-                            delattr(cls, name)  # attrs freezes no class that has one
+                    for name in unwritten._standing_in:
+                        delattr(cls, name)  # attrs freezes no class that has one
                     for name, said in [*vars(cls).items()]:
                         if isinstance(said, _LateField | _LateFactory):
                             setattr(cls, name, said.for_attrs())
                     attrs.define(cls, slots=False, **plain, **unwritten.options)
+
+
+def as_plain(value: Any) -> Any:
+    """What JSON has: records, in whatever holds them, as dictionaries of their fields, sequences and sets as lists, members of enumerations
+    as their values."""
+    if isinstance(value, dict):
+        return {as_plain(key): as_plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [as_plain(part) for part in value]
+    if isinstance(value, Enum):
+        return value.value
+    if any("__declared__" in vars(base) for base in type(value).__mro__):
+        return {each.name: as_plain(getattr(value, each.name)) for each in fields_of(type(value))}
+    return value
 
 
 def _state(record: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
-from runtime.records import define, field, frozen
+from runtime.records import define, field, fields_of, frozen
 
 
 def digits_joined(function: HirFunction) -> HirFunction:
@@ -75,7 +75,7 @@ def _together(function: HirFunction, tile: str, within: str, size: int) -> bool:
 
 
 def _forms(op: Instruction) -> Iterator[Affine]:
-    for attribute in op.__attrs_attrs__:
+    for attribute in fields_of(type(op)):
         value = getattr(op, attribute.name)
         for form in value if isinstance(value, tuple) else (value,):
             if isinstance(form, Affine):

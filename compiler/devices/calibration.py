@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from attrs import asdict
 
 from compiler.devices.costs import Rates
 from compiler.devices.places import DevicePlace
@@ -35,6 +34,7 @@ from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.types import DType
 from runtime.cache.unfinished import remove_abandoned, written
 from runtime.device import CPU, Device
+from runtime.records import as_plain
 from runtime.tensor import Tensor
 
 VERSION = 2
@@ -175,7 +175,7 @@ def _read(path: Path) -> dict[str, Rates]:
         by_machine = {machine: Rates(**{name: float(value) for name, value in rates.items()}) for machine, rates in data.items()}
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
-    return {machine: rates for machine, rates in by_machine.items() if all(value > 0 for value in asdict(rates).values())}
+    return {machine: rates for machine, rates in by_machine.items() if all(value > 0 for value in as_plain(rates).values())}
 
 
 def _write(path: Path, by_machine: dict[str, Rates]) -> None:
@@ -184,4 +184,4 @@ def _write(path: Path, by_machine: dict[str, Rates]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(path.parent, of=path.name)
         with written(path) as file:
-            file.write(json.dumps({machine: asdict(rates) for machine, rates in by_machine.items()}, indent=1).encode())
+            file.write(json.dumps({machine: as_plain(rates) for machine, rates in by_machine.items()}, indent=1).encode())

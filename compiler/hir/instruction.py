@@ -16,8 +16,6 @@ from enum import Enum, Flag, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import attrs
-
 from compiler.hir.affine import Affine
 from compiler.hir.types import HirType
 from compiler.source import Span
@@ -107,8 +105,12 @@ def operands() -> Any:
     return field(default=(), converter=as_tuple, metadata={"role": Role.OPERANDS})
 
 
-def attribute(default: Any = attrs.NOTHING, converter: Callable[[Any], Any] | None = None) -> Any:
-    return field(default=default, converter=converter, metadata={"role": Role.ATTRIBUTE})
+_NONE_GIVEN = object()
+
+
+def attribute(default: Any = _NONE_GIVEN, converter: Callable[[Any], Any] | None = None) -> Any:
+    options = {} if default is _NONE_GIVEN else {"default": default}
+    return field(**options, converter=converter, metadata={"role": Role.ATTRIBUTE})
 
 
 def region() -> Any:

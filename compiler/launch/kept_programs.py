@@ -13,7 +13,7 @@ from compiler.typed_ast.function_heads import FunctionHead, ParameterHead
 from runtime.cache.identity import compiler_identity
 from runtime.cache.store import store
 from runtime.device import is_present, parse_device
-from runtime.records import evolve, frozen
+from runtime.records import as_plain, evolve, frozen
 
 if store() is not None:
     compiler_identity()  # of the files as they are loaded, before anyone edits them
@@ -38,12 +38,10 @@ def found(source: Source, options: CompileOptions) -> KeptProgram | None:
 
 def keep(made_of: tuple[str, ...], program: KeptProgram) -> None:
     """Puts a program there that is made of this (see `origin`), if there is a cache."""
-    from attrs import asdict
-
     returning = program.functions.items()
-    functions = [[name, None if result is None else {**asdict(result), "sizes": sorted(result.sizes)}] for name, result in returning]
-    heads = [[name, asdict(evolve(head, span=None))] for name, head in program.heads.items()]
-    warnings = [asdict(warning, value_serializer=_plain) for warning in program.warnings]
+    functions = [[name, None if result is None else {**as_plain(result), "sizes": sorted(result.sizes)}] for name, result in returning]
+    heads = [[name, as_plain(evolve(head, span=None))] for name, head in program.heads.items()]
+    warnings = [as_plain(warning) for warning in program.warnings]
     head = {"functions": functions, "devices": program.devices, "heads": heads, "warnings": warnings}
     PROGRAMS.keep(lambda: PROGRAMS.name(*made_of), head)
 
@@ -52,10 +50,6 @@ def _revived(head: dict[str, Any], image: bytes) -> KeptProgram:
     functions = {name: _returning(fields) for name, fields in head["functions"]}
     heads = {name: _head(fields) for name, fields in head["heads"]}
     return KeptProgram(functions, tuple(head["devices"]), heads, tuple(_warning(fields) for fields in head["warnings"]))
-
-
-def _plain(of: Any, field: Any, value: Any) -> Any:
-    return value.value if isinstance(value, Severity) else value
 
 
 def _warning(fields: dict[str, Any]) -> Diagnostic:

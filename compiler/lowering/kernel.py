@@ -61,7 +61,7 @@ class Signature:
 
     tensors: tuple[TensorInput, ...] = field(default=(), converter=as_tuple)
     scalars: tuple[ScalarInput, ...] = field(default=(), converter=as_tuple)
-    functions: Mapping[str, Function] = field(factory=ProgramFunctions, eq=False, hash=False)
+    functions: Mapping[str, Function] = field(factory=ProgramFunctions, eq=False)
     numbers: tuple[tuple[str, int], ...] = field(default=(), converter=as_tuple)
 
     @property

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import attrs
-
 from compiler.lowering.body import Fault
 from compiler.lowering.kernel import Signature
 from compiler.lowering.stored_tiles import StoredTiles
@@ -12,7 +10,7 @@ from compiler.lowering.tile_shapes import FUNCTIONS, NodeBuilder, TileShapes, is
 from compiler.lowering.tiles import TileWriting
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
-from runtime.records import evolve
+from runtime.records import evolve, fields_of
 
 Some = TypeVar("Some", bound=nodes.Node)
 
@@ -43,7 +41,7 @@ def _calls_renamed(node: Some, names: Mapping[str, str]) -> Some:
             return tuple(map(new, value))
         return _calls_renamed(value, names) if isinstance(value, nodes.Node) else value
 
-    changes = {attribute.name: new(getattr(node, attribute.name)) for attribute in attrs.fields(type(node)) if attribute.name != "type"}
+    changes = {attribute.name: new(getattr(node, attribute.name)) for attribute in fields_of(type(node)) if attribute.name != "type"}
     if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name) and node.function.name in names:
         changes["function"] = evolve(node.function, name=names[node.function.name])
     return evolve(node, **changes)

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
-import attrs
-
 from compiler.hir.affine import Affine
 from compiler.lowering.kernel import Signature
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import parts
-from runtime.records import frozen
+from runtime.records import fields_of, frozen
 
 Dims = Mapping[str, tuple[object, ...]]
 """Extents of the inputs: a number or a name where the program has one."""
@@ -118,7 +116,7 @@ def same_text(first: nodes.Node, other: nodes.Node) -> bool:
     """Whether both are the same text."""
     if type(first) is not type(other):
         return False
-    a, b = ([(field.name, getattr(node, field.name)) for field in attrs.fields(type(node))] for node in (first, other))
+    a, b = ([(field.name, getattr(node, field.name)) for field in fields_of(type(node))] for node in (first, other))
     for (name, x), (_, y) in zip(a, b, strict=True):
         if name in ("span", "operator_span", "type"):
             continue

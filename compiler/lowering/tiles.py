@@ -8,15 +8,13 @@ in memory: `stored_tiles`."""
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import attrs
-
 from compiler.lowering.body import fault
 from compiler.lowering.tile_shapes import Axis, Held, NodeBuilder, Shape, TileShapes, is_tiled, step_of, unsupported
 from compiler.lowering.tile_sizes import same_text
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
-from runtime.records import Factory, define, evolve, field
+from runtime.records import Factory, define, evolve, field, fields_of
 
 Position = tuple[nodes.Expression, ...]
 
@@ -206,7 +204,7 @@ class TileWriting:
     def numbers(self, node: "Some", names: dict[str, Held], position: Position = ()) -> "Some":
         """A node whose expressions are those of its parts' elements."""
         changes: dict[str, Any] = {}
-        for attribute in attrs.fields(type(node)):
+        for attribute in fields_of(type(node)):
             value = getattr(node, attribute.name)
             if isinstance(value, nodes.Block):
                 changes[attribute.name] = self.block(value, names)

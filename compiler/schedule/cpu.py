@@ -1,7 +1,6 @@
 """The CPU's schedule of a kernel: lifted to a field and placed by a table where that can be done, else the nest as written with
 its loops marked. What was chosen is kept in words for `--emit schedule`."""
 
-import attrs
 
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import InstructionFamily, Value
@@ -20,7 +19,8 @@ from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
-from runtime.records import evolve, frozen
+from runtime.records import evolve, field, frozen
+from runtime.tuples import as_tuple
 
 
 @frozen
@@ -28,7 +28,7 @@ class Scheduled:
     """A function that the CPU backend can emit, and the choices in words."""
 
     function: HirFunction
-    words: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    words: tuple[str, ...] = field(default=(), converter=as_tuple)
     unheeded: tuple[Unheeded, ...] = ()
     """What of the program's annotations it doesn't follow."""
 

@@ -3,8 +3,6 @@ kinds, arguments, limits that hold on every device. Whether the body keeps a pro
 
 from collections.abc import Container, Iterator
 
-import attrs
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.annotation_arguments import (
     BLOCK_ANNOTATIONS,
@@ -36,7 +34,7 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import DType
-from runtime.records import define
+from runtime.records import define, fields_of
 
 MAX_THREADS = 1024
 MAX_THREADS_Z = 64
@@ -64,7 +62,7 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, Node) and type(a) is type(b):
-        names = [f.name for f in attrs.fields(type(a)) if f.name not in ("span", "type", "operator_span")]
+        names = [f.name for f in fields_of(type(a)) if f.name not in ("span", "type", "operator_span")]
         return all(same(getattr(a, name), getattr(b, name)) for name in names)
     return a == b
 

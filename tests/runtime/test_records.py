@@ -1,5 +1,6 @@
 """Classes of fields are written by attrs when they are first used, whichever use that is."""
 
+import enum
 import pickle
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Generic, TypeVar
 import attrs
 import pytest
 
-from runtime.records import Factory, define, evolve, field, fields_of, frozen, frozen_in_types
+from runtime.records import Factory, as_plain, define, evolve, field, fields_of, frozen, frozen_in_types
 
 
 def is_written(cls: type) -> bool:
@@ -273,10 +274,10 @@ def test_objects_that_may_change_have_no_hash():
     assert cell() == cell() and cell() != cell(5)
 
 
-def test_a_class_of_many_objects_is_written():
+def test_many_objects_are_made_without_attrs():
     _, _, place = plain_classes()
     made = [place("p", number) for number in range(150)]
-    assert is_written(place)
+    assert not is_written(place)
     assert [each.start for each in made] == list(range(150))
     assert made[0] == place("p", 0) and hash(made[0]) == hash(place("p", 0)) and made[0] != made[1]
 
@@ -293,7 +294,7 @@ def test_order_is_asked_of_objects_from_before():
 def test_records_are_declared_and_made_without_attrs():
     text = """
 import sys
-from runtime.records import Factory, define, evolve, field, frozen
+from runtime.records import Factory, as_plain, define, evolve, field, frozen
 @frozen
 class Point:
     x: int
@@ -307,7 +308,12 @@ assert evolve(Point(1), x=2).x == 2
 assert Point(1) == Point(1) != Point(2) and len({Point(1), Point(1), Point(2)}) == 2
 assert "attr" not in sys.modules
 assert repr(Point(1)) == "Point(x=1, y=())"
-assert "attr" in sys.modules
+cell = Cell()
+cell.points = [Point(number, [number]) for number in range(100)]
+assert cell.points[99] == Point(99, (99,)) and cell.points[99].y == (99,)
+assert "attr" not in sys.modules
+import attrs
+assert attrs.asdict(cell.points[3]) == {"x": 3, "y": (3,)} and attrs.fields(Cell).points.name == "points"
 """
     subprocess.run([sys.executable, "-c", text], check=True)
 
@@ -382,3 +388,115 @@ def test_hashes_and_comparisons_stay_when_a_class_is_written():
     held = {Alone(1): 1, Other(1): 2}
     attrs.fields(Alone)
     assert held[Alone(1)] == 1 and held[Other(1)] == 2 and Alone(1) != Other(1)
+
+
+# ---- objects whose `__init__` is written without attrs ----
+
+MANY = 60
+
+
+def varied_classes():
+    @frozen
+    class Point:
+        x: int
+        _y: int = 0
+        names: tuple[str, ...] = field(default=(), converter=tuple)
+        seen: list[int] = field(factory=list, repr=False)
+        total: int = field(init=False, default=7)
+
+    @define(eq=False, kw_only=True)
+    class Step:
+        first: int
+        parts: tuple[int, ...] = field(factory=list, converter=tuple)
+        sum: int = field(init=False)
+
+        def __attrs_post_init__(self) -> None:
+            self.sum = self.first + len(self.parts)
+
+    @frozen_in_types
+    class Empty:
+        pass
+
+    return Point, Step, Empty
+
+
+CALLS = [
+    (0, (1,), {}),
+    (0, (1, 2, ["a"]), {}),
+    (0, (), {"x": 3, "y": 4, "seen": [5]}),
+    (1, (), {"first": 3}),
+    (1, (), {"first": 3, "parts": [1, 2]}),
+    (2, (), {}),
+]
+
+
+@pytest.mark.parametrize("which, arguments, named", CALLS)
+def test_later_objects_are_as_the_first_and_as_those_of_attrs(which, arguments, named):
+    early, late = varied_classes()[which], varied_classes()[which]
+    attrs.fields(late)
+    made = [early(*arguments, **named) for _ in range(MANY)]
+    assert not is_written(early)
+    of_attrs = late(*arguments, **named)
+    for each in (made[0], made[-1]):
+        assert vars(each) == vars(of_attrs)
+        if which != 1:  # of which two are never equal, and whose text has its address
+            assert repr(each) == repr(of_attrs)
+    attrs.fields(early)
+    assert vars(early(*arguments, **named)) == vars(made[-1])
+
+
+@pytest.mark.parametrize("which, arguments, named", [(0, (), {}), (0, (1, 2, (), [], 5), {}), (0, (1,), {"x": 2}), (1, (3,), {}), (2, (1,), {})])
+def test_wrong_arguments_of_later_objects_have_the_message_of_attrs(which, arguments, named):
+    early, late = varied_classes()[which], varied_classes()[which]
+    attrs.fields(late)
+    right = next((places, names) for number, places, names in CALLS if number == which)
+    for _ in range(MANY):
+        early(*right[0], **right[1])
+    assert not is_written(early)
+    with pytest.raises(TypeError) as first:
+        early(*arguments, **named)
+    with pytest.raises(TypeError) as second:
+        late(*arguments, **named)
+    assert str(first.value) == str(second.value)
+
+
+def test_assignments_convert_before_and_after_a_class_is_written():
+    step = varied_classes()[1]
+    made = [step(first=1) for _ in range(MANY)][-1]
+    made.parts, made.first = [4, 5], 2
+    assert (made.parts, made.first) == ((4, 5), 2) and not is_written(step)
+    attrs.fields(step)
+    made.parts = [6]
+    assert made.parts == (6,) and step(first=1, parts=[2]).parts == (2,)
+
+
+def test_an_object_that_holds_itself_is_shown_with_dots():
+    @define
+    class Cell:
+        held: object = None
+
+    cell = Cell()
+    cell.held = [cell]
+    early = repr(cell)
+    attrs.fields(Cell)
+    assert early == repr(cell) == "Cell(held=[...])"
+
+
+def test_what_json_has_of_records():
+    class Kind(enum.Enum):
+        ONE = "one"
+
+    @frozen
+    class Part:
+        kind: Kind
+        names: frozenset[str] = frozenset()
+
+    @frozen
+    class Whole:
+        parts: tuple[Part, ...]
+        by_name: dict[str, Part]
+
+    whole = Whole((Part(Kind.ONE),), {"a": Part(Kind.ONE, frozenset(["b"]))})
+    part = {"kind": "one", "names": []}
+    assert as_plain(whole) == {"parts": [part], "by_name": {"a": {"kind": "one", "names": ["b"]}}}
+    assert not is_written(Part) and not is_written(Whole)

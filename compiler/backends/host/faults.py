@@ -29,8 +29,8 @@ POSITIONS = "·positions"
 """The name in a generated module's globals by which its frames are known."""
 
 
-_reserve = bytearray(1 << 22)
-"""Given up when memory has run out, so that the message about it finds room."""
+_reserve = [bytes(1 << 22)]
+"""Given up when memory has run out, so that the message about it finds room. It takes addresses, and no memory before it is touched."""
 
 
 @contextmanager
