@@ -3,7 +3,6 @@
 Tables lie beside this file in `tables/` (made by `python -m grammars.loader`, shipped in the wheel), or in the user's
 cache folder; either is used only when its key, a hash of the grammar, is right. Lark is only needed to make them."""
 
-import hashlib
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from typing import Any
 from grammars.grammar import Grammar
 from grammars.lexicon import Lexicon, spelled
 from grammars.machine import Rule, States, Tables
+from runtime.cache.digest import sha256
 from runtime.entry_points import LANGUAGES, OWN, entry_points
 
 _FOLDER = Path(__file__).parent
@@ -213,7 +213,7 @@ def _sign(pattern: str) -> str | None:
 
 def _key(grammar: Grammar) -> str:
     """Of all that tables depend on: one text has other tables for other starts, and with the layout filter."""
-    return hashlib.sha256(f"{_FORMAT} {grammar.starts} {grammar.layout} {grammar.text}".encode()).hexdigest()
+    return sha256(f"{_FORMAT} {grammar.starts} {grammar.layout} {grammar.text}".encode()).hexdigest()
 
 
 def _read(path: Path, key: str) -> Tables | None:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from runtime.dlpack import ON_HOST, TakenTensor, capsule_of
-from runtime.element_types import DTYPES
-from runtime.tensor import Array, is_foreign
+from runtime.tensor import Array, is_foreign, numpy_dtype
 
 
 class _Seen:
@@ -16,7 +15,7 @@ class _Seen:
 
     def __init__(self, taken: TakenTensor) -> None:
         described = taken.description
-        dtype = DTYPES[described.dtype]
+        dtype = numpy_dtype(described.dtype)
         self.taken = taken
         self.__array_interface__ = {
             "version": 3,
@@ -37,5 +36,5 @@ def import_host_array(source: Any) -> Array:
         raise ValueError("the tensor does not lie on the host")
     if 0 in described.shape:
         # where nothing lies there need be no address
-        return np.empty(described.shape, DTYPES[described.dtype])
-    return np.asarray(_Seen(taken)).view(DTYPES[described.dtype])
+        return np.empty(described.shape, numpy_dtype(described.dtype))
+    return np.asarray(_Seen(taken)).view(numpy_dtype(described.dtype))

@@ -23,6 +23,10 @@ def is_foreign(dtype: "np.dtype[Any]") -> bool:
 @cache
 def numpy_dtype(name: str) -> "np.dtype[Any]":
     """NumPy's dtype for a program's (`bf16`); KeyError for a name that is none."""
+    from runtime.plain_types import PLAIN
+
+    if name in PLAIN:
+        return PLAIN[name]
     from runtime.element_types import DTYPES
 
     return DTYPES[name]
@@ -31,9 +35,22 @@ def numpy_dtype(name: str) -> "np.dtype[Any]":
 @cache
 def dtype_name(dtype: Any) -> str:
     """A program's name for NumPy's dtype (either byte order); KeyError when programs have no such elements."""
+    from runtime.plain_types import PLAIN_NAMES
+
+    known = np.dtype(dtype).newbyteorder("=")
+    if known in PLAIN_NAMES:
+        return PLAIN_NAMES[known]
     from runtime.element_types import NAMES
 
-    return NAMES[np.dtype(dtype).newbyteorder("=")]
+    return NAMES[known]
+
+
+def has_elements(dtype: "np.dtype[Any]") -> bool:
+    """Whether programs have elements of NumPy's type."""
+    try:
+        return bool(dtype_name(dtype))
+    except KeyError:
+        return False
 
 
 class Remote(Protocol):

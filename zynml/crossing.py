@@ -17,10 +17,9 @@ import numpy as np
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaUnavailable
 from runtime.dlpack import ON_DEVICE, ON_HOST
-from runtime.element_types import NAMES
 from runtime.futures import PendingValue, before_device_write
 from runtime.host_arrays import import_host_array
-from runtime.tensor import Tensor
+from runtime.tensor import Tensor, has_elements
 from runtime.values import ElementArray, Nothing, RecordValue, Some, is_number_array
 from zynml import pending
 from zynml.functions import ProgramFunction, PythonFunction
@@ -102,16 +101,16 @@ class Crossing:
                 if value.__class__ is not np.ndarray and isinstance(value, np.ma.MaskedArray):
                     hint = "`.filled(value)` gives its elements with a value for the masked ones; tensors have no mask"
                     raise ZyntaxError(Diagnostic("0807", f"a masked array of NumPy type {value.dtype} has no counterpart", hint=hint))
-                if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
-                    raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
+                if not has_elements(value.dtype) or not value.dtype.isnative:
+                    raise _no_counterpart(f"an array of NumPy type {value.dtype}", _known())
                 if not value.flags.c_contiguous and any(stride % value.itemsize for stride in value.strides):
                     strides = f"strides of {', '.join(map(str, value.strides))} bytes"
                     message = f"an array of NumPy type {value.dtype} can't be taken with {strides}, no multiple of its elements"
                     raise ZyntaxError(Diagnostic("0807", message, hint="`.copy()` lays the elements out without gaps"))
                 return Tensor(value)
             case np.generic():
-                if value.dtype not in NAMES:
-                    raise _no_counterpart(f"a number of NumPy type {value.dtype}", _KNOWN)
+                if not has_elements(value.dtype) or not value.dtype.isnative:
+                    raise _no_counterpart(f"a number of NumPy type {value.dtype}", _known())
                 return value
             case list():
                 return [self.into(element) for element in value]
@@ -160,7 +159,7 @@ class Crossing:
                 return self.borrow(value, ordinal)
         except (BufferError, ValueError, TypeError, RuntimeError) as refusal:
             message = f"this {type(value).__name__} can't be taken: {refusal}"
-            raise ZyntaxError(Diagnostic("0807", message, hint=_HINT)) from None
+            raise ZyntaxError(Diagnostic("0807", message, hint=_hint())) from None
         message = f"this {type(value).__name__} lies on a device that programs can't use (DLPack's kind {where}, number {ordinal})"
         raise ZyntaxError(Diagnostic("0501", message, hint="move it to the CPU or to a CUDA device first"))
 
@@ -242,8 +241,14 @@ def _lent() -> Callable[[Any], "OnGpu | None"]:
 _ARRAYS: "WeakSet[type]" = WeakSet()
 """Classes of other libraries' arrays that came before."""
 
-_KNOWN = f"elements {', '.join(NAMES.values())}"
-_HINT = f"programs know arrays of {_KNOWN}"
+def _known() -> str:
+    from runtime.element_types import NAMES
+
+    return f"elements {', '.join(NAMES.values())}"
+
+
+def _hint() -> str:
+    return f"programs know arrays of {_known()}"
 
 
 def _of_buffer(value: Any) -> Any:
@@ -251,7 +256,7 @@ def _of_buffer(value: Any) -> Any:
     try:
         return np.asarray(value)
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as refusal:
-        raise ZyntaxError(Diagnostic("0807", f"this {type(value).__name__} can't be taken: {refusal}", hint=_HINT)) from None
+        raise ZyntaxError(Diagnostic("0807", f"this {type(value).__name__} can't be taken: {refusal}", hint=_hint())) from None
 
 
 def _unusable(value: Any, refusal: CudaUnavailable) -> ZyntaxError:

@@ -4,14 +4,12 @@ already pull the block there; results stay where they were made, so that what fo
 import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from math import prod
 from typing import Any
 
 from compiler.analysis.work import Work
-from compiler.codes.device_faults import DeviceTrouble, diagnostic
 from compiler.devices.costs import MEASURED_RUNS, History, work_at
 from compiler.devices.explain import Decision, DeviceCandidate, Explain
-from compiler.devices.places import Block, DevicePlace, DevicePlaces
+from compiler.devices.places import Block, DevicePlace, DevicePlaces, bytes_of
 from compiler.diagnostics import ZyntaxError
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import HISTORIES, WORK, Cache
@@ -19,6 +17,7 @@ from compiler.launch.kernels import BuiltKernel
 from compiler.launch.signature import as_tensor
 from compiler.launch.updates import require_updatable
 from runtime import forks
+from runtime.cuda.errors import CudaError, CudaRefused, CudaUnavailable
 from runtime.device import CPU, Device
 from runtime.records import Factory, define, frozen
 from runtime.tensor import Tensor
@@ -112,7 +111,9 @@ class HeterogeneousBlock:
         """The run; where a GPU turns out to be unable to, on the CPU instead. Inputs of a run that fails are as before."""
         try:
             return self._measured(choice, device_place, values)
-        except DeviceTrouble as trouble:
+        except (CudaError, CudaRefused, CudaUnavailable) as trouble:
+            from compiler.codes.device_faults import diagnostic
+
             error = ZyntaxError(diagnostic(trouble, self.block.compute.span))
         except ZyntaxError as refusal:
             error = refusal
@@ -170,6 +171,3 @@ class _Chosen:
         return run
 
 
-def bytes_of(tensor: Tensor) -> int:
-    """Bytes of a tensor's elements."""
-    return prod(tensor.shape) * tensor.dtype.itemsize

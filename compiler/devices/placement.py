@@ -3,12 +3,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.devices.explain import Decision, DeviceCandidate, Explain
-from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
-from compiler.devices.places import Block, DevicePlaces
-from compiler.devices.split import SplitBlock
+from compiler.devices.places import Block, DevicePlaces, bytes_of
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import PLACED, Cache
@@ -18,6 +16,10 @@ from compiler.typed_ast import nodes
 from runtime.device import CPU, Device, NoDevice, is_present, parse_device
 from runtime.records import Factory, define, evolve, frozen
 from runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from compiler.devices.heterogeneous import HeterogeneousBlock
+    from compiler.devices.split import SplitBlock
 
 
 @frozen
@@ -99,8 +101,8 @@ class PlacedBlock:
     wish: Wish | None
     places: DevicePlaces
     explain: Explain | None = None
-    _heterogeneous: HeterogeneousBlock | None = None
-    _split: SplitBlock | None = None
+    _heterogeneous: "HeterogeneousBlock | None" = None
+    _split: "SplitBlock | None" = None
     _known: Cache[Device, Block] = Factory(partial(Cache, PLACED))
 
     @property
@@ -113,6 +115,8 @@ class PlacedBlock:
         which of them is meant."""
         if self.wish is not None and self.wish.others:
             if self._split is None:
+                from compiler.devices.split import SplitBlock
+
                 devices = (self.wish.device, *self.wish.others)
                 self._split = SplitBlock(self.block, devices, self.wish.by, self.places, self.explain)
             return self._split
@@ -122,6 +126,8 @@ class PlacedBlock:
                 self._explain(self.wish or Wish(device, f"`{name}` was put there"), values)
             return self._known.get(device) or self._known.keep(device, self.places.at(device).block(self.block))
         if self._heterogeneous is None:
+            from compiler.devices.heterogeneous import HeterogeneousBlock
+
             self._heterogeneous = HeterogeneousBlock(self.block, self.places, self.explain)
         return self._heterogeneous.for_values(values)
 

@@ -3,6 +3,7 @@ compiled for it."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,6 +40,11 @@ class DevicePlace(Protocol):
 
     def wait(self) -> None:
         """Until all that was started here is done."""
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """Bytes of a tensor's elements."""
+    return prod(tensor.shape) * tensor.dtype.itemsize
 
 
 @define(eq=False)

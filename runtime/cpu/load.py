@@ -1,7 +1,6 @@
 """LLVM at work: text of a module optimised, turned into object code, and linked into this process."""
 
 import ctypes
-import hashlib
 import itertools
 import struct
 import time
@@ -10,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from runtime import forks
+from runtime.cache.digest import sha256
 from runtime.cpu import detect, pool
 from runtime.records import frozen
 
@@ -125,7 +125,7 @@ class CompiledModule:
     def object(self) -> bytes:
         with _LOCK:
             if self._object is None:
-                key = hashlib.sha256(self.text.encode()).digest(), self.target, self.level, self.explicit
+                key = sha256(self.text.encode()).digest(), self.target, self.level, self.explicit
                 self._object = _GENERATED[key] = _GENERATED.pop(key, b"") or self._generate()
                 if len(_GENERATED) > _OBJECTS:
                     del _GENERATED[next(iter(_GENERATED))]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn
 from compiler.backends.host.direct import looked_up_again
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.stopped_natively import CALLED, ENDS, TOO_DEEP, StoppedInLoop, StoppedNatively, placed
-from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.library import LibraryFault
@@ -103,6 +102,8 @@ def translated(error: BaseException) -> ZyntaxError:
                 name = found_name[1]
                 return _error("0808", f"`{name}` is read before it has a value", span)
         case CudaError() | CudaRefused() | CudaUnavailable():
+            from compiler.codes.device_faults import diagnostic
+
             return ZyntaxError(diagnostic(error, span))
         case OSError():
             reason = error.strerror or str(error)

@@ -104,7 +104,7 @@ class KeptAnswers:
         if isinstance(referred, np.dtype):
             return f"dtype {referred.name}"
         if isinstance(referred, type) and issubclass(referred, np.dtype):
-            return next((f"class {name}" for name in _dtype_names() if type(np.dtype(name)) is referred), None)
+            return _named(referred, _PLAIN) or _named(referred, _dtype_names())
         return None
 
     def _object(self, words: str) -> Any:
@@ -136,6 +136,10 @@ _BOUND = "zyntax_bound_call"
 
 _PLAIN = ("float32", "float64", "int32", "int64")
 """Types of elements that are NumPy's own, and that most programs have no others of."""
+
+
+def _named(referred: type, names: Sequence[str]) -> str | None:
+    return next((f"class {name}" for name in names if type(np.dtype(name)) is referred), None)
 
 
 def _dtype_names() -> tuple[str, ...]:

@@ -25,9 +25,8 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar, ShapeExpr, TensorType, TupleType, Type
-from runtime.element_types import NAMES
 from runtime.records import frozen
-from runtime.tensor import numpy_dtype
+from runtime.tensor import dtype_name, numpy_dtype
 
 
 class OfBlock:
@@ -168,7 +167,7 @@ def _argument(function: BlocksFunction, kind: Any, position: int, updated: bool)
     if isinstance(kind, tuple):
         dtype, rank, layout = kind
         extents = function.extents[position]
-        dtype = numpy_dtype(NAMES[dtype])  # NumPy's own object
+        dtype = numpy_dtype(dtype_name(dtype))  # NumPy's own object
         if not (declared == UNKNOWN or (isinstance(declared, TensorType) and _takes(declared, dtype))):
             raise Unplannable("an array that is converted")
         if updated and not layout.contiguous:
@@ -183,4 +182,4 @@ def _argument(function: BlocksFunction, kind: Any, position: int, updated: bool)
 
 def _takes(declared: TensorType, dtype: Any) -> bool:
     """Whether arrays of this dtype are taken as they are."""
-    return declared.device is None and (not isinstance(declared.element, Scalar) or NAMES[dtype] == declared.element.dtype.value)
+    return declared.device is None and (not isinstance(declared.element, Scalar) or dtype_name(dtype) == declared.element.dtype.value)
