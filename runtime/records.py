@@ -157,7 +157,7 @@ class _Unwritten:
         cls.__match_args__ = tuple(fields[name][0] for name in self._parameters)  # type: ignore[misc, attr-defined]
         if "__repr__" not in own:
             options["repr"] = True
-            cls.__repr__ = repr_of(fields)  # type: ignore[method-assign]
+            cls.__repr__ = repr_of(fields)  # type: ignore[method-assign, assignment]
         if options.get("eq", True) and "__eq__" not in own:
             if options.get("order"):
                 options["eq"] = True
@@ -200,7 +200,7 @@ class _Unwritten:
                 return
             plainly_set = self.cls.__setattr__ is object.__setattr__
             assert self._fields is not None
-            self.cls.__init__ = init_of(self.cls, self._fields, self._parameters, self._finishes, plainly_set)  # type: ignore[misc]
+            self.cls.__init__ = init_of(self.cls, self._fields, self._parameters, self._finishes, plainly_set)
 
     # ---- the class that attrs writes ----
 
