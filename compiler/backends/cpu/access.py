@@ -77,8 +77,7 @@ def load(frame: CpuFrame, op: Load) -> None:
                 address = Address(w.splat(address.pointer, lanes), None)
             pointers = indexing.scattered(address)
             every = w.splat(mask if mask is not None else w.true(), lanes)
-            kind = f"llvm.masked.gather.{held.suffix}.{pointers.type.suffix}"
-            text = f"call {held} @{kind}({pointers.type} align {align} {pointers.text}, {every}, {other}){notes}"
+            return from_memory(w, frame.kernel.masked.gather(w, pointers, every, other, align, notes), dtype)
         return from_memory(w, w.value(held, text), dtype)
 
     axis = turned_axis(indexing, axes) if op.where is None and op.pad is None and not is_guarded(frame, indexing.index) else None
@@ -169,13 +168,11 @@ def store(frame: CpuFrame, op: Store) -> None:
             if mask is None:
                 w.store(value, address.pointer, align, notes)
             else:
-                kind = f"llvm.masked.store.{value.type.suffix}.p0"
-                w.line(f"call void @{kind}({value}, ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}){notes}")
+                frame.kernel.masked.store(w, value, address.pointer, w.splat(mask, lanes), align, notes)
         else:
             pointers = indexing.scattered(address)
             every = w.splat(mask if mask is not None else w.true(), lanes)
-            kind = f"llvm.masked.scatter.{value.type.suffix}.{pointers.type.suffix}"
-            w.line(f"call void @{kind}({value}, {pointers.type} align {align} {pointers.text}, {every}){notes}")
+            frame.kernel.masked.scatter(w, value, pointers, every, align, notes)
 
 
 def _index_axes(frame: CpuFrame, index: Sequence[Affine]) -> list[tuple[str, int]]:

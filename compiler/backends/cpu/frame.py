@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from compiler.backends.cpu.liberties import FusedSum
+from compiler.backends.cpu.masked_vectors import MaskedVectors
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import AddressedMemory, FunctionFrame
@@ -47,6 +48,7 @@ class CpuKernel:
     """Sums that are rounded once with a product, by identity."""
     absorbed: frozenset[int] = frozenset()
     """The identities of these products."""
+    masked: MaskedVectors = Factory(MaskedVectors)
 
 
 @define(kw_only=True)
