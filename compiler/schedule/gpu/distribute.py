@@ -275,10 +275,11 @@ class Distributing(BlockTiles):
 
     def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
         """As in all tiles; those are left out in which nothing takes part in the one reduction that the loop is for."""
-        target, number = loop.group[0], self.field.axes[loop.plan.axis].value
+        number = self.field.axes[loop.plan.axis].value
         short = number is not None and number <= WRITTEN_OUT
-        if loop.step == 1 and len(loop.group) == 1 and isinstance(target, Reduce | Contract) and not loop.scans and not short:
-            low, high = self.tiles_between(loop.plan, target, loop.low, loop.high, region)
+        alone = loop.group[0] if len(loop.group) == 1 else None
+        if loop.step == 1 and isinstance(alone, Reduce | Contract) and not loop.scans and not short:
+            low, high = self.tiles_between(loop.plan, alone, loop.low, loop.high, region)
             loop = evolve(loop, low=low, high=high)
         return super().one_loop(loop, region, result)
 
