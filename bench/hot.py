@@ -232,6 +232,8 @@ class Bench:
     rng: np.random.Generator = field(factory=lambda: np.random.default_rng(7))
     inputs: dict[str, Any] = field(init=False)
     sizes: Any = field(init=False)
+    _libraries: dict[bool, ctypes.CDLL] = field(init=False, factory=dict)
+    _programs: dict[tuple[bool, bool], tuple[Linked, HirModule, StrategyMetadata]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.inputs = {"risk": asked(self.rng), "fill": traded(self.rng), "tick": ticks(self.rng), "send": asked(self.rng)}
@@ -240,12 +242,22 @@ class Bench:
         self.sizes = self.rng.integers(100, 1000, 2 * LEVELS)
 
     def pairs(self, name: str) -> Callable[[], tuple[Side, Side]]:
-        watches, sources = name == "signal", Sources()
-        loops = library(self.folder, *(["-DMOST=0"] if watches else []))
-        source = sources.add(read_source(str(HERE / "hot.qdsl")))
-        module, metadata = program_of(source, sources, **({"most": "0lots"} if watches else {}))
-        code = linked(with_own(module) if name in ("risk", "send") else module, self.level)
-        return partial(_both, loops, name, code, module, metadata, self.inputs[name], self.sizes)
+        watches = name == "signal"
+        if watches not in self._libraries:
+            self._libraries[watches] = library(self.folder, *(["-DMOST=0"] if watches else []))
+        code, module, metadata = self._program(watches, name in ("risk", "send"))
+        return partial(_both, self._libraries[watches], name, code, module, metadata, self.inputs[name], self.sizes)
+
+    def _program(self, watches: bool, with_functions_of_its_own: bool) -> tuple[Linked, HirModule, StrategyMetadata]:
+        """The strategy, which sends no orders where it only `watches`."""
+        key = watches, with_functions_of_its_own
+        if key not in self._programs:
+            sources = Sources()
+            source = sources.add(read_source(str(HERE / "hot.qdsl")))
+            module, metadata = program_of(source, sources, **({"most": "0lots"} if watches else {}))
+            code = linked(with_own(module) if with_functions_of_its_own else module, self.level)
+            self._programs[key] = code, module, metadata
+        return self._programs[key]
 
 
 def measure(calls: int, rounds: int, only: Sequence[str], level: OptimizationLevel) -> list[dict[str, Any]]:

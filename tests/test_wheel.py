@@ -9,23 +9,19 @@ from pathlib import Path
 import pytest
 
 from runtime.cache.contents import WRITTEN, hash_of, source_files
+from tests.built_wheel import ROOT, built_wheel
 from zyntax_lang import PACKAGES
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True)
-    (found,) = folder.glob("zyntax_lang-*.whl")
-    return found
+    return built_wheel(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path) -> Path:
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh virtual environment with the wheel in it; gives its `bin`."""
-    folder = wheel.parent
+    folder = tmp_path_factory.mktemp("installed")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
     # Byte code of what commands import is made when they do: that is little of all that is installed.

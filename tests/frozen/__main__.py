@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from runtime.cache.store import users_folder
 from tests.frozen.collect import CPUS
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +68,9 @@ def collect(tree: Path, folder: Path, quick: bool, only: str = "", cpu: str = "x
     program = f"import sys; sys.path[:0] = [{str(tree)!r}, {str(ROOT)!r}]; from tests.frozen.collect import main; main()"
     command = [sys.executable, "-c", program, str(folder), "--cpu", cpu, "--only", only, *(["--quick"] if quick else [])]
     with tempfile.TemporaryDirectory() as cache:
+        tables = Path(users_folder()) / "grammars"  # which are known by all that they depend on, and take seconds to make
+        if tables.is_dir():
+            shutil.copytree(tables, Path(cache) / "grammars")
         environment = {**os.environ, "ZYNTAX_CACHE_DIR": cache, "PYTHONPATH": str(tree), "PYTHONHASHSEED": seed}
         subprocess.run(command, check=True, cwd=tree, env=environment, stderr=subprocess.DEVNULL)
     return folder

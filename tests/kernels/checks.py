@@ -5,6 +5,7 @@ also runs in the interpreter, on the nest as the textbook wrote it.
 Set `ZYNTAX_EXHAUSTIVE=1` for every combination; else each dimension is walked in full with the others at a few points. Set
 `ZYNTAX_TEST_DEVICE=cuda:0` (or `emulator`) to run the same tests there: `ZYNTAX_TEST_DEVICE=cuda:0 pytest tests/kernels -n 8`."""
 
+import math
 import os
 
 # Teams of three threads on a machine of two cores would spin while they wait for each other.
@@ -257,10 +258,17 @@ def spread(*choices: Sequence[Any], seed: int = 0) -> list[tuple[Any, ...]]:
             rows = [(*row, value) for row in rows for value in choice]
         return rows
     longest = max(map(len, choices))
+    steps = [1 if len(choice) == longest else _step(place, len(choice)) for place, choice in enumerate(choices)]
+    starts = [0 if len(choice) == longest else place + seed for place, choice in enumerate(choices)]
     return [
-        tuple(choice[(row * (2 * place + 1) + place + seed) % len(choice)] if len(choice) < longest else choice[row] for place, choice in enumerate(choices))
-        for row in range(longest)
+        tuple(choice[(row * step + start) % len(choice)] for choice, step, start in zip(choices, steps, starts, strict=True)) for row in range(longest)
     ]
+
+
+def _step(place: int, length: int) -> int:
+    """How far a choice moves from row to row: another for each place where there are several, and so that every value has its turn."""
+    able = [step for step in range(1, length + 1) if math.gcd(step, length) == 1]
+    return able[place % len(able)]
 
 
 def by_layout(rows: Iterable[tuple[Any, ...]]) -> list[tuple[tuple[str, ...], list[Any]]]:

@@ -270,7 +270,7 @@ def test_steps_and_distances(step: int, device: str) -> None:
             program.f(np.array([low, high]), v, w, 1)
 
 
-@pytest.mark.parametrize(("rows", "mean"), [(1, 3), (37, 8), (100, 30), (5, 300)])
+@pytest.mark.parametrize(("rows", "mean"), [(1, 3), (37, 8), (5, 150)])
 def test_what_rows_update_is_read_by_no_other_lane(rows: int, mean: int) -> None:
     """Found by the sanitizer: lanes behind the last row read what its own lane was writing."""
     random = np.random.default_rng(rows)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.built_wheel import ROOT, built_wheel
+
 PRINTED = "tensor([[[235, 225, 215], [255, 255, 245]]], shape=[1, 2, 3], dtype=u8)\n"
 """Of the pixels (10, 20, 30) and (40, 50, 60): 255 less each, the other first, 20 more and at most 255."""
 
@@ -22,15 +23,14 @@ def pip(python: str, *arguments: str) -> None:
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment of its own with the wheel and the package of `language new` in it, and this one's packages behind them."""
     folder = tmp_path_factory.mktemp("outside")
-    pip(sys.executable, "wheel", "--wheel-dir", str(folder), str(ROOT))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     found = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
     python = str(found / "python")
     packages = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True)
     installed = [path for path in [*site.getsitepackages(), *sys.path] if Path(path).name == "site-packages"]
     (Path(packages.stdout.strip()) / "zz_others.pth").write_text("\n".join(dict.fromkeys(installed)) + "\n", encoding="utf-8")
-    (wheel,) = folder.glob("zyntax_lang-*.whl")
-    pip(python, "install", "--ignore-installed", str(wheel))
+    # Byte code of what commands import is made when they do: that is little of all that is installed.
+    pip(python, "install", "--no-compile", "--ignore-installed", str(built_wheel(tmp_path_factory)))
     command(found, folder, "language", "new", "tinypipe", "--ending", ".tip")
     pip(python, "install", str(folder / "tinypipe"))
     return found

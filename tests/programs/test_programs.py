@@ -1,6 +1,7 @@
 """The programs of `programs/zynml`: each prints what its first lines state, at every level, and each can be read back at every stage
 that has a text."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,10 @@ KINDS = ("elementwise", "reduce", "matmul", "batched_matmul", "conv2d", "depthwi
 by_name = pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 
 
+@cache
 def opened(path: Path) -> Session:
+    """One session for all stages of a program that are looked at."""
+
     def ignore(warning: Diagnostic) -> None:
         """Warnings are tested where they are made."""
 

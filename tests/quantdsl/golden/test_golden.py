@@ -1,7 +1,6 @@
 """The programs of `programs/quantdsl`, compiled, against the same strategies in plain Python on the reference engine: orders, fills, refusals
 and the summary are equal; so are runs without optimisation, and interpreted ones."""
 
-from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -34,13 +33,6 @@ from tests.quantdsl.golden.programs import DATA, GOLDEN
 from tests.quantdsl.reference.as_records import as_records
 from tests.quantdsl.reference.engine import Engine
 from tests.quantdsl.whole_engine import whole_engine
-
-
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @cache

@@ -143,7 +143,7 @@ def test_touch_fills_resting_orders_no_more_than_was_traded(market: list[Event],
     assert all(qty <= traded[ts] for ts, qty in made.items())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(markets(), st.lists(ACTS, max_size=15), LIMITS, RUNS)
 def test_two_runs_are_one(market: list[Event], acts: list[tuple[str, Any]], limits: Limits, options: dict[str, Any]) -> None:
     first, second = (run(market, acts, limits, options) for _ in range(2))

@@ -1,7 +1,6 @@
-"""The command in this process, with a cache of its own, which processes of a test run share."""
+"""The command in this process."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ class Done:
     code: int
     out: str
     err: str
-
-
-@pytest.fixture(autouse=True, scope="session")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        own = tmp_path_factory.getbasetemp()
-        patch.setenv("ZYNTAX_CACHE_DIR", str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"))
-        yield
 
 
 @pytest.fixture
