@@ -32,6 +32,7 @@ from compiler.hir.core import (
     Select,
     Stack,
     Take,
+    Threads,
     Unary,
     dtype_of,
 )
@@ -300,6 +301,8 @@ class Translator(Writer):
             case Index():
                 text = self.affine(op.of, axes)
                 return f"spread({text}, {self.shape(op.result)}, 'index')" if axes else text
+            case Threads():
+                return "1"
             case InBounds():
                 of, below = self.affine(op.of, axes), self.affine(op.below, axes)
                 if not axes:

@@ -255,6 +255,14 @@ class Index(Instruction):
         return [Tile("index", scope.axes_of(self.of))]
 
 
+@instruction("threads", InstructionFamily.PLAIN)
+class Threads(Instruction):
+    """`%t = threads : index`: how many threads of a CPU share loops out here. Nothing that is computed may depend on it but who does it."""
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [Tile("index")]
+
+
 @instruction("inbounds", InstructionFamily.PLAIN)
 class InBounds(Instruction):
     """`%r = inbounds of=128*i0+i below=M`: whether 0 <= of < below, as `i1`."""

@@ -9,6 +9,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
 from compiler.schedule.field import table_for
+from compiler.schedule.lines import in_step
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
@@ -16,7 +17,7 @@ from compiler.schedule.packed import in_blocks, packing_for
 from compiler.schedule.panels import PlacingPacked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
-from compiler.schedule.running import refusal
+from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, field, frozen
@@ -39,6 +40,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     if kernel.field is not None:
         try:
             _require_placeable(kernel.field)
+            if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts)[1]):
+                raise NotPlaceable(f"{marching[0].split(', ')[-1]}")
             field = materialise(kernel.field)
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
@@ -53,10 +56,11 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             return Scheduled(place(field, table), words, table.unheeded)
         except NotPlaceable as refusal:
             reason = str(refusal)
-    function, words, unheeded = marked(kernel.nest, kernel.facts)
+    nest, marching = in_step(kernel.nest, kernel.facts)
+    function, words, unheeded = marked(nest, kernel.facts)
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
-    words = (f"the nest as written, because {reason}", *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
+    words = (f"the nest as written, because {reason}", *marching, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
     return Scheduled(function, words, unheeded)
 
 

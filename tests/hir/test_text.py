@@ -61,6 +61,7 @@ sort %I axis=0 descending=true
 %r = bitcast %a to=u32 : u32
 %r = index of=2*M-floor((N+3)/4)+1 : index
 %r = inbounds of=M-1 below=N : i1
+%r = threads : index
 %r, %s = combine argmin %a, %x, %b, %y : f32, i32
 for i in 0..N step 2 place=thread order="grouped(16)" pipeline=4 turns=true { }
 for i in N..-1 step -1 { break }

@@ -12,13 +12,13 @@ from compiler.backends.cpu.liberties import emit_fused, fused_sums, left_to_llvm
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.checks import CheckSite
-from compiler.backends.llvm.frame import AddressedMemory
+from compiler.backends.llvm.frame import AddressedMemory, index_bundle
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I8, I32, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, If, While
-from compiler.hir.core import Binary
+from compiler.hir.core import Binary, Threads
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, Load, Store
@@ -128,6 +128,8 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
             faults.check(frame, op)
         case Alloc():
             access.alloc(frame, op)
+        case Threads():
+            frame.define(op, index_bundle(frame.threads))
         case Sort():
             sort.emit_sort(frame, op)
         case If() if id(op) in frame.kernel.path:

@@ -1,0 +1,248 @@
+"""Lines of a nest that take steps one after the other, as running values down columns do, and lie side by side in memory: they march in
+step. The loop across them goes inside, so that memory is read row by row in vectors; what a line carries from one of its inner loops to
+the next lies in a buffer with an element for each line. Each line computes what it did, in the same order."""
+
+from collections.abc import Iterator, Sequence
+
+from compiler.analysis.dependence import LoopKind, NestFacts
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.control import For, Yield
+from compiler.hir.core import Binary, Const, Threads, dtype_of
+from compiler.hir.instruction import Effect, Instruction, Region, Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, Tile, bytes_of, is_float
+from runtime.records import evolve, frozen
+
+CARRIED_BYTES = 8192
+"""Of all buffers of lines that march together: they stay in the first cache beside what streams through it."""
+
+FEWEST = 64
+"""Lines that march together at least, where there are so many: whole lines of the cache."""
+
+EVEN = 4
+"""Units of work for each thread from which rows aren't cut for threads."""
+
+
+@frozen(eq=False)
+class Lines:
+    """Loops, one directly in the other, whose iterations have nothing to do with each other, and the one across the lines."""
+
+    loops: tuple[For, ...]
+    across: For
+
+    def __str__(self) -> str:
+        others = [loop.written for loop in self.loops if loop is not self.across]
+        return f"{', '.join([*others, self.across.written])}: thread, lines along {self.across.written} march in step"
+
+
+def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str, ...]]:
+    """The nest with lines that march in step where it has such, and what was done in words."""
+    body: list[Instruction] = []
+    words: list[str] = []
+    for op in nest.body.body:
+        lines = lines_of(op, facts) if isinstance(op, For) else None
+        if lines is None:
+            body.append(op)
+        else:
+            body += _Marching(nest, lines).instructions()
+            words.append(str(lines))
+    return (evolve(nest, body=Region([], body)) if words else nest), tuple(words)
+
+
+def lines_of(op: For, facts: NestFacts) -> Lines | None:
+    """The lines of a nest of loops that march in step with profit."""
+    loops: list[For] = []
+    variables: set[str] = set()
+    while _are_apart(op, facts) and variables.isdisjoint((*op.low.names, *op.high.names)):
+        loops.append(op)
+        variables.add(op.variable.name)
+        body = op.body.body
+        if len(body) != 1 or not isinstance(body[0], For):
+            break
+        op = body[0]
+    if not loops or not any(isinstance(inner, For) for inner in loops[-1].body.body) or not all(_marches(o) for o in loops[-1].body.body):
+        return None
+    across = max(loops, key=lambda loop: _side_by_side(loops[-1], loop.variable.name))
+    steps = [inner for inner in loops[-1].walk() if isinstance(inner, For) and inner not in loops]
+    inside = {value.name for inner in loops[-1].body.body for value in _made_in(inner)} | variables
+    if any(inside & {*inner.low.names, *inner.high.names} - {step.variable.name for step in steps} for inner in steps):
+        return None
+    if _crossing(loops[-1].body) is None:
+        return None
+    along = max(_side_by_side(loops[-1], step.variable.name) for step in steps)
+    return Lines(tuple(loops), across) if _side_by_side(loops[-1], across.variable.name) > max(along, 0) else None
+
+
+def _are_apart(op: For, facts: NestFacts) -> bool:
+    known = facts.loops.get(op)
+    if known is None or known.kind is not LoopKind.PARALLEL or known.private or known.workspaces:
+        return False
+    return op.step == 1 and not op.carried and not _is_marked(op)
+
+
+def _is_marked(op: For) -> bool:
+    """Whether the program says how the loop is to run."""
+    return any(name != "written" for name, _ in op.marks)
+
+
+def _marches(op: Instruction) -> bool:
+    """Whether an instruction of a line can stand in a loop across lines: loops of such, and straight lines of what vectors do."""
+    if isinstance(op, For):
+        return not _is_marked(op) and all(_marches(inner) for inner in op.body.body)
+    if isinstance(op, Binary) and op.operator == "rem" and is_float(dtype_of(op.left)):
+        return False
+    plain = not op.regions and op.effects in (Effect.PURE, Effect.READ, Effect.WRITE)
+    return (plain and all(isinstance(result.type, Tile) for result in op.results)) or isinstance(op, Yield)
+
+
+def _side_by_side(loop: For, name: str) -> int:
+    """Accesses in inner loops that go to the next element with the next turn, less those that go further."""
+    votes = 0
+    for op in loop.walk():
+        if isinstance(op, Load | Store):
+            steps = [form.coefficient(name) for form in op.index]
+            strides = mem_of(op.mem).strides
+            dense = not any(steps[:-1]) and (strides is None or strides[-1].value == 1)
+            votes += 0 if not any(steps) else 1 if dense and steps[-1] == 1 else -1
+    return votes
+
+
+def _crossing(body: Region) -> list[Value] | None:
+    """Values that loops carry, or that are used in another run of instructions than their own; None where one of them is an index."""
+    home: dict[Value, int] = {}
+    named: dict[str, int] = {}
+    crossing: dict[Value, None] = {}
+    number = 0
+    indices = False
+
+    def look(region: Region) -> None:
+        nonlocal number, indices
+        number += 1
+        for op in region.body:
+            crossing.update(dict.fromkeys(value for value in op.operand_values if home.get(value, number) != number))
+            indices = indices or any(named.get(name, number) != number for name in op.symbols)
+            if isinstance(op, For):
+                crossing.update(dict.fromkeys(op.body.parameters[1:]))
+                look(op.body)
+                number += 1
+            elif not isinstance(op, Const):
+                home.update(dict.fromkeys(op.results, number))
+                named.update({value.name: number for value in op.results})
+
+    look(body)
+    return None if indices or any(dtype_of(value) in ("i1", "index") for value in crossing) else list(crossing)
+
+
+def _made_in(op: Instruction) -> Iterator[Value]:
+    for inner in op.walk():
+        yield from inner.results
+        for region in inner.regions:
+            yield from region.parameters[1:]
+
+
+class _Marching:
+    """The loops of some lines made anew."""
+
+    def __init__(self, nest: HirFunction, lines: Lines) -> None:
+        self.lines = lines
+        self.owner = FunctionBuilder(nest.name, nest.form)
+        for value in (*nest.parameters, *(v for top in nest.body.body for v in (*top.results, *_everything(top)))):
+            self.owner._taken.add(value.name)
+            self.owner.scope.types[value.name] = value.type
+        self.buffers: dict[Value, Value] = {}
+        """Of values that a line has in several loops across lines."""
+        self.outside: dict[Value, Value] = {}
+        """Variables of loops around."""
+        self.forms: dict[str, Affine] = {}
+
+    def instructions(self) -> list[Instruction]:
+        region = Region()
+        b = Builder(self.owner, region)
+        body = self.lines.loops[-1].body
+        kept = _crossing(body) or []
+        most = max(FEWEST, CARRIED_BYTES // max(1, sum(bytes_of(dtype_of(value)) for value in kept)) // FEWEST * FEWEST)
+        across = self.lines.across
+        others = [loop for loop in self.lines.loops if loop is not across]
+        counts = [b.op("max", b.index(loop.high - loop.low), b.index(0)) for loop in others]
+        count = b.op("max", b.index(across.high - across.low), b.index(0), name="lines")
+        units = b.product([*counts, b.index(1)])
+        threads = b.emit(Threads(), "threads").result
+        parts = b.select(b.op("lt", units, b.mul(threads, b.index(EVEN))), threads, b.index(1))
+        share = b.op("div", b.sub(b.add(count, parts), b.index(1)), parts)
+        width = b.index(Affine.of(share.name).ceildiv(FEWEST) * FEWEST)
+        width = b.op("max", b.op("min", width, b.index(most)), b.index(FEWEST), name="width")
+        panels = b.op("div", b.add(count, b.sub(width, b.index(1))), width)
+        with b.loop("panel", 0, b.mul(units, panels).name, place="thread") as (inner, loop):
+            digits = inner.digits(loop.variable, [*counts[1:], panels] if others else [])
+            for other, digit in zip(others, digits, strict=False):
+                self.outside[other.variable] = inner.index(other.low + digit.name, other.variable.name)
+                self.forms[other.variable.name] = Affine.of(self.outside[other.variable].name)
+            first = inner.mul(digits[-1], width)
+            self.first = across.low + Affine.of(first.name)
+            self.count = inner.op("min", width, inner.sub(count, first), name="count")
+            for value in kept:
+                if value not in self.buffers:
+                    self.buffers[value] = inner.alloc(Mem(dtype_of(value), (most,), align=64), value.name)
+            self.run(body.body, inner, ())
+        return region.body
+
+    def run(self, ops: Sequence[Instruction], b: Builder, yielded: Sequence[Value]) -> None:
+        """The instructions of all lines; what they give is put in the buffers `yielded`."""
+        straight: list[Instruction] = []
+        for op in ops:
+            if not isinstance(op, For):
+                straight.append(op)
+                continue
+            carried = [self.buffers[value] for value in op.body.parameters[1:]]
+            self.buffers.update(zip(op.results, carried, strict=True))
+            self.each(straight, b, op.carried, carried)
+            straight = []
+            with b.loop(op.variable.name, self.form(op.low), self.form(op.high), op.step) as (inner, loop):
+                self.outside[op.variable], self.forms[op.variable.name] = loop.variable, Affine.of(loop.variable.name)
+                self.run(op.body.body, inner, carried)
+        given = straight[-1].operand_values if straight and isinstance(straight[-1], Yield) else ()
+        self.each([op for op in straight if not isinstance(op, Yield)], b, given, yielded)
+
+    def each(self, ops: Sequence[Instruction], b: Builder, given: Sequence[Value], buffers: Sequence[Value]) -> None:
+        """A loop across the lines of instructions without loops, and of what goes into buffers behind them."""
+        if not given and not any(isinstance(op, Store) or any(result in self.buffers for result in op.results) for op in ops):
+            return
+        with b.loop("line", 0, self.count.name, place="simd") as (inner, loop):
+            line = Affine.of(loop.variable.name)
+            own: dict[Value, Value] = {}
+            forms = {**self.forms, self.lines.across.variable.name: self.first + line}
+
+            def value(old: Value) -> Value:
+                if old in own or old in self.outside:
+                    return own.get(old) or self.outside[old]
+                if old is self.lines.across.variable:
+                    own[old] = inner.index(self.first + line)
+                elif old in self.buffers:
+                    own[old] = inner.load(self.buffers[old], [line])
+                elif isinstance(old.source, Const):
+                    own[old] = inner.const(old.source.value, old.type)
+                return own.get(old, old)
+
+            for op in ops:
+                for name in op.symbols:
+                    forms.setdefault(name, Affine.of(name))
+                copy = inner.emit(rebuilt(op, value, lambda form: form.substitute(forms)), op.results[0].name if op.results else "")
+                for old, new in zip(op.results, copy.results, strict=True):
+                    own[old], forms[old.name] = new, Affine.of(new.name)
+            kept = [(old, new) for old, new in own.items() if old in self.buffers and any(old in op.results for op in ops)]
+            stores = [*((self.buffers[old], new) for old, new in kept), *zip(buffers, [value(v) for v in given], strict=True)]
+            for buffer, new in stores:
+                inner.store(buffer, new, [line])
+
+    def form(self, form: Affine) -> Affine:
+        return form.substitute({name: self.forms[name] for name in form.names if name in self.forms})
+
+
+def _everything(op: Instruction) -> Iterator[Value]:
+    for inner in op.walk():
+        yield from inner.results
+        for region in inner.regions:
+            yield from region.parameters

@@ -1,0 +1,108 @@
+"""Lines that lie side by side and take their steps together on the CPU: what one carries is its own, for any number of lines, threads, states
+and inner loops, and for every dtype."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.analysis.dependence import analyse
+from compiler.fusion.program_kernels import kernels
+from compiler.schedule.lines import in_step
+
+Array = np.ndarray[Any, Any]
+_RANDOM = np.random.default_rng(11)
+
+STATES = """
+def f(x: tensor[T, J]) {
+    compute(x) {
+        for j in 0..J:
+            var a = 1.0
+            var b = 0.25 * j
+            for t in 0..T:
+                let old = a
+                a = 0.5 * b + x[t, j]
+                b = old
+                out[t, j] = a - b
+            for t in 0..T:
+                a = 0.5 * a + x[t, j]
+                out[t, j] += a
+    }
+}
+"""
+
+ORDERS = """
+def f(x: tensor[T, I, J, DTYPE]) {
+    compute(x) {
+        for j in 0..J, i in 0..I:
+            var h = 0.5
+            for t in 0..T:
+                h = 0.5 * h + x[t, i, j]
+                out[t, i, j] = h
+    }
+}
+"""
+
+SUMS = """
+def f(x: tensor[T, J, DTYPE]) {
+    compute(x) {
+        for j in 0..J:
+            var h = 0
+            for t in 0..T:
+                h += x[t, j]
+                out[t, j] = h
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("steps", "lines"), [(0, 3), (1, 0), (1, 1), (7, 33), (5, 1031), (3, 5000)])
+def test_each_line_has_its_states(steps: int, lines: int, threads: int) -> None:
+    x = _RANDOM.standard_normal((steps, lines)).astype(np.float32)
+    a, b = np.ones(lines), 0.25 * np.arange(lines)
+    expected = np.zeros((steps, lines))
+    for t in range(steps):
+        a, b = 0.5 * b + x[t], a
+        expected[t] = a - b
+    for t in range(steps):
+        a = 0.5 * a + x[t]
+        expected[t] += a
+    # rounded to f32 at each of a few steps, with values up to 1250
+    np.testing.assert_allclose(zynml.compile(STATES, threads=threads).f(x), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("f16", np.float16), ("f32", np.float32), ("f64", np.float64)])
+@pytest.mark.parametrize("shape", [(9, 2, 37), (4, 11, 70), (2, 1, 1000)])
+def test_lines_in_any_order_of_loops(shape: tuple[int, int, int], dtype: str, kind: type) -> None:
+    x = _RANDOM.standard_normal(shape).astype(kind)
+    state, expected = np.full(shape[1:], 0.5), np.zeros(shape)
+    for t in range(shape[0]):
+        state = 0.5 * state + x[t]
+        expected[t] = state
+    source = ORDERS.replace("DTYPE", dtype)
+    ((_, kernel),) = kernels(zynml.compile(source)._session)
+    assert in_step(kernel.nest, analyse(kernel.nest))[1] == ("i, j: thread, lines along j march in step",)
+    bound = 2e-3 if kind is np.float16 else 1e-6
+    results = [zynml.compile(source, threads=threads).f(x) for threads in (1, 2, 5)]
+    np.testing.assert_allclose(results[0], expected, rtol=bound, atol=bound)
+    assert all(np.array_equal(result, results[0]) for result in results)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("i8", np.int8), ("i32", np.int32), ("i64", np.int64)])
+@pytest.mark.parametrize("view", ["plain", "padded", "turned"])
+def test_running_sums_down_columns(dtype: str, kind: type, view: str) -> None:
+    whole = _RANDOM.integers(-100, 100, (70, 90)).astype(kind)
+    x = {"plain": whole, "padded": whole[::2, 3:80], "turned": whole.T}[view]
+    expected = np.cumsum(x, axis=0, dtype=np.int64)
+    result = zynml.compile(SUMS.replace("DTYPE", dtype), threads=2).f(x)
+    assert np.array_equal(result, expected.astype(result.dtype))
+
+
+def test_lines_along_memory_and_triangles_keep_their_loops() -> None:
+    along = SUMS.replace("x[t, j]", "x[j, t]").replace("out[t, j]", "out[j, t]").replace("[T, J,", "[J, T,").replace("DTYPE", "f32")
+    below = SUMS.replace("0..T", "j..T").replace("DTYPE", "f32")
+    for source in (along, below):
+        ((_, kernel),) = kernels(zynml.compile(source)._session)
+        assert in_step(kernel.nest, analyse(kernel.nest))[1] == ()
