@@ -8,6 +8,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
+from compiler.passes.wide_terms import wide_terms
 from compiler.schedule.field import table_for
 from compiler.schedule.lines import in_step
 from compiler.schedule.loop_wishes import in_words, wishes_of
@@ -42,7 +43,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             _require_placeable(kernel.field)
             if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts)[1]):
                 raise NotPlaceable(f"{marching[0].split(', ')[-1]}")
-            field = materialise(kernel.field)
+            field = materialise(wide_terms(kernel.field))
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
             if packing is None and tile_of(field):

@@ -79,6 +79,8 @@ class ZoneBounds:
     def __init__(self, plan: AxisPlan, extents: Mapping[str, Affine], b: Builder) -> None:
         self.plan, self.extents, self.b = plan, extents, b
         self.conditions: set[Value] = set()
+        self.inner: set[Value] = set()
+        """Those that all of whose bounds vary along the axis."""
         self.outer: list[Affine] = []
         """Forms that don't vary along the axis: they must not be negative, for conditions to hold anywhere."""
         self.holds_from: list[Affine] = []
@@ -92,6 +94,8 @@ class ZoneBounds:
         if None in parts:
             return
         self.conditions.add(condition)
+        if all(part is not None and part[0] for part in parts):
+            self.inner.add(condition)
         tile, first, last = self.plan.tile, list[Affine](), list[Affine]()
         for part in parts:
             assert part is not None
@@ -140,6 +144,13 @@ class ZoneBounds:
         if all(lasts) and not skip_refuted:
             zones.append((end, every, ragged, nothing, conditions))
         return [Zone(Affine.of(a.name), Affine.of(c.name), masked, holds, fails) for a, c, masked, holds, fails in zones]
+
+    def elements(self, extent: Value) -> tuple[Value, Value]:
+        """The elements, for tiles of one, from which on and before which all holds that varies along the axis."""
+        b = self.b
+        zero = b.const(0, "index")
+        low = b.op("max", zero, self._all(b, "min", [extent, self._all(b, "max", [zero, *self.holds_from])]))
+        return low, b.op("max", low, self._all(b, "min", [extent, *self.holds_below]))
 
     @staticmethod
     def _all(b: Builder, operator: str, numbers: Iterable[Affine | Value]) -> Value:

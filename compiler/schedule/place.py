@@ -11,7 +11,6 @@ the values. What is known about the order of computation is only what the values
 This is section "place" of the HIR's design; the recursion over axes replaces its fixed pair of grid and serial axes."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Reduce, Scan, Select, dtype_of
@@ -28,6 +27,7 @@ from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoo
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
+from compiler.schedule.whole_vectors import may_store_twice, store_in_vectors
 
 
 def place(field: HirFunction, table: Table) -> HirFunction:
@@ -143,6 +143,9 @@ class Placing(TileValues):
             self.shared_out(group, region)
             return
         in_time = plan.place != self.outer or region.parent is not None
+        if in_time and not scans and self.outer == "thread" and plan.lanes > 1 and may_store_twice(self.field, group):
+            store_in_vectors(self, plan, group, region, self.bounds(AxisPlan(axis), group, region))
+            return
         if in_time and not scans and (zones := self.zones(plan, group, carrying, region)):
             for zone in zones:
                 inner = region.inside(region.builder, ())
@@ -202,17 +205,22 @@ class Placing(TileValues):
             return []
         if any(isinstance(target, Reduce) and len(target.over) > 1 for target in group):
             return []
+        bounds = self.bounds(plan, group, region)
+        if not bounds.conditions:
+            return []
+        guards = [self.guarded(t, identity_of(t.monoid, [dtype_of(v) for v in t.values])) for t in carrying if isinstance(t, Reduce)]
+        skip = len(guards) == len(group) and all(guard is not None and guard[0] in bounds.conditions for guard in guards)
+        return bounds.zones(self.field.axes[plan.axis], skip)
+
+    def bounds(self, plan: AxisPlan, group: Sequence[Target], region: TileRegion) -> ZoneBounds:
+        """Between which tiles of an axis the conditions hold that are bounds along it, if its loop is the last around the group."""
         others = [other for other in self.table.plans if other.axis != plan.axis]
         extents = {name: extent for other in others for name, extent in self.variables_of(other, region)}
         bounds = ZoneBounds(plan, extents, region.builder)
         for condition in sorted(self.conditions(group, region) - region.certain - region.refuted, key=lambda value: value.name):
             if (forms := bounds_of(condition)) is not None:
                 bounds.add(condition, [self.form(form, region) for form in forms])
-        if not bounds.conditions:
-            return []
-        guards = [self.guarded(t, identity_of(t.monoid, [dtype_of(v) for v in t.values])) for t in carrying if isinstance(t, Reduce)]
-        skip = len(guards) == len(group) and all(guard is not None and guard[0] in bounds.conditions for guard in guards)
-        return bounds.zones(self.field.axes[plan.axis], skip)
+        return bounds
 
     def conditions(self, group: Sequence[Target], region: TileRegion) -> set[Value]:
         """Conditions of accesses and choices that targets depend on, as far as these aren't known in the region yet."""
@@ -310,11 +318,6 @@ class Placing(TileValues):
                 if piece.masked:
                     inner.masks[axis] = self.field.axes[axis]
             self.produce(group, inner, {})
-
-    def marks(self, plan: AxisPlan) -> dict[str, Any]:
-        """What is noted at the loop of an axis."""
-        turns = dict(self.table.unrolled).get(plan.axis)
-        return {} if turns is None else {"unroll": turns or True}
 
     def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         """How the axis is written in the body of its loop."""

@@ -2,6 +2,7 @@
 loops there are, and which targets they compute, `place` decides."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -69,6 +70,11 @@ class TileValues:
         """Operands, and the values behind names in affine attributes."""
         operands = [v for v in op.operand_values if not (isinstance(op, Store) and v is op.mem)]
         return operands + [self.named[name] for name in op.symbols if name in self.named]
+
+    def marks(self, plan: AxisPlan) -> dict[str, Any]:
+        """What is noted at the loop of an axis."""
+        turns = dict(self.table.unrolled).get(plan.axis)
+        return {} if turns is None else {"unroll": turns or True}
 
     # ---- reductions ----
 

@@ -186,7 +186,8 @@ def _coarsest(values: Iterable[Any]) -> str:
 def _rounds_each_step(nest: HirFunction) -> bool:
     """Whether the nest adds up floats of 16 bits in their own type, as the interpreter does; native code does it in f32."""
     ops = (op for top in nest.body.body for op in top.walk())
-    return any(isinstance(op, Binary) and "reassoc" in op.flags and dtype_of(op.results[0]) in ("f16", "bf16") for op in ops)
+    liberties = {"reassoc", "contract"}
+    return any(isinstance(op, Binary) and not liberties.isdisjoint(op.flags) and dtype_of(op.results[0]) in ("f16", "bf16") for op in ops)
 
 
 def agree(native: Any, interpreted: Any, terms: int, coarsest: str, stepwise: bool = False) -> None:

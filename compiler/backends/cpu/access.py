@@ -66,8 +66,8 @@ def load(frame: CpuFrame, op: Load) -> None:
         held = memory_type(dtype, lanes)
         other = to_memory(w, w.splat(pad, lanes), dtype)
         if address.step is not None and address.step.number == 1:
-            if mask is None:
-                return from_memory(w, w.load(held, address.pointer, align, notes), dtype)
+            if mask is None or (not mask.type.lanes and not is_guarded(frame, indexing.index)):
+                return load_where(w, address.pointer, mask, dtype, w.splat(pad, lanes), notes)
             kind = f"llvm.masked.load.{held.suffix}.p0"
             text = f"call {held} @{kind}(ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}, {other}){notes}"
         elif mask is None and address.step is not None and 1 < (step := int(address.step.number or 0)) <= MOST_APART:
@@ -158,17 +158,15 @@ def store(frame: CpuFrame, op: Store) -> None:
         mask = _mask(frame, indexing, point, op.where, False)
         value = to_memory(w, w.splat(bundle.at(point), lanes), dtype)
         address = indexing.at(point)
-        if not lanes:
-            if mask is None:
+        beside = lanes > 0 and address.step is not None and address.step.number == 1
+        if mask is None and (not lanes or beside):
+            w.store(value, address.pointer, align, notes)
+        elif mask is not None and not mask.type.lanes and (not lanes or beside):
+            with w.when(mask):
                 w.store(value, address.pointer, align, notes)
-            else:
-                with w.when(mask):
-                    w.store(value, address.pointer, align, notes)
-        elif address.step is not None and address.step.number == 1:
-            if mask is None:
-                w.store(value, address.pointer, align, notes)
-            else:
-                frame.kernel.masked.store(w, value, address.pointer, w.splat(mask, lanes), align, notes)
+        elif beside:
+            assert mask is not None
+            frame.kernel.masked.store(w, value, address.pointer, mask, align, notes)
         else:
             pointers = indexing.scattered(address)
             every = w.splat(mask if mask is not None else w.true(), lanes)

@@ -50,7 +50,8 @@ def compile_function(
     mode = Mode.REPORT if options.report else Mode.FAST
     ordinary = options.ordinary_sizes and not options.report
     texts = attributes(target, options.level, function)
-    module, checks = emit_function(function, mode, parallel, texts, has_half(target), has_fma(target), ordinary, path)
+    facts = has_half(target), has_fma(target), ordinary, path, has_chosen_extremes(target)
+    module, checks = emit_function(function, mode, parallel, texts, *facts)
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
     compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function, path))
@@ -106,6 +107,11 @@ def has_fma(target: "load.CodeTarget") -> bool:
 def has_half(target: "load.CodeTarget") -> bool:
     """Whether the target converts between f16 and f32 by itself."""
     return "+f16c" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))
+
+
+def has_chosen_extremes(target: "load.CodeTarget") -> bool:
+    """Whether the target's `min` and `max` of floats compare two and choose one, which knows neither NaN nor signs of zeros."""
+    return target.triple.startswith(("x86_64", "i686"))
 
 
 def code_target(machine: CpuMachine, level: int = 3) -> load.CodeTarget:

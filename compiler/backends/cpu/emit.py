@@ -38,12 +38,14 @@ def emit_function(
     fuses: bool,
     ordinary_sizes: bool = True,
     path: Mapping[int, bool] | None = None,
+    picks_zero: bool = False,
 ) -> tuple[ModuleWriter, list[CheckSite]]:
     """The module of a kernel, or of one path through it, and in REPORT mode the checks by the numbers that its records use. `fuses`: the
-    machine multiplies and adds in one instruction."""
+    machine multiplies and adds in one instruction; `picks_zero`: it computes `min` and `max` by comparing and choosing."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
     module.liberties = False
+    module.picks_zero = picks_zero and not function.is_strict
     kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
     if fuses:
         kernel.fused, kernel.absorbed = fused_sums(function)

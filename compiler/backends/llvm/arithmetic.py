@@ -60,7 +60,7 @@ def _safe_divisor(w: FunctionWriter, a: LlvmValue, b: LlvmValue, unsigned: bool)
 
 def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b: LlvmValue, flags: Sequence[str]) -> LlvmValue:
     if operator in ("min", "max"):
-        return w.intrinsic("minimum" if operator == "min" else "maximum", a, b)
+        return _least_or_most(w, operator, a, b)
     if operator == "rem" and not w.module.c_library:
         return rounded(w, remainder(w, a, b), dtype)
     if operator == "div" and "afn" in flags and dtype != "f64" and not w.module.c_library:
@@ -70,8 +70,25 @@ def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b:
         # a narrow type's rounding between operations may not be contracted away, only reordered
         kept = flags if w.module.liberties else ()
         own_flags = [flag for flag in kept if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]
-        return rounded(w, w.binary(_FLOAT[operator], a, b, " ".join(own_flags)), dtype)
+        result = w.binary(_FLOAT[operator], a, b, " ".join(own_flags))
+        return rounded(w, result if operator == "rem" else w.with_short_nan(result, a, b), dtype)
     return rounded(w, call_math(w, operator, a, b), dtype)
+
+
+def _least_or_most(w: FunctionWriter, operator: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:
+    """The smaller or the larger; NaN wins. One comparison takes `b` where either is NaN, so that only `a` is asked for that."""
+    if not w.module.picks_zero or w.module.liberties:
+        return w.intrinsic("minimum" if operator == "min" else "maximum", a, b)
+    if not b.text.startswith("%"):
+        a, b = b, a
+    chosen = w.select(w.compare("olt" if operator == "min" else "ogt", a, b), a, b)
+    return chosen if _is_number(a) else w.select(w.compare("uno", a, a), a, chosen)
+
+
+def _is_number(value: LlvmValue) -> bool:
+    """Whether it is a constant and no NaN."""
+    bits = value.text.removeprefix("splat (").removesuffix(")").rpartition(" ")[2]
+    return bits.startswith("0x") and int(bits, 16) & (1 << 63) - 1 <= 0x7FF << 52
 
 
 def compare(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:
@@ -133,7 +150,7 @@ def fma(w: FunctionWriter, dtype: str, a: LlvmValue, b: LlvmValue, c: LlvmValue)
     if not is_float(dtype):
         return w.binary("add", w.binary("mul", a, b), c)
     if not is_narrow_float(dtype):
-        return w.intrinsic("fma", a, b, c)
+        return w.with_short_nan(w.intrinsic("fma", a, b, c), a, b, c)
     # the product is exact in f64; the sum is rounded to odd, so that the last rounding is the only one
     x, y, z = (w.convert("fpext", value, "double") for value in (a, b, c))
     return rounded(w, double_to_odd_float(w, _odd_sum(w, w.binary("fmul", x, y), z)), dtype)

@@ -64,7 +64,9 @@ def _bf16_rounded(w: FunctionWriter, value: LlvmValue) -> LlvmValue:
     """Bits of the f32 whose upper half is the bf16: add just under half, and the lowest kept bit; NaN is made quiet instead."""
     bits = w.convert("bitcast", value, "i32")
     odd = w.binary("and", w.binary("lshr", bits, _const(bits, 16)), _const(bits, 1))
-    rounded = w.binary("add", bits, w.binary("add", odd, _const(bits, 0x7FFF)))
+    rounded = w.binary("add", w.binary("add", bits, _const(bits, 0x7FFF)), odd)
+    if value.text in w.short_nan:
+        return rounded
     quiet = w.binary("or", bits, _const(bits, 0x00400000))
     return w.select(w.compare("uno", value, value), quiet, rounded)
 

@@ -41,6 +41,8 @@ class ModuleWriter:
         self.native_bfloat = False
         self.c_library = True
         """Whether code of the module may call the C library."""
+        self.picks_zero = False
+        """Whether `min` and `max` may give a zero of either sign, and comparing and choosing is how the processor computes them."""
         self.liberties = True
         """Whether operations on floats have the flags of the program's liberties."""
         self.constant_space = 0
@@ -133,6 +135,8 @@ class FunctionWriter:
         self.terminated = False
         self.known_bf16: set[str] = set()
         """Values of f32 that a bf16 holds exactly, by their text."""
+        self.short_nan: set[str] = set()
+        """Values of f32 whose NaNs a bf16 holds exactly, by their text."""
         self.location = ""
         """The debug location that lines get: `, !dbg !7`."""
 
@@ -213,7 +217,14 @@ class FunctionWriter:
             then, otherwise = self.splat(then, condition.type.lanes), self.splat(otherwise, condition.type.lanes)
         if condition.number is not None:
             return then if condition.number else otherwise
-        return self.value(then.type, f"select {condition}, {then}, {otherwise}")
+        return self.with_short_nan(self.value(then.type, f"select {condition}, {then}, {otherwise}"), then, otherwise)
+
+    def with_short_nan(self, result: LlvmValue, *operands: LlvmValue) -> LlvmValue:
+        """A result of arithmetic, where a NaN comes from an operand or is the processor's own: noted if a bf16 holds all of these."""
+        known = self.short_nan | self.known_bf16 if result.type.element == "float" and self.module.backend == "CPU" else frozenset[str]()
+        if known and all(operand.text in known or not operand.text.startswith("%") for operand in operands):
+            self.short_nan.add(result.text)
+        return result
 
     def call(self, function: str, type: LlvmType, *arguments: LlvmValue, flags: str = "") -> LlvmValue:
         inside = ", ".join(map(str, arguments))

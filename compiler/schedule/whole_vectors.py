@@ -1,0 +1,60 @@
+"""Results along an axis in whole vectors, nowhere under a mask: the last tile reaches back over elements that the one before it has stored,
+which are computed twice. Elements at the edges, where conditions that are bounds of indices may fail, are stored one by one."""
+
+from collections.abc import Iterable, Sequence, Set
+
+from compiler.hir.affine import Affine
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.schedule.interior import ZoneBounds, all_hold
+from compiler.schedule.pieces import single
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import AxisPlan
+from compiler.schedule.tile_values import TileValues
+
+
+def may_store_twice(field: HirFunction, group: Iterable[Target]) -> bool:
+    """Whether it makes no difference that these targets are computed once more: they are stored to memory that nothing reads."""
+    memories = [op.mem for op in field.body.body if isinstance(op, Load)]
+    for target in group:
+        if not isinstance(target, Store):
+            return False
+        if target.mem.source is None and (target.mem in memories or not mem_of(target.mem).noalias):
+            return False
+    return True
+
+
+def store_in_vectors(placing: TileValues, plan: AxisPlan, group: Sequence[Target], region: TileRegion, bounds: ZoneBounds) -> None:
+    """The loops over an axis: tiles where all conditions hold, vectors where only those that vary along it do, and elements elsewhere.
+    `bounds`: of its elements."""
+    b, axis = region.builder, plan.axis
+    extent = b.index(placing.field.axes[axis])
+    low, high = bounds.elements(extent)
+    count = b.sub(high, low)
+    # too few for a vector are all edge
+    behind = b.select(b.op("ge", count, b.const(plan.lanes, "index")), high, low)
+    count, none = b.sub(behind, low), b.const(0, "index")
+    whole = b.op("ge", count, b.const(plan.tile, "index"))
+    if bounds.outer:
+        whole = b.op("and", whole, all_hold(bounds.outer, b))
+    for each, certain in (plan, bounds.conditions), (single(plan), bounds.inner):
+        tiles = b.index(Affine.of(count.name).ceildiv(each.tile))
+        tiles = b.select(whole, *((tiles, none) if each is plan else (none, tiles)))
+        last = b.sub(behind, b.const(each.tile, "index"))
+        with b.loop(f"{axis}0", 0, Affine.of(tiles.name), **(placing.marks(plan) if each is plan else {})) as (body, loop):
+            start = body.op("min", body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * each.tile), last)
+            _enter(placing, each, start, group, region.inside(body, (axis,)), certain)
+    edges = b.sub(extent, count)
+    with b.loop(f"{axis}0", 0, Affine.of(edges.name), nounroll=True) as (body, loop):
+        number = loop.variable
+        start = body.select(body.op("lt", number, low), number, body.add(number, count)) if bounds.inner else body.add(number, count)
+        _enter(placing, AxisPlan(axis, plan.place), start, group, region.inside(body, (axis,)), set())
+
+
+def _enter(placing: TileValues, plan: AxisPlan, start: Value, group: Sequence[Target], region: TileRegion, certain: Set[Value]) -> None:
+    region.starts[plan.axis] = Affine.of(start.name)
+    region.forms[plan.axis] = region.starts[plan.axis] + plan.within()
+    region.narrow[plan.axis] = plan
+    region.certain |= certain
+    placing.produce(group, region, {})
