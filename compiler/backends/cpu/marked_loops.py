@@ -38,10 +38,27 @@ def _marks(frame: CpuFrame, op: For) -> str:
     width = op.mark("vectorize") if op.place == "simd" else None
     if isinstance(width, int) and not isinstance(width, bool):
         notes.append(f'!{{!"llvm.loop.vectorize.width", i32 {width}}}')
+    if op.carried and _ends_by_data(frame, op):
+        # rows of any length, mostly short ones: a vector at a time leaves the least over
+        notes.append('!{!"llvm.loop.interleave.count", i32 1}')
     if not notes:
         return ""
     nodes = ["!{self}", *[module.metadata(note) for note in notes]]
     return f", !llvm.loop {module.node(nodes, distinct=True)}"
+
+
+def _ends_by_data(frame: CpuFrame, op: For) -> bool:
+    """Whether a bound of the loop is computed from elements of a memory."""
+    waiting, seen = [*op.low.names, *op.high.names], set[str]()
+    while waiting:
+        name = waiting.pop()
+        source = frame.definitions.get(name)
+        if isinstance(source, Load):
+            return True
+        if source is not None and name not in seen:
+            seen.add(name)
+            waiting += [*(value.name for value in source.operand_values), *source.symbols]
+    return False
 
 
 def _straight(op: For) -> bool:
