@@ -1,6 +1,7 @@
 """Loops of one thread on the CPU, with the marks that LLVM's vectoriser reads."""
 
 from compiler.backends.cpu.frame import CpuFrame
+from compiler.backends.cpu.liberties import has_vectors
 from compiler.backends.llvm import structured
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.control import For
@@ -33,7 +34,7 @@ def _marks(frame: CpuFrame, op: For) -> str:
         notes.append('!{!"llvm.loop.unroll.full"}')
     elif unroll is not None:
         notes.append(f'!{{!"llvm.loop.unroll.count", i32 {unroll}}}' if unroll > 1 else '!{!"llvm.loop.unroll.disable"}')
-    if op.mark("nounroll"):
+    if op.mark("nounroll") or (unroll is None and _is_written_out(op)):
         notes.append('!{!"llvm.loop.unroll.disable"}')
     width = op.mark("vectorize") if op.place == "simd" else None
     if isinstance(width, int) and not isinstance(width, bool):
@@ -59,6 +60,12 @@ def _ends_by_data(frame: CpuFrame, op: For) -> bool:
             seen.add(name)
             waiting += [*(value.name for value in source.operand_values), *source.symbols]
     return False
+
+
+def _is_written_out(op: For) -> bool:
+    """Whether it runs any number of times over vectors: LLVM would write those that registers are blocked by three times over, which is
+    most of its time and no faster."""
+    return (op.low.value is None or op.high.value is None) and has_vectors(op)
 
 
 def _straight(op: For) -> bool:
