@@ -25,6 +25,7 @@ from compiler.schedule.gpu.register_tiles import left_over_extents, register_ext
 from compiler.schedule.gpu.residue_parts import residue_extents
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.short_sums import short_extents
+from compiler.schedule.gpu.single_elements import single_taps
 from compiler.schedule.gpu.tensor_cores import refusal
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
@@ -134,7 +135,7 @@ def _lengths(built: BuiltKernel, field: HirFunction | None, sizes: Mapping[str, 
         return ()
     if lengths := row_lengths(field, sizes, machine):
         return lengths
-    for extents in residue_extents(field, sizes), derived_extents(field, sizes), register_extents(field, sizes):
+    for extents in (f(field, sizes) for f in (residue_extents, derived_extents, register_extents, single_taps)):
         if extents and built.has_version(extents):
             return extents
     return short_extents(field, sizes)

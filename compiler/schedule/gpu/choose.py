@@ -41,7 +41,7 @@ from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
-from compiler.schedule.gpu.single_elements import without_single_elements
+from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
@@ -195,7 +195,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         facts = evolve(facts, machine=facts.machine.sharing(cap))
     known, units, about = specialised(quotients_outside(field), facts)
     try:
-        known, checks = without_checks(with_dims_of_digits(known))
+        known, checks = without_checks(without_single_taps(with_dims_of_digits(known)))
     except NotPlaceable:
         return None
     row = None if may_be_derived(known) else in_one_row(known, about)

@@ -42,8 +42,8 @@ class ResidueSum:
     stores: Mapping[Store, tuple[Affine, ...]]
 
 
-def residue_sum(field: HirFunction) -> ResidueSum | None:
-    """The one sum of a field, where its taps depend on residues."""
+def residue_sum(field: HirFunction, least: int = 1) -> ResidueSum | None:
+    """The one sum of a field, where its taps depend on so many residues."""
     sums = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
     target = sums[0] if len(sums) == 1 and not field.loops else None
     if not isinstance(target, Reduce) or len(target.values) != 1 or target.monoid != "add":
@@ -53,7 +53,7 @@ def residue_sum(field: HirFunction) -> ResidueSum | None:
     stores = {op: () if op.where is None else constraints_of(op.where) for op in field.body.body if isinstance(op, Store)}
     guard = tuple(form for some in forms for form in some or ())
     residues = tuple(axis for axis in field.axes if axis not in target.over and _is_residue(field, target, guard, axis))
-    if not residues or any(some is None for some in (*forms, *stores.values())):
+    if len(residues) < least or any(some is None for some in (*forms, *stores.values())):
         return None
     return ResidueSum(target, term, guard, residues, {op: tuple(some or ()) for op, some in stores.items()})
 
@@ -96,6 +96,19 @@ def residue_parts(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
     nothing = _nothing(field, found) if len(empty) > 1 else None
     filled = [part.field() for part in parts if not part.is_empty or nothing is None]
     return [*([] if nothing is None else [nothing]), *filled]
+
+
+def without_known_guards(field: HirFunction) -> HirFunction:
+    """The field with a plain sum of products where it is known that all of them count."""
+    found = residue_sum(field, 0)
+    if found is None or found.residues or not found.guard:
+        return field
+    part = _Part(field, found, {})
+    if part.remaining(found.guard):
+        return field
+    left = part.field()
+    left.name = field.name
+    return left
 
 
 class _Part:

@@ -2,7 +2,8 @@
 field, whether it has rows and columns, whether a sum runs along one axis, is then asked of what there is. A product without rows or without
 columns is a reduction as any other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from compiler.analysis.recognise import product_sum
@@ -10,13 +11,18 @@ from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Reduce
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Effect, Value
-from compiler.hir.memory import Load, Store
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import HirType, Mem, Tile
-from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.facts import NOTHING, Facts
+from compiler.schedule.gpu.product_sums import sum_of_loads
+from compiler.schedule.gpu.residue_parts import without_known_guards
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.materialise import common_axes
 from runtime.records import evolve
+
+LEAST = 64
+"""Terms of a window from which on it is worth a plain product."""
 
 
 def without_single_elements(field: HirFunction, facts: Facts) -> HirFunction:
@@ -39,6 +45,35 @@ def without_single_elements(field: HirFunction, facts: Facts) -> HirFunction:
     left = _rebuilt(field, single, facts)
     sums = [product for op in left.body.body if (product := product_sum(op)) is not None]
     return left if all(sum.m and sum.n for sum in sums) else terms_of_products(left)
+
+
+def single_taps(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The sizes of 1 that windows have: of one tap in each direction a window is a plain product, for which the kernel is made."""
+    product = sum_of_loads(field)
+    if product is None or not product.described.windows:
+        return ()
+    if not all(name in sizes for axis in product.described.k for name in field.axes[axis].names):
+        return ()
+    if prod(field.axes[axis].evaluate(sizes.__getitem__) for axis in product.described.k) < LEAST:
+        return ()  # what takes windows of few terms is no product of matrices
+    taps, places = dict[str, int](), dict[str, int]()
+    for load in (product.a, product.b):
+        for dim, form in zip(mem_of(load.mem).dims, load.index, strict=True):
+            own = [axis for axis in form.names if axis in field.axes]
+            short = {name for axis in own if axis in product.described.k for name in field.axes[axis].names if sizes.get(name) == 1}
+            if len(own) > 1 and short:
+                taps |= dict.fromkeys(short, 1)
+                ends = [dim, *(field.axes[axis] for axis in own if axis not in product.described.k)]
+                if len({end.substitute(dict.fromkeys(short, Affine((), 1))) for end in ends}) > 1:
+                    places |= {name: sizes[name] for end in ends for name in end.names if name in sizes}
+    return tuple(sorted((places | taps).items()))
+
+
+def without_single_taps(field: HirFunction) -> HirFunction:
+    """The field of a window without axes of one tap, where it has such."""
+    product = sum_of_loads(field)
+    left = field if product is None or not product.described.windows else without_single_elements(field, NOTHING)
+    return left if left is field else without_known_guards(left)
 
 
 def _is_one(extent: Affine, facts: Facts) -> bool:

@@ -38,6 +38,10 @@ STRETCH, SHORT = 4, 1024
 after the other lose few bits."""
 BOXED = ("f16", "bf16")
 """Results that bulk copies write; wider ones fill whole sectors from registers."""
+MOST_REACHED = 256
+"""Elements along a dim that a box reaches over."""
+BEGUN = 4
+"""Elements of a tile that take as long to write as where a row of it begins, and ends, in a line of cache that others fill."""
 LOW_SCALE = 8192.0
 """What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
 
@@ -225,7 +229,9 @@ def _planned(
         work = _work(function, facts, product, summed, along, coarse, bool(bounds))
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
-        estimates = ranked(work, lambda rows: _tile(extents, facts, rows), wishes)
+        steps = [a.load.index[dim].coefficient(axis) for axis, dim in zip(a.axes, a.dims, strict=True)]
+        stored = _stored_rows(function, a.axes)
+        estimates = ranked(work, lambda rows: _tile(extents, steps, facts, rows, stored), wishes)
         estimates = tuple(each for each in estimates if not bounds or each.tiling.is_alone)
         if not estimates:
             return None
@@ -359,14 +365,22 @@ def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str)
     return all(side.load.index[side.along] == Affine.of(along) and side.mem.dims[side.along] == extent for side in sides)
 
 
-def _tile(extents: Sequence[Affine], facts: Facts, rows: int) -> tuple[int, ...]:
-    """The rows of a tile as powers of two of each axis: what leaves least of the tiles at the ends empty, and of these what is longest
-    along the last axes."""
+def _stored_rows(function: HirFunction, axes: Sequence[str]) -> int | None:
+    """Which of the axes that make rows all results lie along; None: along columns, or nothing."""
+    last = [{*op.index[-1].names} for op in function.body.body if isinstance(op, Store)]
+    return next((position for position, axis in enumerate(axes) if all(axis in names for names in last)), None)
+
+
+def _tile(extents: Sequence[Affine], steps: Sequence[int], facts: Facts, rows: int, along: int | None) -> tuple[int, ...]:
+    """The rows of a tile as powers of two of each axis: what leaves least of the tiles at the ends empty, and writes least of lines of
+    cache that it doesn't fill, where results lie along one of them; and of these what is longest along the last axes."""
     powers = [1 << n for n in range(rows.bit_length())]
     tiles = [tile for tile in choices(powers, repeat=len(extents)) if prod(tile) == rows]
+    tiles = [tile for tile in tiles if all(size * step <= MOST_REACHED for size, step in zip(tile, steps, strict=True))] or tiles
 
     def filled(tile: tuple[int, ...]) -> float:
-        return prod(_filled(extent, size, facts) for extent, size in zip(extents, tile, strict=True))
+        written = 1.0 if along is None else 1 + BEGUN / tile[along]
+        return written * prod(_filled(extent, size, facts) for extent, size in zip(extents, tile, strict=True))
 
     return min(tiles, key=lambda tile: (round(filled(tile), 3), *(-size for size in reversed(tile))))
 

@@ -271,8 +271,8 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
             continue
         if turns > 1 and (work.apart or pieces > 1):
             continue
-        if columns // 2 >= max(work.columns, 8 * max(pieces, cluster)):
-            continue  # half as many hold all
+        if any(work.columns <= fewer < columns and fewer % (8 * max(pieces, cluster)) == 0 for fewer in WIDTHS):
+            continue  # fewer hold all
         full = work.sets == work.sums and work.sums * blocks * columns > 2 * SUMS
         if full and (blocks > 1 or pieces > 1):
             continue
