@@ -40,8 +40,8 @@ def _marks(frame: CpuFrame, op: For) -> str:
     if isinstance(width, int) and not isinstance(width, bool):
         notes.append(f'!{{!"llvm.loop.vectorize.width", i32 {width}}}')
     if op.carried and _ends_by_data(frame, op):
-        # rows of any length, mostly short ones: a vector at a time leaves the least over
-        notes.append('!{!"llvm.loop.interleave.count", i32 1}')
+        # rows of any length: four vectors at a time would leave much of short ones over, one would have long ones wait for each sum
+        notes.append('!{!"llvm.loop.interleave.count", i32 2}')
     if not notes:
         return ""
     nodes = ["!{self}", *[module.metadata(note) for note in notes]]
