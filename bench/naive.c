@@ -335,3 +335,12 @@ void row_argmax(const float *x, n_t *y, n_t m, n_t n) {
         y[i] = best;
     }
 }
+
+void few_bits(const uint8_t *w, const float *x, const float *scale, float *y, n_t m, n_t k) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) {
+        float s = 0;
+        for (n_t j = 0; j < k; j++) s += (float)w[i * k + j] * x[j];
+        y[i] = s * scale[i];
+    }
+}

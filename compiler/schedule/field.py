@@ -296,6 +296,12 @@ def _block_product(
     votes = contiguity(field, loads_of(product))
     lanes_for = machine.lanes(dtype_of(product.result))
     column = max((a for a in own if votes[a] > 0 and _is_free(field, a, tiles)), key=lambda a: votes[a], default=None)
+    summed = [a for a in product.k if votes[a] > 0 and a not in facts.ordered and a not in tiles and _is_free(field, a, tiles)]
+    along = max(summed, key=lambda a: votes[a], default=None)
+    if column is None and (along is None or _lanes(field, along, lanes_for) < lanes_for):
+        # terms fill no vector: results do, where an operand's elements for neighbours lie a few apart
+        written = contiguity(field, [op for op in field.body.body if isinstance(op, Store)])
+        column = next((a for a in own if votes[a] == 0 and written[a] > 0 and _is_free(field, a, tiles)), None)
     if column is not None:
         lanes = _lanes(field, column, lanes_for)
         tiles[column] = (_registers(field, column, 2, lanes), lanes)
@@ -307,8 +313,6 @@ def _block_product(
             tiles[rows[-1]] = (_registers(field, rows[-1], height, 1), 1)
             reasons.append(f"{rows[-1]} reuses its vectors from registers")
         return rows[-1:]
-    summed = [a for a in product.k if votes[a] > 0 and a not in facts.ordered and a not in tiles and _is_free(field, a, tiles)]
-    along = max(summed, key=lambda a: votes[a], default=None)
     if along is None:
         return []
     tiles[along] = (1, _lanes(field, along, lanes_for))

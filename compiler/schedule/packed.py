@@ -32,6 +32,7 @@ from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
+from compiler.schedule.padded import PaddedSource, padded_source
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
 from runtime.records import evolve, frozen
@@ -42,8 +43,11 @@ VECTORS = 2
 MOST_ROWS = 8
 """Rows of a tile: enough multiplications in flight to hide their latency; more only make the ends of matrices dearer."""
 
-PANEL_BYTES = 1024
-"""Bytes of a row of a panel along the summed axis: a panel of rows and one of columns then stay in the nearest cache."""
+PANEL_BYTES = 2048
+"""Bytes of a row of a panel along the summed axis: a panel of columns then stays in the nearest cache, and sums wait seldom."""
+
+WINDOW_TERMS = 2
+"""Blocks of the sum are longer by that where windows are read in place: neighbours share most of what they read."""
 
 GROUP = 4
 """Panels of columns that are copied together, so that a row is read in longer stretches."""
@@ -96,6 +100,8 @@ class Packing:
     lanes: int
     few: tuple[tuple[int, Table], ...]
     """Tables for few columns, each with the most columns that it serves, in order."""
+    padded: PaddedSource | None = None
+    """What windows read in place, where columns are windows."""
     block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
     """Rows and columns of a block of results."""
 
@@ -112,7 +118,8 @@ class Packing:
         for most, table in self.few:
             along = next(plan.axis for plan in table.plans if plan.lanes > 1)
             few += f"\n  few: at most {most} along {self.columns.plan.axis} take vectors along {along}"
-        return f"  large: panels of {rows} and of {columns}, blocks of {self.depth} along {summed}{results}{few}"
+        large = f"{columns} in place" if self.padded is not None else f"of {columns}"
+        return f"  large: panels of {rows} and {large}, blocks of {self.depth} along {summed}{results}{few}"
 
 
 def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packing | None:
@@ -152,7 +159,9 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     rows = rows if product.sums or machine.vector_registers >= 32 else min(rows, FEW_ROWS)
     depth = PANEL_BYTES // bytes_of(product.dtype) // width * width
     down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
-    return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width))
+    padded = padded_source(product, across.operand, across.axes) if product.sums and len(product.k) > 1 else None
+    depth = depth if padded is None else WINDOW_TERMS * depth
+    return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width), padded)
 
 
 def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Side, width: int) -> tuple[tuple[int, Table], ...]:

@@ -14,6 +14,8 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.interior import all_hold, bounds_of, least_of
 from compiler.schedule.packed import THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
+from compiler.schedule.padded import PaddedCopy
+from compiler.schedule.pieces import single
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -43,6 +45,9 @@ class PlacingPacked(Placing):
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
         self.summed = self.product.k[0]
+        self.widths: dict[Side, AxisPlan] = {}
+        """Plans of tiles that are narrower than their panels."""
+        self.padded: PaddedCopy | None = None
         self.copied: Value | None = None
         """Where few columns are."""
         for side in (packing.rows, packing.columns):
@@ -153,7 +158,8 @@ class PlacingPacked(Placing):
         ragged = b.op("lt", b.index(width.floordiv(tile) * tile), b.index(width))
         least = b.select(ragged, b.const(LEAST_RAGGED, "index"), b.const(LEAST_WHOLE, "index"))
         result = b.op("ge", b.mul(terms, columns), least)
-        for number, enough in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
+        depth = LEAST_DEPTH if self.packing.padded is None else LEAST_OTHERS
+        for number, enough in (terms, depth), (rows, LEAST_ROWS):
             result = b.both(result, b.op("ge", number, b.const(enough, "index")))
         return result
 
@@ -169,7 +175,11 @@ class PlacingPacked(Placing):
         stretch = b.op("min", panels[columns], b.const(STRETCH, "index"))
         # one memory for all: the C library keeps a single block of it from call to call, where it returns several to the system
         size = Affine()
-        for side, number in (rows, panels[rows]), (columns, stretch):
+        padded = None
+        if packing.padded is not None:
+            padded = self.padded = PaddedCopy(packing.padded, self, self.product.k, columns.axes, packing.lanes, b)
+            size = size + padded.size.name + columns.plan.tile
+        for side, number in ((rows, panels[rows]),) if padded is not None else ((rows, panels[rows]), (columns, stretch)):
             self.begins[side] = size
             size = size + (Affine.of(number.name) + side.group - 1) * (packing.depth * side.plan.tile)
         self.sums = size
@@ -181,6 +191,9 @@ class PlacingPacked(Placing):
                 body, loop = loops.enter_context(region.builder.loop(f"{axis}0", 0, self.field.axes[axis]))
                 region = region.inside(body, (axis,))
                 region.forms[axis] = Affine.of(loop.variable.name)
+            if padded is not None:
+                padded.fill(self.work, Affine(), self.product.dtype, region)
+                self.offsets = self.term_offsets(padded, extent, region)
             body, loop = loops.enter_context(region.builder.loop("block", 0, Affine.of(blocks.name)))
             region = region.inside(body, ())
             start = body.mul(loop.variable, depth)
@@ -188,14 +201,28 @@ class PlacingPacked(Placing):
             first = body.op("eq", loop.variable, body.const(0, "index"))
             last = body.op("eq", loop.variable, body.sub(blocks, one))
             self.pack(rows, panels[rows], region, start, count)
-            stretches = Affine.of(panels[columns].name).ceildiv(STRETCH)
-            body, loop = loops.enter_context(region.builder.loop("stretch", 0, stretches))
-            region = region.inside(body, ())
-            before = body.mul(loop.variable, body.const(STRETCH, "index"))
-            self.before[columns] = Affine.of(before.name)
-            behind = body.op("min", body.add(before, body.const(STRETCH, "index")), panels[columns])
-            self.pack(columns, behind, region, start, count)
+            before, behind = body.const(0, "index"), panels[columns]
+            if padded is None:
+                stretches = Affine.of(panels[columns].name).ceildiv(STRETCH)
+                body, loop = loops.enter_context(region.builder.loop("stretch", 0, stretches))
+                region = region.inside(body, ())
+                before = body.mul(loop.variable, body.const(STRETCH, "index"))
+                self.before[columns] = Affine.of(before.name)
+                behind = body.op("min", body.add(before, body.const(STRETCH, "index")), panels[columns])
+                self.pack(columns, behind, region, start, count)
             self.multiply(stores, panels, (before, behind), region, start, count, first, last)
+
+    def term_offsets(self, padded: PaddedCopy, terms: Value, region: TileRegion) -> Value:
+        """The offsets of all terms of a window."""
+        b = region.builder
+        offsets = b.alloc(Mem("i64", (Affine.of(terms.name),), align=64), "offsets")
+        extents = [b.count(self.field.axes[axis]) for axis in self.product.k]
+        digits = [b.const(0, "index") for _ in extents]
+        with b.loop("term", 0, Affine.of(terms.name), carried=digits) as (body, term):
+            offset = padded.offsets(term.carried, region.inside(body, ()))
+            body.store(offsets, body.cast(offset, "i64"), [term.variable.name])
+            body.yield_(*self.next_digits(term.carried, extents, body))
+        return offsets
 
     def quotient(self, b: Builder, number: Value, divisor: Value) -> Value:
         """Rounded up."""
@@ -225,7 +252,7 @@ class PlacingPacked(Placing):
         whole: Value | None = None
         for side in panels:
             axis = side.axes[-1]
-            behind = b.index(inner.starts[axis] + side.plan.tile)
+            behind = b.index(inner.starts[axis] + self.width(side).tile)
             whole = b.both(whole, b.op("le", behind, b.index(self.field.axes[axis])))
         assert whole is not None
         with b.branch(whole) as (then, otherwise, _):
@@ -241,8 +268,8 @@ class PlacingPacked(Placing):
         for side, panel in panels.items():
             *others, (axis, number) = zip(side.axes, b.digits(panel, self.counts(side, b)[1:]), strict=True)
             inner.forms.update({other: Affine.of(digit.name) for other, digit in others})
-            inner.forms[axis], inner.narrow[axis] = side.plan.form(number.name), side.plan
             inner.starts[axis] = Affine.of(number.name) * side.plan.tile
+            inner.forms[axis], inner.narrow[axis] = inner.starts[axis] + self.width(side).within(), self.width(side)
         return inner
 
     def is_stored(self, stores: Sequence[Target], region: TileRegion) -> Value | None:
@@ -350,35 +377,62 @@ class PlacingPacked(Placing):
                 stored = self.is_stored(stores, self.inside_panels(stand, region.inside(b, ()), (*rows.axes, *columns.axes)))
                 if stored is not None:
                     b, _, _ = row_body.enter_context(b.branch(stored))
-                kept = self.kept(row.variable, column.variable, panels[columns], b)
-                total = self.tile(stand, kept, start, terms, first, region.inside(b, ()))
-                with b.branch(last) as (then, otherwise, _):
-                    otherwise.store(self.work, total, kept)
-                    for place, _ in self.at_panels(stand, region.inside(then, ()), (*rows.axes, *columns.axes)):
-                        place.made[self.product.result] = total
-                        for store in stores:
-                            self.finish_target(store, place, {}, begun=False)
+                for body in self.by_width(stand, region.inside(b, ())):
+                    kept = self.kept(row.variable, column.variable, panels[columns], body)
+                    total = self.tile(stand, kept, start, terms, first, region.inside(body, ()))
+                    with body.branch(last) as (then, otherwise, _):
+                        otherwise.store(self.work, total, kept)
+                        for place, _ in self.at_panels(stand, region.inside(then, ()), (*rows.axes, *columns.axes)):
+                            place.made[self.product.result] = total
+                            for store in stores:
+                                self.finish_target(store, place, {}, begun=False)
+
+    def width(self, side: Side) -> AxisPlan:
+        """The plan of a tile along a side: its panel's, or less of that at the end."""
+        return self.widths.get(side, side.plan)
+
+    def by_width(self, stand: dict[Side, Value], region: TileRegion) -> Iterator[Builder]:
+        """The bodies of a branch: where one vector holds what is left of the columns, and where it takes all of a panel's."""
+        b, columns = region.builder, self.packing.columns
+        *_, axis = columns.axes
+        one = single(columns.plan)
+        left = self.field.axes[axis] - self.inside_panels(stand, region, columns.axes).starts[axis]
+        with b.branch(b.op("le", b.index(left), b.const(one.tile, "index"))) as (then, otherwise, _):
+            self.widths[columns] = one
+            yield then
+            del self.widths[columns]
+            yield otherwise
 
     def kept(self, row: Value, column: Value, columns: Value, b: Builder) -> list[Affine]:
         """The place of a tile's sums between two blocks."""
         across, down = self.packing.columns.plan, self.packing.rows.plan
         number = Affine.of(b.add(b.mul(row, columns), column).name)
-        return [self.sums + number * (down.tile * across.tile) + down.within() * across.tile + across.within()]
+        place = down.within() * across.tile + self.width(self.packing.columns).within()
+        return [self.sums + number * (down.tile * across.tile) + place]
 
     def tile(self, stand: dict[Side, Value], kept: list[Affine], start: Value, count: Value, first: Value, region: TileRegion) -> Value:
         """The sums of a tile behind this block."""
         b, product, lanes = region.builder, self.product, self.packing.lanes
-        type = Tile(product.dtype, tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in side.plan.digits()))
+        type = Tile(product.dtype, tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in self.width(side).digits()))
         (nothing,) = identity_of(product.monoid, [product.dtype])
         whole = Affine.of(count.name).floordiv(lanes)
         sums = b.const(nothing, type)
         together = f"{self.summed}_{TOGETHER}"
+        window: Value | None = None
+        if self.padded is not None:
+            window = self.padded.window(self.inside_panels(stand, region, (*self.packing.rows.axes, *self.packing.columns.axes)))
+        whole = Affine() if window is not None else whole
         for low, high in (Affine(), whole), (whole * lanes, Affine.of(count.name)):
+            if high.value == 0:
+                continue
             with b.loop(self.summed, low, high, carried=[sums]) as (body, term):
                 number = Affine.of(term.variable.name)
                 inner = region.inside(body, ())
                 if high is not whole:
                     block = number.floordiv(lanes)
+                    if window is not None:
+                        offset = body.cast(body.load(self.offsets, [number + start.name]), "index")
+                        inner.starts[self.summed] = Affine.of(window.name) + offset.name
                     after = self.joined(stand, term.carried[0], start, block, number - block * lanes, inner)
                 elif product.sums:
                     after = self.joined(stand, term.carried[0], start, number, Affine.of(together), inner, (together,))
@@ -407,7 +461,11 @@ class PlacingPacked(Placing):
     ) -> Value:
         """The sums and one term more, or those along `over`."""
         b, product = region.builder, self.product
-        parts = {side: b.load(self.work, self.element(side, side.plan, panel, block, within)) for side, panel in stand.items()}
+        sides = {side: self.element(side, self.width(side), panel, block, within) for side, panel in stand.items() if side in self.begins}
+        parts = {side: b.load(self.work, place) for side, place in sides.items()}
+        if self.padded is not None:
+            columns = self.packing.columns
+            parts[columns] = b.load(self.work, [region.starts[self.summed] + self.width(columns).within()])
         if product.term is None:
             left, right = parts.values()
             return b.emit(Contract(a=left, b=right, accumulator=sums, over=tuple(over), to=product.dtype, flags=product.flags)).result

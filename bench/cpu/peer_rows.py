@@ -1,0 +1,230 @@
+"""The rows of `bench.cpu.peers`: operands, and the call of each side. Peers' interpreters read this file too, so it needs NumPy alone."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+Call = Callable[..., Any]
+
+SCALE = 0.125
+"""Of attention's scores."""
+
+
+@dataclass(frozen=True)
+class PeerRow:
+    """`operands`: dtype and extents of each. `numpy` and `torch` take the module, the operands and the result's memory; `wanted` takes
+    operands in float64. `c`: the function of bench/naive.c, and the sizes behind its pointers."""
+
+    name: str
+    function: str
+    operands: tuple[tuple[str, tuple[int, ...]], ...]
+    wanted: Call
+    result: tuple[str, tuple[int, ...]]
+    numpy: Call | None = None
+    torch: Call | None = None
+    c: tuple[str, tuple[int, ...]] | None = None
+    numbers: tuple[Any, ...] = ()
+    tolerance: float = 1e-5
+    """Of the largest result."""
+    bar: float = 1.0
+
+    @property
+    def shape(self) -> str:
+        return ", ".join(f"{dtype} {'x'.join(map(str, dims))}" for dtype, dims in self.operands)
+
+
+def arrays(row: PeerRow) -> list[Any]:
+    """The same numbers in every process; those of 16 bits as f32."""
+    generator = np.random.default_rng(0)
+
+    def array(dtype: str, dims: tuple[int, ...]) -> Any:
+        if dtype in ("u8", "i8"):
+            return generator.integers(-100 if dtype == "i8" else 0, 100, dims, np.int8 if dtype == "i8" else np.uint8)
+        return generator.standard_normal(dims).astype(np.float64 if dtype == "f64" else np.float32)
+
+    return [array(*operand) for operand in row.operands]
+
+
+def product(name: str, m: int, k: int, n: int, dtype: str = "f32", **others: Any) -> PeerRow:
+    operands = (dtype, (m, k)), (dtype, (k, n))
+    if dtype == "i8":
+        return PeerRow(name, "product_i8", operands, np.matmul, ("i32", (m, n)), None, integers_by_torch, **others)
+    numpy = None if dtype in ("f16", "bf16") else products_by_numpy
+    return PeerRow(name, "product", operands, np.matmul, (dtype, (m, n)), numpy, products_by_torch, **others)
+
+
+def products_by_numpy(library: ModuleType, out: Any, a: Any, b: Any) -> Any:
+    return library.matmul(a, b, out=out)
+
+
+def products_by_torch(library: ModuleType, out: Any, a: Any, b: Any) -> Any:
+    return library.mm(a, b, out=out)
+
+
+def integers_by_torch(library: ModuleType, out: Any, a: Any, b: Any) -> Any:
+    return library._int_mm(a, b, out=out)
+
+
+def convolved(x: Any, w: Any, stride: int = 1) -> Any:
+    """A convolution with 3 by 3 weights, or windows of any odd size of single channels, padded so that sizes stay."""
+    pad = w.shape[-1] // 2
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[-2:], axis=(2, 3))[:, :, ::stride, ::stride]
+    return np.einsum("ncyzrq,crq->ncyz" if w.ndim == 3 else "ncyzrq,fcrq->nfyz", windows, w, optimize=True)
+
+
+def attended(q: Any, k: Any, v: Any, scale: float) -> Any:
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat(group, 1) for x in (k, v))
+    scores = np.einsum("bhid,bhjd->bhij", q, k) * scale
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True) @ v
+
+
+def apart(a: Any, b: Any) -> Any:
+    return np.sqrt(np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * a @ b.T, 0))
+
+
+def image(name: str, function: str, x: tuple[int, ...], w: tuple[int, ...], result: tuple[int, ...], **torch: Any) -> PeerRow:
+    """A convolution; `torch`: what its `conv2d` is given."""
+    stride = torch.get("stride", 1)
+    groups = torch.get("groups", 1)
+
+    def wanted(x: Any, w: Any) -> Any:
+        if w.ndim == 5:
+            return np.stack([convolved(x[:, g], w[g]) for g in range(len(w))], 1)
+        return np.einsum("ncyz,fc->nfyz", x, w) if w.ndim == 2 else convolved(x, w, stride)
+
+    def call(library: ModuleType, out: Any, x: Any, w: Any) -> Any:
+        pictures = x.view(x.shape[0], -1, *x.shape[-2:])
+        edge = w.shape[-1] if w.ndim > 2 else 1
+        weights = w.view(-1, pictures.shape[1] // groups, edge, edge)
+        return library.nn.functional.conv2d(pictures, weights, padding=edge // 2, **torch)
+
+    return PeerRow(name, function, (("f32", x), ("f32", w)), wanted, ("f32", result), torch=call)
+
+
+def heads(name: str, function: str, q: tuple[int, ...], k: tuple[int, ...]) -> PeerRow:
+    grouped = {"enable_gqa": True} if q[1] != k[1] else {}
+
+    def call(library: ModuleType, out: Any, q: Any, k: Any, v: Any, scale: float) -> Any:
+        return library.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale, **grouped)
+
+    return PeerRow(name, function, tuple(("f32", dims) for dims in (q, k, k)), attended, ("f32", q), None, call, numbers=(SCALE,), bar=1.1)
+
+
+ROWS = [
+    *(product(f"product {n}", n, n, n) for n in (17, 64, 100, 257, 512, 1024, 2048)),
+    product("product 1024", 1024, 1024, 1024, "f64", tolerance=1e-13),
+    product("product f64 257", 257, 257, 257, "f64", tolerance=1e-13),
+    product("ragged", 1000, 333, 517),
+    product("thin sum", 1000, 3, 1000),
+    product("few columns", 1000, 1000, 3),
+    product("few rows", 3, 1000, 1000),
+    product("outer", 1000, 1, 1000),
+    product("long sum", 64, 100000, 64, tolerance=1e-4),
+    product("product f16", 512, 512, 512, "f16", tolerance=2e-2),
+    product("product bf16", 512, 512, 512, "bf16", tolerance=2e-2),
+    product("product i8", 512, 512, 512, "i8", tolerance=0.0),
+    PeerRow(
+        "rows by rows",
+        "product_nt",
+        (("f32", (512, 512)), ("f32", (512, 512))),
+        lambda a, b: a @ b.T,
+        ("f32", (512, 512)),
+        lambda np, out, a, b: np.matmul(a, b.T, out=out),
+        lambda torch, out, a, b: torch.mm(a, b.T, out=out),
+    ),
+    PeerRow(
+        "columns by rows",
+        "product_tn",
+        (("f32", (512, 512)), ("f32", (512, 512))),
+        lambda a, b: a.T @ b,
+        ("f32", (512, 512)),
+        lambda np, out, a, b: np.matmul(a.T, b, out=out),
+        lambda torch, out, a, b: torch.mm(a.T, b, out=out),
+    ),
+    PeerRow(
+        "batched",
+        "batched",
+        (("f32", (256, 32, 32)), ("f32", (256, 32, 32))),
+        np.matmul,
+        ("f32", (256, 32, 32)),
+        lambda np, out, a, b: np.matmul(a, b, out=out),
+        lambda torch, out, a, b: torch.bmm(a, b, out=out),
+    ),
+    PeerRow(
+        "matrix by vector",
+        "matrix_vector",
+        (("f32", (1000, 1000)), ("f32", (1000,))),
+        np.matmul,
+        ("f32", (1000,)),
+        lambda np, out, a, x: np.matmul(a, x, out=out),
+        lambda torch, out, a, x: torch.mv(a, x, out=out),
+    ),
+    PeerRow(
+        "vector by matrix",
+        "vector_matrix",
+        (("f32", (1000,)), ("f32", (1000, 1000))),
+        np.matmul,
+        ("f32", (1000,)),
+        lambda np, out, x, a: np.matmul(x, a, out=out),
+        lambda torch, out, x, a: torch.mv(a.T, x, out=out),
+    ),
+    PeerRow(
+        "few bits",
+        "few_bits",
+        (("u8", (4096, 2733)), ("f32", (2733,)), ("f32", (4096,))),
+        lambda w, x, scale: w @ x * scale,
+        ("f32", (4096,)),
+        lambda np, out, w, x, scale: np.multiply(w.astype(np.float32) @ x, scale, out=out),
+        lambda torch, out, w, x, scale: w.to(torch.float32) @ x * scale,
+        ("few_bits", (4096, 2733)),
+    ),
+    PeerRow(
+        "triangle",
+        "triangle",
+        (("f32", (960, 960)), ("f32", (960, 192))),
+        lambda a, b: np.tril(a) @ b,
+        ("f32", (960, 192)),
+        lambda np, out, a, b: np.matmul(np.tril(a), b, out=out),
+        lambda torch, out, a, b: torch.mm(torch.tril(a), b, out=out),
+    ),
+    PeerRow(
+        "distances 64",
+        "distances",
+        (("f32", (1000, 64)), ("f32", (1000, 64))),
+        apart,
+        ("f32", (1000, 1000)),
+        c=("distances", (1000, 1000, 64)),
+        bar=1.5,
+    ),
+    PeerRow(
+        "distances 3",
+        "distances",
+        (("f32", (1000, 3)), ("f32", (1000, 3))),
+        apart,
+        ("f32", (1000, 1000)),
+        c=("distances", (1000, 1000, 3)),
+        bar=1.5,
+    ),
+    image("conv2d", "conv2d_same", (8, 64, 56, 56), (64, 64, 3, 3), (8, 64, 56, 56)),
+    image("conv2d strided", "conv2d_strided", (8, 64, 56, 56), (64, 64, 3, 3), (8, 64, 28, 28), stride=2),
+    image("conv2d 3 channels", "conv2d_same", (8, 3, 64, 64), (32, 3, 3, 3), (8, 32, 64, 64)),
+    image("conv2d 14", "conv2d_same", (8, 256, 14, 14), (256, 256, 3, 3), (8, 256, 14, 14)),
+    image("conv2d 1x1", "conv2d_1x1", (8, 64, 56, 56), (128, 64), (8, 128, 56, 56)),
+    image("conv2d groups", "conv2d_groups", (8, 8, 16, 28, 28), (8, 16, 16, 3, 3), (8, 8, 16, 28, 28), groups=8),
+    image("depthwise 7x7", "depthwise", (8, 64, 56, 56), (64, 7, 7), (8, 64, 56, 56), groups=64),
+    heads("attention", "attention", (2, 8, 512, 64), (2, 8, 512, 64)),
+    heads("attention 77x40", "attention", (2, 5, 77, 40), (2, 5, 77, 40)),
+    heads("attention, grouped", "grouped_attention", (2, 8, 512, 64), (2, 2, 512, 64)),
+]
+
+
+def close(got: Any, wanted: Any, tolerance: float) -> bool:
+    error = float(np.max(np.abs(np.asarray(got, np.float64).reshape(wanted.shape) - wanted)))
+    return math.isfinite(error) and error <= tolerance * float(np.max(np.abs(wanted)))

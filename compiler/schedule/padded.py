@@ -1,0 +1,167 @@
+"""Operands of windows, read in place: every element of a picture belongs to several windows, so panels of all windows' terms would hold it
+as often. Its operand is copied once instead, with zeros where the program's conditions leave terms out. In that copy the place of a term is
+the place of its window and an offset that all windows have in common, which a table holds. Where windows lie several elements apart,
+neighbours along the vector are those apart in the memory: the copy has such elements side by side."""
+
+from collections.abc import Mapping, Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Cast, dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, mem_of
+from compiler.schedule.combination import PairReduction
+from compiler.schedule.interior import all_hold, bounds_of, least_of
+from compiler.schedule.region import TileRegion
+from compiler.schedule.table import SIMD, AxisPlan
+from compiler.schedule.tile_values import TileValues
+from runtime.records import frozen
+
+MOST_STEPS = 4
+"""Elements between windows up to which these are read in place."""
+
+LINE = 16
+"""Elements of a cache line, or two: what lies one behind the other along a dimension is an odd number of these apart, so that it shares no
+cache sets."""
+
+
+@frozen(eq=False)
+class PaddedSource:
+    """What windows read. `dim`: the dimension along which vectors of windows lie, `step` elements apart. `bounds`: conditions on the index
+    of a dimension, `sign * index + form >= 0`."""
+
+    load: Load
+    axis: str
+    dim: int
+    step: int
+    bounds: tuple[tuple[int, int, Affine], ...]
+
+
+def padded_source(product: PairReduction, operand: Value, axes: Sequence[str]) -> PaddedSource | None:
+    """How the windows of an operand with these axes of results are read in place; None where it has none, or conditions speak of anything
+    but its indices."""
+    load = operand.source.value.source if isinstance(operand.source, Cast) else operand.source
+    if not isinstance(load, Load) or load.mem.source is not None or load.where not in (None, product.guard):
+        return None
+    every, last = {*axes, *product.k}, axes[-1]
+    dims = [dim for dim, form in enumerate(load.index) if last in form.names]
+    windows = [form for form in load.index if not {*axes}.isdisjoint(form.names) and not {*product.k}.isdisjoint(form.names)]
+    linear = all(name not in every or form.coefficient(name) for form in load.index for name in form.names)
+    if len(dims) != 1 or not windows or not linear:
+        return None
+    step = load.index[dims[0]].coefficient(last)
+    alone = not {*axes[:-1]}.intersection(load.index[dims[0]].names)
+    if not 1 <= step <= MOST_STEPS or not (alone or step == 1):
+        return None
+    bounds: list[tuple[int, int, Affine]] = []
+    for bound in () if product.guard is None else bounds_of(product.guard) or (None,):
+        signs = [(dim, sign, bound - form * sign) for dim, form in enumerate(load.index) for sign in (1, -1)] if bound is not None else []
+        found = next(((dim, sign, rest) for dim, sign, rest in signs if every.isdisjoint(rest.names)), None)
+        if found is None:
+            return None
+        bounds.append(found)
+    return PaddedSource(load, last, dims[0], step, tuple(bounds))
+
+
+class PaddedCopy:
+    """The copy of one such operand in a function: its extents and strides, made before the loops over batches."""
+
+    def __init__(self, source: PaddedSource, placing: TileValues, over: Sequence[str], axes: Sequence[str], lanes: int, b: Builder) -> None:
+        self.source, self.placing, self.over, self.axes, self.lanes = source, placing, over, axes, lanes
+        self.extents = {axis: placing.field.axes[axis] for axis in (*over, *axes)}
+        index = source.load.index
+        self.others = [dim for dim in range(len(index)) if dim != source.dim]
+        spans = {dim: self.least(-form, -1) - self.least(form) + 1 for dim, form in enumerate(index)}
+        row = b.named(spans[source.dim].ceildiv(source.step * lanes) * lanes)
+        self.counts = [*(b.index(spans[dim]) for dim in self.others), b.const(source.step, "index")]
+        self.row = b.index(row)
+        self.strides: dict[int, Value] = {}
+        stride = b.mul(self.row, self.counts[-1])
+        for dim, count in reversed(list(zip(self.others, self.counts, strict=False))):
+            self.strides[dim] = stride
+            lines = Affine.of(b.mul(stride, count).name).ceildiv(LINE)
+            stride = b.index((lines.floordiv(2) * 2 + 1) * LINE)
+        self.size = stride
+
+    def least(self, form: Affine, sign: int = 1) -> Affine:
+        """The least value of an index, `sign` times what it is at most for -1."""
+        least = least_of(form, self.extents)
+        assert least is not None
+        return least * sign
+
+    def low(self, dim: int, region: TileRegion) -> Affine:
+        """The index at which the copy begins."""
+        return self.placing.form(self.least(self.source.load.index[dim]), region)
+
+    def fill(self, work: Value, at: Affine, dtype: str, region: TileRegion) -> None:
+        """Copies what lies inside and puts zeros around it; threads share the rows."""
+        source, b = self.source, region.builder
+        mem = region.find(source.load.mem)
+        assert mem is not None
+        dims = mem_of(source.load.mem).dims
+        lows = {dim: self.low(dim, region) for dim in (*self.others, source.dim)}
+        plan = AxisPlan(source.axis, "time", 1, self.lanes)
+        with b.loop("line", 0, Affine.of(b.product(self.counts).name), place="thread") as (body, line):
+            *numbers, phase = body.digits(line.variable, self.counts[1:])
+            index = {dim: Affine.of(number.name) + lows[dim] for dim, number in zip(self.others, numbers, strict=True)}
+
+            def inside(dim: int) -> list[Affine]:
+                own = [index[dim] * sign + self.placing.form(form, region) for bound, sign, form in source.bounds if bound == dim]
+                return [*own, index[dim], self.placing.form(dims[dim], region) - index[dim] - 1]
+
+            places = {dim: Affine.of(number.name) for dim, number in zip(self.others, numbers, strict=True)}
+            start = Affine.of(self.summed(body.mul(phase, self.row), places, body).name)
+            with body.branch(all_hold([form for dim in self.others for form in inside(dim)], body)) as (then, otherwise, _):
+                with otherwise.loop("at", 0, Affine.of(self.row.name).floordiv(self.lanes)) as (copying, number):
+                    copying.store(work, copying.const(0, dtype), [at + start + plan.form(number.variable.name)])
+                with then.loop("at", 0, Affine.of(self.row.name).floordiv(self.lanes)) as (copying, number):
+                    along = plan.form(number.variable.name)
+                    index[source.dim] = along * source.step + phase.name + lows[source.dim]
+                    forms = inside(source.dim)
+                    ends = [form.substitute({SIMD: end}) for form in forms for end in (0, self.lanes - 1)]
+                    with copying.branch(all_hold(ends, copying)) as (whole, edge, _):
+                        for branch in (whole, edge):
+                            where = None
+                            for form in forms if branch is edge else ():
+                                where = branch.both(where, branch.inbounds(form, form + 1))
+                            value = branch.load(mem, [index[dim] for dim in range(len(dims))], where)
+                            if where is not None:
+                                value = branch.select(where, value, branch.const(0, dtype_of(value)))
+                            branch.store(work, branch.cast(value, dtype), [at + start + along])
+
+    def offsets(self, terms: Sequence[Value], region: TileRegion) -> Value:
+        """The offset of the term with these indices from the beginning of its window."""
+        b, source = region.builder, self.source
+        forms = dict(zip(self.over, (Affine.of(term.name) for term in terms), strict=True))
+
+        def part(dim: int) -> Affine:
+            form = source.load.index[dim].without(*self.axes)
+            return self.placing.form(form, _with(region, forms)) - self.low(dim, region)
+
+        offset = part(source.dim)
+        if source.step > 1:
+            offset = Affine.of(b.mul(b.index(offset % source.step), self.row).name) + offset.floordiv(source.step)
+        return self.summed(b.index(offset), {dim: part(dim) for dim in self.others}, b)
+
+    def window(self, region: TileRegion) -> Value:
+        """Where the first window of a tile lies."""
+        b, index = region.builder, self.source.load.index
+        forms = {**region.forms, self.source.axis: Affine()}
+        parts = {
+            dim: sum((forms[axis] * form.coefficient(axis) for axis in self.axes if form.coefficient(axis)), Affine())
+            for dim, form in enumerate(index)
+        }
+        first = b.index(region.starts[self.source.axis] + parts.pop(self.source.dim))
+        return self.summed(first, parts, b)
+
+    def summed(self, first: Value, parts: Mapping[int, Affine], b: Builder) -> Value:
+        for dim, form in parts.items():
+            if form.value != 0:
+                first = b.add(first, b.mul(b.index(form), self.strides[dim]))
+        return first
+
+
+def _with(region: TileRegion, forms: Mapping[str, Affine]) -> TileRegion:
+    inner = region.inside(region.builder, forms)
+    inner.forms.update(forms)
+    return inner

@@ -1,0 +1,134 @@
+"""Windows whose operand is copied with zeros around it and read in place, against NumPy in float64 and exact ints."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+
+SOURCE = """
+def padded(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, R, S, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, f in 0..F, y in 0..(H + 2 - R) / STEP + 1, z in 0..(W + 2 - S) / STEP + 1:
+            var s = ZERO
+            for c in 0..C, r in 0..R, q in 0..S:
+                let v = STEP * y + r - 1
+                let u = STEP * z + q - 1
+                if v >= 0 and v < H and u >= 0 and u < W: s += x[n, c, v, u] * w[f, c, r, q]
+            out[n, f, y, z] = s
+    }
+}
+def inside(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, 3, 2, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, f in 0..F, y in 0..(H - 5) / STEP + 1, z in 0..(W - 2) / STEP + 1:
+            var s = ZERO
+            for c in 0..C, r in 0..3, q in 0..2: s += x[n, c, STEP * y + 2 * r, STEP * z + q] * w[f, c, r, q]
+            out[n, f, y, z] = s
+    }
+}
+def groups(x: tensor[B, G, C, W, DTYPE], w: tensor[G, F, C, 3, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, g in 0..G, f in 0..F, z in 0..(W - 1) / STEP + 1:
+            var s = ZERO
+            for c in 0..C, q in 0..3:
+                if STEP * z + q >= 1 and STEP * z + q - 1 < W: s += x[n, g, c, STEP * z + q - 1] * w[g, f, c, q]
+            out[n, g, f, z] = s + z
+    }
+}
+def turned(x: tensor[B, C, W, DTYPE], w: tensor[F, C, 4, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, f in 0..F, z in 0..W:
+            var s = ZERO
+            for c in 0..C, q in 0..4:
+                if z >= q: s += x[n, c, z - q] * w[f, c, q]
+            out[n, f, z] = s
+    }
+}
+"""
+DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
+
+
+@pytest.fixture(scope="module", params=[("f32", 1), ("f32", 2), ("f32", 3), ("f64", 2), ("i32", 1)], ids=str)
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def program(kind: Any) -> Any:
+    dtype, step = kind
+    source = SOURCE.replace("DTYPE", dtype).replace("ZERO", "0" if dtype == "i32" else "0.0").replace("STEP", str(step))
+    return zynml.compile(source, threads=2)
+
+
+def numbers(dtype: str, *shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(DTYPES[dtype])
+
+
+def windows(x: Any, w: Any, step: int, apart: int = 1) -> Any:
+    """Sums of all windows of two dimensions, terms of a column `apart` rows from each other."""
+    high, wide = apart * (w.shape[-2] - 1) + 1, w.shape[-1]
+    views = np.lib.stride_tricks.sliding_window_view(x.astype(float), (high, wide), axis=(2, 3))[:, :, ::step, ::step, ::apart]
+    return np.einsum("ncyzrq,fcrq->nfyz", views, w.astype(float))
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 9, 33), (2, 5, 31, 16), (1, 4, 40, 57)])
+def test_padded_windows(program: Any, kind: Any, shape: tuple[int, ...]) -> None:
+    dtype, step = kind
+    x = numbers(dtype, *shape)
+    for high, wide in (3, 3), (2, 5):
+        w = numbers(dtype, 19, shape[1], high, wide)
+        np.testing.assert_array_equal(program.padded(x, w), windows(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), w, step))
+    few = np.zeros((2, *shape[1:]), x.dtype)[:0]
+    assert program.padded(few, w).shape[0] == 0
+
+
+def test_windows_that_lie_inside(program: Any, kind: Any) -> None:
+    dtype, step = kind
+    x, w = numbers(dtype, 2, 3, 20, 45), numbers(dtype, 17, 3, 3, 2)
+    expected = windows(x, w, step, 2)
+    np.testing.assert_array_equal(program.inside(x, w), expected)
+    np.testing.assert_array_equal(program.inside(np.asfortranarray(x), w), expected)
+    np.testing.assert_array_equal(program.inside(x.repeat(2, 3)[..., ::2], w), expected)
+
+
+def test_groups_have_copies_of_their_own(program: Any, kind: Any) -> None:
+    dtype, step = kind
+    x, w = numbers(dtype, 2, 3, 5, 83), numbers(dtype, 3, 18, 5, 3)
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 0), (1, 1))).astype(float)
+    views = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=3)[:, :, :, ::step]
+    expected = np.einsum("ngczq,gfcq->ngfz", views, w.astype(float))
+    np.testing.assert_array_equal(program.groups(x, w), expected + np.arange(expected.shape[-1]))
+
+
+def test_windows_that_look_back(program: Any, kind: Any) -> None:
+    dtype, _ = kind
+    x, w = numbers(dtype, 2, 6, 200), numbers(dtype, 16, 6, 4)
+    padded = np.pad(x, ((0, 0), (0, 0), (3, 0))).astype(float)
+    expected = np.einsum("nczq,fcq->nfz", np.lib.stride_tricks.sliding_window_view(padded, 4, axis=2), w[..., ::-1].astype(float))
+    np.testing.assert_array_equal(program.turned(x, w), expected)
+
+
+def test_what_is_not_finite_stays_in_its_windows(program: Any, kind: Any) -> None:
+    dtype, step = kind
+    if dtype == "i32":
+        return
+    x, w = numbers(dtype, 1, 3, 20, 40), numbers(dtype, 17, 3, 3, 3)
+    x[0, 1, 0, 0], x[0, 2, 7, 39], x[0, 0, 19, 11] = np.nan, np.inf, -np.inf
+    outside = ((0, 0), (0, 0), (1, 1), (1, 1))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(program.padded(x, w), windows(np.pad(x, outside), w, step))
+        # a term that isn't there is no zero times such a number
+        x, w[3, 1, 0, 0] = np.ones_like(x), np.inf
+        here = windows(np.pad(x, outside), np.where(np.isinf(w), 0, w), step)
+        meets = windows(np.pad(x, outside), np.isinf(w).astype(x.dtype), step) > 0
+    np.testing.assert_array_equal(program.padded(x, w), np.where(meets, np.inf, here))
+
+
+def test_threads_give_the_same_bits() -> None:
+    source = SOURCE.replace("DTYPE", "f32").replace("ZERO", "0.0").replace("STEP", "1")
+    rng = np.random.default_rng(3)
+    x, w = rng.random((2, 5, 33, 47), np.float32), rng.random((20, 5, 3, 3), np.float32)
+    first, *others = (np.asarray(zynml.compile(source, threads=threads).padded(x, w)) for threads in (1, 2, 3))
+    for other in others:
+        np.testing.assert_array_equal(first, other)
