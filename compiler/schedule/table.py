@@ -119,8 +119,6 @@ class Table:
 
     block: tuple[int, ...] = (1,)
     """Threads of a block along x, y, z."""
-    tensor_cores: bool = False
-    """Whether sums of products go to the tensor cores."""
     resident: int | None = None
     """Blocks that a multiprocessor of a GPU shall have at a time: registers are kept to that."""
     split: LoopSplit | None = None

@@ -59,7 +59,7 @@ def in_sizes(field: HirFunction, table: Table) -> tuple[Table, dict[str, str]]:
         side = plan.tile // plan.registers
         most = MOST_REGISTERS if side == 1 and plan.place == "time" else MOST_OF_A_THREAD
         if size is not None and size % side == 0 and size // side <= most:
-            plans[number] = evolve(plan, registers=size // side)
+            plans[number] = evolve(plan, registers=size // side, beside=plan.beside and size // side % 4 == 0)
         elif size is not None:
             left[plan.axis] = f"multiples of {side}, {most * side} at most" if side > 1 else f"1 to {most}"
     return evolve(table, plans=plans), left

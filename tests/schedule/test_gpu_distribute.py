@@ -5,31 +5,24 @@ import pytest
 
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
-from compiler.backends.nvptx.fragment_shapes import PRODUCTS
 from compiler.backends.nvptx.target import gpu_target
 from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.control import For
-from compiler.hir.core import Contract
 from compiler.hir.gpu import Shuffle, SyncThreads
 from compiler.hir.instruction import Instruction
-from compiler.hir.module import Form, HirFunction, HirKernelInfo
-from compiler.hir.tensor_core import Mma
+from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
-from compiler.machines.nvidia import MACHINES, PORTABLE
-from compiler.machines.units import wmma
 from compiler.schedule.gpu import distribute as distributing
-from compiler.schedule.gpu import tensor_cores
+from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.distribute import distribute, field_launches
-from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.schedule.fields import EXAMPLES, Example
 from tests.schedule.test_place import case, sizes_for
 
-ON_BLOCKS = [example for example in EXAMPLES if example.name != "transpose"]
+ON_BLOCKS = [example for example in EXAMPLES if example.name not in ("transpose", "attention")]
 
 
 def workspaces(launches: Launches, known: dict[str, int]) -> list[np.ndarray]:
@@ -99,87 +92,19 @@ def test_sums_down_columns_are_shared_by_rows_of_threads() -> None:
     assert any(isinstance(op, SyncThreads) for op in ops)
 
 
-def test_attention_walks_along_its_scores_once() -> None:
-    """A loop over whole tiles of `j` and one over the end: the maximum, its sum and the weighted sum share them."""
-    loops = [op.variable.name for op in distributed("attention") if isinstance(op, For)]
-    assert sorted(name for name in loops if name.startswith("j")) == ["j0", "j1"]
-
-
-def product(dtype: str, to: str, transposed: bool = False) -> HirFunction:
-    out = FunctionBuilder("product", Form.FIELD)
-    a = out.parameter("A", Mem(dtype, ("M", "K"), readonly=True))
-    b = out.parameter("B", Mem(dtype, ("N", "K") if transposed else ("K", "N"), readonly=True))
-    c = out.parameter("C", Mem(to, ("M", "N")))
-    for size in "MNK":
-        out.parameter(size, INDEX)
-    for axis, extent in (("i", "M"), ("j", "N"), ("k", "K")):
-        out.axis(axis, extent)
-    left = out.body.load(a, ["i", "k"])
-    right = out.body.load(b, ["j", "k"] if transposed else ["k", "j"])
-    out.body.store(c, out.body.contract(left, right, ["k"], to), ["i", "j"])
-    return out.finish()
-
-
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize(("dtype", "to"), [("f16", "f32"), ("i8", "i32")])
-def test_products_on_tensor_cores(dtype: str, to: str, transposed: bool) -> None:
-    random = np.random.default_rng(3)
-    for m, n, k in [(1, 1, 1), (33, 17, 40), (130, 65, 31), (5, 0, 3), (3, 4, 0)]:
-        a, b = (random.integers(-8, 8, shape).astype({"f16": np.float16, "i8": np.int8}[dtype]) for shape in ((m, k), (k, n)))
-        c = np.full((m, n), -1, {"f32": np.float32, "i32": np.int32}[to])
-        given = np.ascontiguousarray(b.T) if transposed else b
-        run(product(dtype, to, transposed), [a, given, c, m, n, k], {"M": m, "N": n, "K": k})
-        np.testing.assert_array_equal(c, a.astype(np.int64) @ b.astype(np.int64))
-
-
-def test_tensor_cores_multiply_only_what_they_multiply_exactly() -> None:
-    for dtype, to, expected in [
-        ("f16", "f32", True),
-        ("bf16", "f32", True),
-        ("i8", "i32", True),
-        ("f32", "f32", False),
-        ("f16", "f16", False),
-    ]:
-        field = product(dtype, to)
-        table = block_table(field, Facts(machine=MACHINES["sm_80"]))
-        assert table is not None
-        assert any(isinstance(op, Mma) for op in everything(distribute(field, table))) is expected
-        assert any(isinstance(op, Contract) for op in everything(distribute(field, table))) is not expected
-
-
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
-def test_tensor_core_products_assemble_without_spills(target: str) -> None:
-    field = product("bf16", "f32")
-    table = block_table(field, Facts(machine=MACHINES[target]))
-    assert table is not None and table.tensor_cores
-    module = compile_kernels([one.function for one in field_launches(field, table).launches], gpu_target(target))
-    (use,) = assemble(module).kernels.values()
-    assert use.spills == 0
-
-
-@pytest.mark.parametrize(
-    ("architecture", "hint", "expected"),
-    [
-        ("", None, False),
-        ("sm_75", None, False),
-        ("sm_80", None, True),
-        ("sm_90a", None, True),
-        ("sm_80", False, False),
-        ("sm_80", True, True),
-    ],
-)
-def test_tensor_cores_are_those_of_the_architecture(architecture: str, hint: bool | None, expected: bool) -> None:
-    field = product("bf16", "f32")
-    field.kernel_info = HirKernelInfo(tensor_cores=hint)
-    table = block_table(field, Facts(machine=MACHINES.get(architecture, PORTABLE)))
-    assert table is not None and table.tensor_cores is expected
-
-
-def test_architectures_multiply_what_the_back_end_says() -> None:
-    side = tensor_cores.SIDE
-    for dtype, to in tensor_cores.SUMS.items():
-        assert (dtype, (side, side, side)) in PRODUCTS
-        assert to in wmma.SUMS[dtype]
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (2, 3, 5, 4), (1, 17, 33, 8), (2, 0, 3, 4)])
+def test_products_with_more_to_reduce_between_them_are_computed_by_themselves(sizes: tuple[int, ...]) -> None:
+    example = next(example for example in EXAMPLES if example.name == "attention")
+    arrays, expected = case(example, sizes)
+    field, known = example.make(), dict(zip(example.sizes, sizes, strict=True))
+    launches = launches_for(field, field)
+    assert len(launches.launches) == 3
+    shared = workspaces(launches, known)
+    for launch in launches.launches:
+        verify(launch.function)
+        if blocks := launch.blocks(known):
+            interpret(launch.function, [*arrays, *sizes, *shared], grid=(blocks, 1, 1))
+    np.testing.assert_allclose(arrays[-1], expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("blocks", [3, 4])

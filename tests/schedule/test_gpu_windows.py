@@ -9,10 +9,10 @@ from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.emulator.interpret import interpret
-from compiler.hir.core import Contract
-from compiler.hir.tensor_core import Mma
+from compiler.hir.tensor_core import WarpMma
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches
+from tests.schedule.test_gpu_distribute import workspaces
 from tests.windows import BF16, CHANNELS_FIRST, CHANNELS_LAST, FORMS, GROUPED, convolved, small
 
 NUMPY = {"f16": np.float16, "bf16": BF16, "f32": np.float32, "f64": np.float64}
@@ -27,9 +27,10 @@ def run(source: str, arrays: dict[str, Any], sizes: dict[str, int], architecture
     made = launches(kernel, sizes, 2, architecture)
     given = [arrays[one.name] if one.name in arrays else sizes[one.name] for one in kernel.nest.parameters]
     arguments, known = made.counted(given, sizes)
+    shared = workspaces(made, known)
     for number, after in made.steps(known):
         launch = made.launches[number]
-        interpret(launch.function, [*arguments, *after], grid=(launch.blocks(known), 1, 1))
+        interpret(launch.function, [*arguments, *shared, *after], grid=(launch.blocks(known), 1, 1))
     return made
 
 
@@ -40,8 +41,8 @@ def run(source: str, arrays: dict[str, Any], sizes: dict[str, int], architecture
         ("f32", "sm_90a", (1, 5, 4, 6), (9, 3, 3), (1, 1, 1), np.inf),
         ("f32", "sm_75", (1, 9, 8, 5), (5, 2, 3), (2, 2, 1), 1.0),
         ("f64", "sm_80", (1, 5, 6, 4), (20, 3, 3), (1, 2, 2), np.nan),
-        ("bf16", "sm_80", (1, 4, 3, 16), (8, 3, 3), (1, 1, 1), -np.inf),
-        ("f16", "sm_75", (2, 6, 3, 3), (20, 3, 3), (1, 1, 1), np.nan),
+        ("bf16", "sm_80", (1, 5, 4, 16), (17, 3, 3), (1, 1, 1), -np.inf),
+        ("f16", "sm_75", (2, 6, 3, 17), (20, 3, 3), (1, 1, 1), np.nan),
         ("f32", "sm_75", (1, 4, 3, 3), (2, 2, 2), (1, 1, 1), np.inf),
     ],
     ids=str,
@@ -67,7 +68,7 @@ def test_windows(
         x, f, wanted = (np.ascontiguousarray(np.moveaxis(one, -1, 1)) for one in (x, f, wanted))
     out = np.full(wanted.shape, -7, NUMPY[to])
     made = run(source, {"X": x, "F": f, "out": out}, sizes, architecture)
-    assert has(made, Mma if types in ("f16", "bf16") else Contract)
+    assert has(made, WarpMma) is (types in ("f16", "bf16"))
     np.testing.assert_array_equal(out, wanted)
 
 

@@ -74,10 +74,10 @@ class AttentionField:
 
 def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     """The field as attention with 16-bit operands whose rows begin at multiples of 16 bytes; None where it is something else."""
-    shape, rescaling = recognise(field).attention, rescaling_of(field)
-    if shape is None or rescaling is None:
+    shape, rule = recognise(field).attention, rescaling_of(field)
+    if shape is None or rule is None:
         return None
-    rule, first, second = rescaling.rule, shape.scores, shape.weighted
+    first, second = shape.scores, shape.weighted
     scores, weighted = first.op, second.op
     sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
     if [op for op in rule.rescaled if is_product(op)] != [weighted] or any(op not in (rule.maximum, *rule.rescaled, scores) for op in sums):

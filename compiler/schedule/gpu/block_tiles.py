@@ -4,7 +4,8 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import SharedAlloc
+from compiler.hir.core import dtype_of
+from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc
 from compiler.hir.module import HirFunction
@@ -78,6 +79,15 @@ class BlockTiles(Placing):
             type = Mem(dtype, extents, space=Space.SHARED, align=32)
             self.memories[key] = self.body.emit(SharedAlloc(type=type), "shared").result
         return self.memories[key]
+
+    def pass_on(self, value: Value, tile: Value, axes: Sequence[str], home: TileRegion) -> Value:
+        """Shared memory with a value's tile, for threads that need other elements of it than their own."""
+        b = home.builder
+        memory = self.shared_memory(("passed", value), dtype_of(tile), [self.plan(axis, home).tile for axis in axes])
+        b.emit(SyncThreads())
+        b.store(memory, tile, [home.forms[axis] - home.starts[axis] for axis in axes], self.one_of(self.idle(axes), b))
+        b.emit(SyncThreads())
+        return memory
 
     def lookup(self, value: Value, region: TileRegion) -> tuple[Value, TileRegion] | None:
         """What was made of a value around here, and where."""

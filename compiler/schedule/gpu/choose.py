@@ -38,20 +38,20 @@ from compiler.schedule.gpu.product_sums import rounds, sum_of_loads
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
-from compiler.schedule.gpu.several_products import products_of, rows_and_products, several_products
+from compiler.schedule.gpu.several_products import each_product, products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
-from compiler.schedule.gpu.triangles import triangle_product
+from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
-from compiler.schedule.gpu.windows import WindowDistributing, has_sides, window_product
+from compiler.schedule.gpu.windows import window_product
 from compiler.schedule.gpu.workspaces import copied_before
 from compiler.schedule.launches import Launches, Product, Unit
 from compiler.schedule.loop_wishes import in_words, wishes_of
@@ -316,8 +316,7 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
     ]
     if any(chosen is None for chosen in known):
         return None
-    words = "each sum of products is computed by itself: what it comes to is read where the last one is stored"
-    return one_after_the_other(field, [chosen for chosen in known if chosen is not None], words)
+    return one_after_the_other(field, [chosen for chosen in known if chosen is not None], APART)
 
 
 def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
@@ -340,10 +339,12 @@ def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
+    window = window_product(field)
+    field = field if window is None else window.field
     fragments = fragment_product(field, facts)
     if fragments is None:
         return None
-    placing = FragmentDistributing(field, fragments)
+    placing = FragmentDistributing(field, fragments, window)
     tiled = frozenset(("tile", axis) for axis in (*fragments.own, fragments.sum))
     return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons, heeded=tiled)
 
@@ -353,12 +354,13 @@ def _scan(field: HirFunction, facts: Facts) -> Launches | None:
     return None if scan is None else scan_launches(field, scan)
 
 
-def _window(field: HirFunction, facts: Facts) -> Launches | None:
-    window = window_product(field) or triangle_product(field)
-    if window is None or not has_sides(window.field, window.target, facts):
+def _each_by_itself(field: HirFunction, facts: Facts) -> Launches | None:
+    """Products, and what is reduced before and behind them, by themselves: what several threads would compute again is kept."""
+    parts = each_product(field, facts)
+    if parts is None:
         return None
-    table = block_table(window.field, facts)
-    return None if table is None else launches_of_blocks(WindowDistributing(window, table).run())
+    launches = [next(_ways_to(part, evolve(facts, tiling=None), WAYS)) for part in parts]
+    return one_after_the_other(field, launches, APART)
 
 
 def _of_vector(field: HirFunction, facts: Facts) -> Launches | None:
@@ -381,6 +383,7 @@ def _rows_first(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
+    field = terms_of_products(field)
     table = block_table(field, facts)
     if table is None:
         return None
@@ -396,9 +399,11 @@ def _threads(field: HirFunction, facts: Facts) -> Launches:
     return launches_of(place(field, thread_table(field)))
 
 
+APART = "each sum of products is computed by itself: what it comes to is read where the last one is stored"
+
 Way = Callable[[HirFunction, Facts], Launches | None]
 
-REDUCTIONS: tuple[Way, ...] = (derived_launches, _passes, _blocks)
+REDUCTIONS: tuple[Way, ...] = (register_launches, derived_launches, _passes, _blocks)
 """What parts of a field become that tensor cores don't take."""
 
 WAYS: tuple[Way, ...] = (
@@ -420,7 +425,7 @@ WAYS: tuple[Way, ...] = (
     map_launches,
     short_launches,
     _of_vector,
-    _window,
+    _each_by_itself,
     _passes,
     _rows_first,
     _blocks,

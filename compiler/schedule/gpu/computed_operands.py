@@ -11,11 +11,12 @@ from compiler.analysis.accesses import constraints_of
 from compiler.analysis.guards import conjuncts
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
+from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load
+from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of, is_float
 from compiler.schedule.gpu.copied_operands import WORTH
@@ -54,6 +55,8 @@ class _Factor:
     guards: tuple[Value, ...] = ()
     inside: tuple[Affine, ...] = ()
     """Forms of the same that are at least 0."""
+    across: bool = False
+    """Whether it is bytes that don't lie along the sum: no instruction reads those as they lie."""
 
     @property
     def is_load(self) -> bool:
@@ -62,8 +65,8 @@ class _Factor:
 
     @property
     def is_memory(self) -> bool:
-        """Whether it is an element of memory and no more."""
-        return self.is_load and not (self.guards or self.inside)
+        """Whether it is an element of memory and no more, multiplied as it lies."""
+        return self.is_load and not (self.guards or self.inside or self.across)
 
     def axes(self, function: HirFunction) -> set[str]:
         own = _axes(self.value).union(*map(_axes, self.guards))
@@ -84,8 +87,10 @@ def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands |
     factors = _factors(function, target, to)
     about = {axis: facts.about(extent) for axis, extent in function.axes.items()}
     reused = min(prod(about[axis] for axis in axes) for axes in (described.m, described.n))
-    if factors is None or reused < REUSED or prod(about.values()) < WORTH:
+    wanted = function.kernel_info is not None and function.kernel_info.tensor_cores
+    if factors is None or (not wanted and (reused < REUSED or prod(about.values()) < WORTH)):
         return None
+    factors = [evolve(factor, across=_is_across(factor, described.k)) for factor in factors]
     left, right = (factor.dtype for factor in factors)
     if all(factor.is_memory for factor in factors) and (left == right or kind_of(left, right) is not None):
         return None
@@ -118,6 +123,13 @@ def _factors(function: HirFunction, target: Contract | Reduce, to: str) -> list[
             else:
                 inside[position].append(form)
     return [_factor(operand, to, guards, forms) for operand, guards, forms in zip(factors, own, inside, strict=True)]
+
+
+def _is_across(factor: _Factor, summed: Sequence[str]) -> bool:
+    op = factor.value.source
+    if not isinstance(op, Load) or bytes_of(mem_of(op.mem).dtype) > 1:
+        return False
+    return not any(steps_by_one(mem_of(op.mem), op.index, axis) for axis in summed)
 
 
 def _axes(value: Value) -> set[str]:

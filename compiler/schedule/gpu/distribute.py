@@ -3,7 +3,6 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 
 * a reduction is combined over the threads along its axes too (`combine.py`);
 * a store that doesn't vary along a dimension of the block is done by one thread of that dimension;
-* a sum of products reads its operands from shared memory, where the block's threads put them together (`staging.py`);
 * a reduction that nothing stands around is cut in chunks, a block each, and a last block joins them.
 
 Each loop of place "block" at the top becomes a launch."""
@@ -11,7 +10,6 @@ Each loop of place "block" at the top becomes a launch."""
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
@@ -20,7 +18,7 @@ from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction, LaunchBounds
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.types import Mem
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothing_found
 from compiler.schedule.gpu.block_tiles import BlockTiles
@@ -29,10 +27,7 @@ from compiler.schedule.gpu.combine_clusters import combine_over_cluster
 from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_totals, leave_totals, reading
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, tile_joined
-from compiler.schedule.gpu.rescaling import rescaling_of
-from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.taking_part import bounds_of, steps_between
-from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.stages import Around, Group, Start, stages_of
@@ -66,7 +61,6 @@ class Distributing(BlockTiles):
         """Values that are computed in a region although they don't vary there: what they read is only known there."""
         self.finished: set[tuple[Target, TileRegion]] = set()
         """Targets that the last block of a launch has finished, and the region whose they are."""
-        self.rescaling = rescaling_of(field)
 
     # ---- blocks and threads ----
 
@@ -184,37 +178,14 @@ class Distributing(BlockTiles):
         b.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
 
     def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
-        if self.rescaling is not None and target is self.rescaling.rule.maximum:
-            return self.rescaling.identity(self, region)
-        axes = sorted(self.target_axes(target), key=self.table.order)
-        self.require_distinct(axis for axis in axes if not (isinstance(target, Contract) and axis in target.over))
-        if isinstance(target, Reduce):
-            if is_joined(target):
-                return nothing_joined(self, target, region)
-            return nothing_found(self, target, region) if counts_turns(self, target) else super().identity(target, region)
-        if target.accumulator is not None:
-            raise NotPlaceable("a contraction with an accumulator in a field")
-        fragments = self.fragments(target, region)
-        if fragments is not None:
-            return zeros(region.builder, target, fragments)
-        remaining = self.tile_axes([axis for axis in axes if axis not in target.over], region)
-        return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, remaining))]
-
-    def fragments(self, target: Contract, region: TileRegion) -> Fragments | None:
-        """The tensor cores' part in a product; None: threads multiply."""
-        if not self.table.tensor_cores or (self.rescaling is not None and self.rescaling.covers(target)):
-            return None
-        product = product_sum(target)
-        return fragments_of(self, target, product, region) if product is not None else None
+        self.require_distinct(sorted(self.target_axes(target), key=self.table.order))
+        if isinstance(target, Reduce) and is_joined(target):
+            return nothing_joined(self, target, region)
+        if isinstance(target, Reduce) and counts_turns(self, target):
+            return nothing_found(self, target, region)
+        return super().identity(target, region)
 
     def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
-        rule = self.rescaling
-        if rule is not None and target is rule.rule.maximum:
-            return rule.grown(self, accumulators[0], region)
-        if rule is not None and rule.covers(target):
-            accumulators = rule.rescaled(accumulators, region)
-        if isinstance(target, Contract) and any(self.table[axis].tile > 1 for axis in target.over if axis in self.table):
-            return staged_product(self, target, self.fragments(target, region), accumulators, region)
         if isinstance(target, Reduce) and is_joined(target):
             return tile_joined(self, target, accumulators, region)
         if isinstance(target, Reduce) and self.brings_all(target, region):
@@ -230,12 +201,7 @@ class Distributing(BlockTiles):
         return self.once.issuperset(target.over) and all(digits <= names for names in varying)
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
-        if self.rescaling is not None and target is self.rescaling.rule.maximum:
-            return accumulators
-        if isinstance(target, Contract):
-            fragments = self.fragments(target, region)
-            return accumulators if fragments is None else collected(self, target, fragments, accumulators, region)
-        if counts_turns(self, target):
+        if isinstance(target, Reduce) and counts_turns(self, target):
             accumulators = indexed(self, target, accumulators, region)
         values = accumulators if is_joined(target) else super().combine_digits(target, accumulators, region)
         dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
@@ -269,7 +235,7 @@ class Distributing(BlockTiles):
             return existing
         passed = self.passed.get((value, home))
         if passed is None:
-            passed = self.passed[value, home] = pass_on(self, value, existing, axes, home)
+            passed = self.passed[value, home] = self.pass_on(value, existing, axes, home)
         region.made[value] = region.builder.load(passed, [region.forms[axis] - region.starts[axis] for axis in axes])
         return region.made[value]
 
@@ -283,12 +249,16 @@ class Distributing(BlockTiles):
             loop = evolve(loop, low=low, high=high)
         return super().one_loop(loop, region, result)
 
+    def terms_between(self, target: Summed) -> Sequence[Affine]:
+        """What is at least 0 wherever something takes part in a reduction."""
+        return bounds_of(target)
+
     def tiles_between(self, plan: AxisPlan, target: Summed, low: Affine, high: Affine, region: TileRegion) -> tuple[Affine, Affine]:
         """The tiles of a reduced axis from the first to behind the last one in which something takes part."""
         sizes = {parameter.name for parameter in self.field.parameters}
         forms = [
             form
-            for form in bounds_of(target)
+            for form in self.terms_between(target)
             if form.coefficient(plan.axis)
             and all(isinstance(symbol, str) and (symbol in {*region.starts, plan.axis} or symbol in sizes) for symbol, _ in form.terms)
         ]
@@ -376,11 +346,7 @@ class Distributing(BlockTiles):
     def prerequisites(self, target: Target, region: TileRegion) -> list[Target]:
         if (target, region) in self.finished:
             return []
-        ops = [op for op in super().prerequisites(target, region) if not self.left.keys() >= set(op.results) or not op.results]
-        rule = self.rescaling
-        if rule is not None and rule.covers(target) and rule.rule.axis not in region.looped:
-            ops = [op for op in ops if op is not rule.rule.maximum]
-        return ops
+        return [op for op in super().prerequisites(target, region) if not self.left.keys() >= set(op.results) or not op.results]
 
     def reads_local(self, op: Instruction, home: TileRegion) -> bool:
         return super().reads_local(op, home) or not self.resting.get(home, set()).isdisjoint(op.results)
@@ -390,9 +356,6 @@ class Distributing(BlockTiles):
     ) -> None:
         plan = self.table[axis]
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
-        rule = self.rescaling
-        if rule is not None and axis == rule.rule.axis and any(map(rule.covers, group)) and rule.rule.maximum not in group:
-            group = [rule.rule.maximum, *group]
         if self.part is not None and self.table.split is not None and axis == self.table.split.axis:
             self.part_of(self.part, plan, group, region)
             return
@@ -462,11 +425,6 @@ class _Blocks:
     def __exit__(self, *error: object) -> None:
         self.placing.threads, self.placing.member, self.placing.begun = [], None, False
         self.context.__exit__(*error)  # type: ignore[arg-type]
-
-
-def dtype_of_mem(buffer: Value) -> str:
-    assert isinstance(buffer.type, Mem)
-    return buffer.type.dtype
 
 
 def _ragged(extent: Affine, plan: AxisPlan) -> bool:

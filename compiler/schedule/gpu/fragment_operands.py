@@ -171,7 +171,8 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
         a = evolve(a, axes=tuple(axis for axis in function.axes if axis in (own[0] if a is one else own[1])))
     about = [prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (a, b)]
     terms = prod(facts.about(function.axes[axis]) for axis in described.k)
-    if min(*about, terms) < LEAST or facts.about(function.axes[along]) < LEAST:
+    wanted = function.kernel_info is not None and function.kernel_info.tensor_cores
+    if not wanted and (min(*about, terms) < LEAST or facts.about(function.axes[along]) < LEAST):
         return None
     others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
     wished = tile_of(function)

@@ -4,7 +4,7 @@ it multiplies these, and keeps its part of the sums in registers, on which what 
 
 The way of working is the multistage one of NVIDIA's CUTLASS (`cp.async`, one barrier a stage, fragments in two sets of registers)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncWait
@@ -19,6 +19,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.fragment_operands import FragmentProduct
 from compiler.schedule.gpu.fragment_stages import Stages, row_count, row_digits
 from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
+from compiler.schedule.gpu.windows import WindowProduct, added_again
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
@@ -29,7 +30,7 @@ BAND = 16
 class FragmentDistributing(Distributing):
     """Builds the one launch of such a field."""
 
-    def __init__(self, field: HirFunction, product: FragmentProduct) -> None:
+    def __init__(self, field: HirFunction, product: FragmentProduct, window: WindowProduct | None = None) -> None:
         self.others = [axis for axis in field.axes if axis not in (*product.own, *product.walked)]
         plans = [AxisPlan(axis, "block") for axis in (*self.others, *product.own)] + [AxisPlan(axis) for axis in product.walked]
         shape = product.shape
@@ -37,7 +38,7 @@ class FragmentDistributing(Distributing):
         for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
             words.append(f"{name} ({', '.join(side.axes)}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
         super().__init__(field, Table(plans, words, block=(shape.threads,)))
-        self.product = product
+        self.product, self.window = product, window
         self.first_row = Affine()
         """Of the block's tile, counted through all axes of the rows."""
 
@@ -127,16 +128,27 @@ class FragmentDistributing(Distributing):
                 product_ = WarpMma(accumulator=total, values=(*held, *now), shape=(rows, columns, shape.step), dtype=product.dtype)
                 total, held = body.emit(product_).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
-        inner = region.inside(b, self.product.own)
-        eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
-        inner.forms.update(row_digits(self.field, product, self.first_row + first_row + lane.floordiv(4) + half * 8 + sixteen * 16, b))
-        column = product.b.own
-        inner.forms[column] = region.starts[column] + first_column + (lane % 4) * 2 + Affine.of(SIMD) + eight * 8
-        for axis, tile in ((product.a.axes[0], shape.rows if len(product.a.axes) == 1 else 0), (column, shape.columns)):
-            if not tile or not divides(tile, self.field.axes[axis]):
-                inner.masks[axis] = self.field.axes[axis]
+        row = self.first_row + first_row + lane.floordiv(4) + Affine.of(names["half"]) * 8 + Affine.of(names["row"]) * 16
+        column = region.starts[product.b.own] + first_column + (lane % 4) * 2 + Affine.of(names[SIMD]) + Affine.of(names["column"]) * 8
+
+        def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
+            return self.standing(region, b, row.substitute(places), column.substitute(places))
+
+        inner = self.standing(region, b, row, column)
         inner.made[product.target.results[0]] = loop.results[0]
         self.produce(group, inner, {})
+        if self.window is not None:
+            added_again(self, self.window, group, inner, element)
+
+    def standing(self, region: TileRegion, b: Builder, row: Affine, column: Affine) -> TileRegion:
+        """The body at a row and a column of the results."""
+        inner, product, shape = region.inside(b, self.product.own), self.product, self.product.shape
+        inner.forms.update(row_digits(self.field, product, row, b))
+        inner.forms[product.b.own] = column
+        for axis, tile in ((product.a.axes[0], shape.rows if len(product.a.axes) == 1 else 0), (product.b.own, shape.columns)):
+            if not tile or not divides(tile, self.field.axes[axis]):
+                inner.masks[axis] = self.field.axes[axis]
+        return inner
 
     def registers(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
         return [value for side in sides for value in side.fragments(b, stage, part)]

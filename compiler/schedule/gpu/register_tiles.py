@@ -10,7 +10,7 @@ from attrs import evolve
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.core import Contract, dtype_of
+from compiler.hir.core import dtype_of
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -19,16 +19,16 @@ from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.gpu.loop_wishes import with_tile
 from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.register_walk import RegisterDistributing, RegisterWindow
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis
 from compiler.schedule.gpu.single_elements import without_single_elements
 from compiler.schedule.gpu.taking_part import bounds_of
-from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.gpu.terms_of_products import terms_of_products, terms_of_window
 from compiler.schedule.gpu.triangles import triangle_product
-from compiler.schedule.gpu.windows import window_product
+from compiler.schedule.gpu.windows import WindowProduct, window_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
@@ -82,13 +82,9 @@ BLOCKS = 512
 
 
 def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
-    """None for a field without such reductions, or with too few results for it, that matrix units take, or a product whose tiles the
-    program gives."""
-    products = [product for op in field.body.body if isinstance(op, Contract) and (product := product_sum(op)) is not None]
-    if products and (tile_of(field) or chosen(field, products, facts.machine)):
-        return None
+    """None for a field without such reductions, or with too few results for it."""
     field = _in_whole_tiles(without_single_elements(field, facts))
-    window = window_product(field)
+    window = window_product(field) or _large_triangle(field, facts)
     if window is not None:
         window = terms_of_window(window)
     field = terms_of_products(field) if window is None else window.field
@@ -98,8 +94,21 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     if window is not None and any(extent.value is None for extent in field.axes.values()):
         table = evolve(table, resident=None)  # digits of taps whose extents have names want registers, too
+    if window is not None and window.exact is not None:
+        table = evolve(table, split=None)  # sums are looked at by the thread that has them
+    table, heeded = with_tile(field, table)
     placing = RegisterDistributing(field, terms, table) if window is None else RegisterWindow(window, terms, table)
-    return evolve(launches_of_blocks(placing.run()), words=table.reasons)
+    return evolve(launches_of_blocks(placing.run()), words=table.reasons, heeded=heeded)
+
+
+def _large_triangle(field: HirFunction, facts: Facts) -> WindowProduct | None:
+    """A product of triangles with so many rows and columns that zeros instead of conditions pay."""
+    triangle = triangle_product(field)
+    product = None if triangle is None else product_sum(triangle.target)
+    if product is None or dtype_of(product.result) not in ("f32", "i32", "u32"):
+        return None
+    sides = [prod(facts.about(field.axes[axis]) for axis in side) for side in (product.m, product.n)]
+    return triangle if min(sides) >= LARGE_PRODUCT else None
 
 
 def _in_whole_tiles(field: HirFunction) -> HirFunction:
@@ -175,11 +184,13 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
             return None
         tile = _line(field, terms, results, depth)
     else:
-        if results < LEAST_RESULTS or min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)) < LEAST_SIDE:
+        wished = tile_of(field)
+        sides = [facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)]
+        if not wished and (results < LEAST_RESULTS or min(sides) < LEAST_SIDE):
             return None
-        if _is_large_product(field, terms, facts):
-            return None
-        tile = _best_tile(field, terms, facts, results)
+        best = _best_tile(field, terms, facts, results, wished) or _best_tile(field, terms, facts, results, {})
+        assert best is not None
+        tile = best
     plans = {plan.axis: plan for plan in (tile.rows, *tile.columns)}
     for axis in field.axes:
         if axis == terms.depth:
@@ -200,12 +211,6 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     return _shared_by_blocks(field, terms, facts, table)
 
 
-def _is_large_product(field: HirFunction, terms: ReusedTerms, facts: Facts) -> bool:
-    """Whether it is a product of triangles with so many rows and columns that zeros instead of conditions pay (`triangles.py`)."""
-    least = min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns or terms.rows))
-    return least >= LARGE_PRODUCT and dtype_of(terms.sums[0].results[0]) in ("f32", "i32", "u32") and triangle_product(field) is not None
-
-
 @frozen
 class RegisterTile:
     """Plans of the rows and the columns, if there are any; the block's threads."""
@@ -221,9 +226,9 @@ def _line(field: HirFunction, terms: ReusedTerms, rows: int, depth: int) -> Regi
     return RegisterTile(AxisPlan(terms.rows, "block", each, threads=LINE_THREADS), (), (LINE_THREADS,))
 
 
-def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: int) -> RegisterTile:
+def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: int, wished: Mapping[str, int]) -> RegisterTile | None:
     """The tile whose terms cost least: reads of shared memory are shared by the registers, elements that are put there by the block's
-    threads, and results outside of the axes are computed in vain."""
+    threads, and results outside of the axes are computed in vain. `wished`: sizes that the program gives; None where no tile has them."""
     assert terms.columns is not None
     size = max(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
     words = max(1, size // 4) * len(terms.sums)
@@ -240,6 +245,8 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 if higher * wider * words > MOST_REGISTERS:
                     continue
                 height, width = THREADS // across * higher, across * wider
+                if (wished.get(terms.rows, height), wished.get(terms.columns, width)) != (height, width):
+                    continue
                 padded = ceil(rows / height) * height * ceil(columns / width) * width / (rows * columns)
                 blocks = results / (height * (1 if terms.later else width)) * (turns if splits else 1)
                 waves = max(1.0, blocks / facts.processors)
@@ -255,8 +262,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 )
                 if best is None or cost < best[0]:
                     best = cost, tile
-    assert best is not None
-    return best[1]
+    return None if best is None else best[1]
 
 
 def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: int) -> int:

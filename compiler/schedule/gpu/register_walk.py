@@ -20,9 +20,8 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, behind
-from compiler.schedule.gpu.staged_tiles import contiguous
-from compiler.schedule.gpu.taking_part import longest_first
-from compiler.schedule.gpu.windows import WindowDistributing, WindowProduct
+from compiler.schedule.gpu.taking_part import long_before_short
+from compiler.schedule.gpu.windows import WindowProduct, added_again
 from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 from runtime.records import evolve
@@ -47,7 +46,9 @@ class RegisterDistributing(Distributing):
         """Axes of what a thread puts in shared memory, by the number of what is shared and the axis that they are digits of."""
 
     def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
-        return longest_first(self.field, b, number, total, plans)
+        """So that long sums don't come last."""
+        bounds = [(form, op.over) for op in self.terms.sums for form in self.terms_between(op)]
+        return long_before_short(self.field, b, number, total, [plan.axis for plan in plans], bounds)
 
     # ---- tiles that have nothing to do ----
 
@@ -296,12 +297,32 @@ class RegisterDistributing(Distributing):
         return combine_over_threads(self, target, accumulators, dims, region.builder)
 
 
-class RegisterWindow(WindowDistributing, RegisterDistributing):
+class RegisterWindow(RegisterDistributing):
     """The same of a window with a border."""
 
     def __init__(self, window: WindowProduct, terms: ReusedTerms, table: Table) -> None:
-        RegisterDistributing.__init__(self, window.field, terms, table)
+        super().__init__(window.field, terms, table)
         self.window = window
+
+    def terms_between(self, target: Reduce | Contract) -> Sequence[Affine]:
+        return self.window.bounds or super().terms_between(target)
+
+    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
+        if self.window.exact is None:
+            super().in_block(group, region, ragged)
+            return
+        own = [plan.axis for plan in self.table.plans if plan.place == "block"]
+        region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
+
+        def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
+            one = region.inside(b, own)
+            one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
+            one.narrow.update({axis: AxisPlan(axis, "block") for axis in own})
+            return one
+
+        first = region.inside(region.builder, own)
+        self.produce(group, first, {})
+        added_again(self, self.window, group, first, element)
 
 
 class Slice:
@@ -334,7 +355,7 @@ class Slice:
         """The body as a thread sees it that has a part of the slice: neighbours along what is contiguous in memory."""
         placing, b = self.placing, region.builder
         axes = [(self.depth, self.deep)] + ([(self.own, self.tile)] if self.own is not None else [])
-        along_depth = self.own is None or contiguous(self.value, self.depth) > contiguous(self.value, self.own)
+        along_depth = self.own is None or _contiguous(self.value, self.depth) > _contiguous(self.value, self.own)
         first, *rest = axes if along_depth else axes[::-1]
         lanes = self._lanes(*first)
         most = placing.table.threads if not rest else max(DEPTH_THREADS)
@@ -381,6 +402,13 @@ class Slice:
         """The registers of this thread at a step."""
         own = [] if self.own is None else [region.forms[self.own] - region.starts[self.own]]
         return b.load(self.memory, [step, *own])
+
+
+def _contiguous(value: Value, axis: str) -> int:
+    """How many loads behind a value step to the next element along the axis, less those that step further."""
+    loads = [op for op in (each.source for each in behind([value])) if isinstance(op, Load)]
+    moving = [op for op in loads if any(form.coefficient(axis) for form in op.index)]
+    return sum(1 if steps_by_one(mem_of(op.mem), op.index, axis) else -1 for op in moving)
 
 
 def _divisor(extent: int, most: int) -> int:

@@ -4,7 +4,7 @@ workspace, which the others read, as an operand or where they are stored. So eac
 Attention whose values are wider than what a block has of them goes the same way, with maxima and sums of rows between the products: there
 every block of columns would compute all scores again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
@@ -23,8 +23,9 @@ WIDE = 128
 """Columns of a product that a block has; where there are more, others compute again what all of them read."""
 REUSED = 16
 """Elements of a product that read what a row comes to, below which it is computed where it is read."""
-MOST_KEPT = 1 << 33
-"""Bytes of workspaces between products and what joins rows; larger ones would leave too little memory for the program's own."""
+MOST_KEPT = 1 << 35
+"""Bytes of workspaces between products and what joins rows; larger ones would leave too little memory for the program's own, and what
+several results read is computed again for each."""
 
 
 def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
@@ -36,14 +37,36 @@ def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | No
     axes = [(*product.m, *product.n, *product.k, *product.batch) for product in products.values()]
     if sum(prod(facts.about(field.axes[axis]) for axis in each) for each in axes) < WORTH:
         return None
-    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce)]
-    groups: list[list[Contract | Reduce]] = []
-    for op in sums:
-        if op in products or not groups or groups[-1][-1] in products:
-            groups.append([])
-        groups[-1].append(op)
-    if len(products) < len(sums) and not (sums[-1] in products and _is_worth_cutting(field, facts, [*products.values()], groups[:-1])):
+    groups = _groups(field, products)
+    whole = all(op in products for group in groups for op in group)
+    if not (whole or (groups[-1][-1] in products and _is_worth_cutting(field, facts, [*products.values()], groups[:-1]))):
         return None
+    return _parts(field, groups)
+
+
+def each_product(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
+    """The same of any field that has more to reduce than one product, if there is memory for that."""
+    products = products_of(field)
+    if not products or any(isinstance(op, Scan) for op in field.body.body):
+        return None
+    groups = _groups(field, products)
+    if len(groups) < 2 or (facts.magnitudes and _kept_bytes(groups[:-1], facts) > MOST_KEPT):
+        return None
+    return _parts(field, groups)
+
+
+def _groups(field: HirFunction, products: Mapping[Contract | Reduce | Scan, ProductSum]) -> list[list[Contract | Reduce]]:
+    """The reductions of each part: a product, or those between two."""
+    groups: list[list[Contract | Reduce]] = []
+    for op in field.body.body:
+        if isinstance(op, Contract | Reduce):
+            if op in products or not groups or groups[-1][-1] in products:
+                groups.append([])
+            groups[-1].append(op)
+    return groups
+
+
+def _parts(field: HirFunction, groups: Sequence[Sequence[Contract | Reduce]]) -> list[HirFunction]:
     cutting = Cutting(field, [result for group in groups[:-1] for op in group for result in op.results])
     before = [cutting.part(f"sum{number}", group) for number, group in enumerate(groups[:-1])]
     return [*before, cutting.part("stored", [op for op in field.body.body if isinstance(op, Store)])]
@@ -88,12 +111,16 @@ def _is_worth_cutting(
 ) -> bool:
     """Whether products with something else between them are faster by themselves, and there is memory for that: each is read for more
     columns than a block has, or may be rounded for tensor cores, which one launch of all has no way for."""
-    if sum(_elements(result, facts) * bytes_of(dtype_of(result)) for group in kept for op in group for result in op.results) > MOST_KEPT:
+    if _kept_bytes(kept, facts) > MOST_KEPT:
         return False
     if rounds(field):
         return True
     own = [{axis for axis, _ in union_axes(product.result)} for product in products]
     return any(prod(facts.about(field.axes[axis]) for axis in own[-1] - each) > WIDE for each in own[:-1])
+
+
+def _kept_bytes(kept: Sequence[Sequence[Contract | Reduce]], facts: Facts) -> int:
+    return sum(_elements(result, facts) * bytes_of(dtype_of(result)) for group in kept for op in group for result in op.results)
 
 
 def _elements(value: Value, facts: Facts) -> int:

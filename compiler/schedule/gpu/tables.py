@@ -1,7 +1,6 @@
 """Tables for fields on blocks of threads, derived from the field alone: which axes are blocks, which lie along the threads of a block,
 what is in registers.
 
-* Sums of products with rows and columns: tiles of both, threads in a square, the sum in steps through shared memory.
 * Reductions: threads along the summed axis where memory is contiguous along it, a few rows a block, in registers where they fit
   (`rows.py`); else along the contiguous axis, with rows of threads that share the sum.
 * Reductions of everything: all threads of all blocks along the sum.
@@ -10,7 +9,6 @@ Maps have tables of their own (`maps.py`)."""
 
 from math import prod
 
-from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.core import Contract, Reduce, Scan, Unary, dtype_of, union_axes
 from compiler.hir.memory import Load, Store, mem_of
@@ -21,30 +19,11 @@ from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import ALIGNMENT, NOTHING, Facts
 from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
 from compiler.schedule.gpu.rows import column_table, is_chain, row_table
-from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import evolve, frozen
 
 THREADS = 256
-SQUARE = 16
-"""Threads along rows and along columns of a product's tile."""
-
-PRODUCT_REGISTERS = 4
-"""Rows and columns of a product that a thread has: 16 accumulators, 8 reads of shared memory for 16 products."""
-
-TALL_REGISTERS = 8
-"""The same in large products: larger tiles, each element of them used more often. Where tensor cores multiply, of rows only."""
-
-PRODUCTS_RESIDENT = 2
-"""Blocks of a large product that a multiprocessor has at a time: one copies while the other multiplies."""
-
-SHARED_LANES = 4
-"""Columns, and rows, of a large product that a thread reads from shared memory at a time: 16 bytes."""
-
-SUM_STEP = 16
-"""Elements of a summed axis that are in shared memory at a time."""
-
 BLOCKS = 512
 """Blocks of a reduction that fill a large GPU."""
 
@@ -85,19 +64,13 @@ SHORT_SUM = 256
 RESULTS = 2
 """Registers of such a thread along the axis across."""
 
-WIDEST_RESULT = 8
-"""Registers along a result's axis that not all sums know: those others are computed again for each of its tiles, so these are wide."""
-
 
 @frozen
 class _BlockTableFacts:
     common: tuple[str, ...]
-    written: frozenset[str]
-    """Axes that every result varies along, and that nothing is reduced along."""
     reduced: frozenset[str]
     ordered: frozenset[str]
     contiguous: frozenset[str]
-    products: tuple[ProductSum, ...]
 
 
 def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
@@ -106,8 +79,6 @@ def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
     if any(isinstance(op, Scan) for op in field.body.body):
         return None
     seen = _look(field)
-    if seen.products:
-        return _product_table(field, seen, facts)
     if not seen.reduced:
         return None
     return _rows_table(field, seen, facts) if seen.common and not _is_whole(field, seen) else _whole_table(field, seen, facts)
@@ -122,14 +93,9 @@ def _is_whole(field: HirFunction, facts: _BlockTableFacts) -> bool:
 def _look(field: HirFunction) -> _BlockTableFacts:
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
     reduced = {axis for op in reductions for axis in op.over}
-    contracts = [op for op in reductions if isinstance(op, Contract)]
-    products = [product for op in contracts if (product := product_sum(op)) is not None and product.m and product.n]
     common = tuple(axis for axis in common_axes(field) if axis not in reduced)
-    scope = field.scope()
-    indices = [{axis for axis, _ in scope.axes_of(*op.index)} for op in field.body.body if isinstance(op, Store)]
-    written = frozenset(set.intersection(*indices) - reduced) if indices else frozenset()
     ordered = frozenset(axes_in_written_order(field))
-    return _BlockTableFacts(common, written, frozenset(reduced), ordered, frozenset(axes_contiguous(field)), tuple(products))
+    return _BlockTableFacts(common, frozenset(reduced), ordered, frozenset(axes_contiguous(field)))
 
 
 def _whole_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> Table | None:
@@ -300,78 +266,3 @@ def _short(field: HirFunction, common: tuple[str, ...], inside: list[str], launc
     """Whether sums are so short, and so many, that threads share none."""
     each = prod(launch.about(field.axes[axis]) for axis in inside)
     return each <= SHORT_SUM and prod(launch.about(field.axes[axis]) for axis in common) >= launch.processors * THREADS
-
-
-def _product_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> Table | None:
-    """Rows and columns of every product on a square of threads."""
-    rightmost = {
-        axis
-        for op in field.body.body
-        if isinstance(op, Store)
-        for axis, _ in union_axes(op.value)
-        if op.index and op.index[-1].coefficient(axis) == 1
-    }
-    sides: dict[str, int] = {}
-    for product in facts.products:
-        m, n = _chosen(product.m, field, sides), _chosen(product.n, field, sides)
-        if m in sides or n in sides:
-            dim = sides[m] if m in sides else 1 - sides[n]
-        else:
-            dim = 0 if m in rightmost and n not in rightmost else 1
-        if sides.setdefault(m, dim) != dim or sides.setdefault(n, 1 - dim) != 1 - dim:
-            return None
-    plans: dict[str, AxisPlan] = {}
-    tensor_cores = chosen(field, facts.products, launch.machine)
-    large = not tensor_cores and len(facts.products) == 1 and _fills(field, facts.products[0], set(sides), launch)
-    for axis, dim in sides.items():
-        block = axis in facts.common or axis in facts.written
-        tall = tensor_cores and dim == 1 and len(facts.products) == 1
-        registers = TALL_REGISTERS if tall or large else PRODUCT_REGISTERS
-        if axis not in facts.common and axis not in facts.reduced:
-            registers = WIDEST_RESULT
-        lanes = SHARED_LANES if large and dim == 0 else 1
-        if not tensor_cores:
-            registers = _fitting(launch.about(field.axes[axis]), registers)
-        beside = large and dim == 1 and registers % SHARED_LANES == 0
-        plans[axis] = AxisPlan(axis, "block" if block else "time", registers // lanes, lanes, threads=SQUARE, dim=dim, beside=beside)
-    for product in facts.products:
-        free = [axis for axis in product.k if axis not in plans]
-        if free:
-            along = max(free, key=lambda axis: (axis in facts.contiguous, field.axes[axis].value or THREADS))
-            plans[along] = AxisPlan(along, "time", 2 * SUM_STEP if tensor_cores else SUM_STEP)
-    for axis in field.axes:
-        plans.setdefault(axis, AxisPlan(axis, "block" if axis in facts.common else "time"))
-    own = set(sides)
-    summed = {axis for product in facts.products for axis in product.k}
-
-    def rank(axis: str) -> tuple[bool, bool, bool, bool]:
-        plan = plans[axis]
-        return plan.place != "block", axis in summed, axis in summed and axis not in own, axis in summed and plan.registers > 1
-
-    order = sorted(field.axes, key=rank)
-    reasons = [f"rows and columns {', '.join(own)} are tiles of a block; the sum goes through shared memory"]
-    if tensor_cores:
-        reasons.append("tensor cores multiply: products of these types are exact, and summed as the nest sums them")
-    # rows of both operands along the sum are pointers in registers, which that many blocks would have to spill
-    resident = PRODUCTS_RESIDENT if large and not all(last in product.k for last in (product.last_a, product.last_b)) else None
-    return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores, resident, machine=launch.machine)
-
-
-def _fills(field: HirFunction, product: ProductSum, sides: set[str], launch: Facts) -> bool:
-    """Whether a product of 32-bit numbers has so many tiles of eight rows and columns a thread that all multiprocessors get one."""
-    tiles = [-(-launch.about(field.axes[axis]) // (SQUARE * TALL_REGISTERS if axis in sides else 1)) for axis in (*product.m, *product.n)]
-    numbers = {dtype_of(value) for value in (product.a, product.b, product.result)}
-    return numbers <= {"f32", "i32", "u32"} and prod(tiles) >= launch.processors and min(tiles) > 1
-
-
-def _chosen(axes: tuple[str, ...], field: HirFunction, sides: dict[str, int]) -> str:
-    """The axis of one side of a product that makes its tile: one that has a side already, else the longest known, else the last."""
-    known = [axis for axis in axes if axis in sides]
-    return known[0] if known else max(axes, key=lambda axis: (field.axes[axis].value or THREADS, axes.index(axis)))
-
-
-def _fitting(extent: int, registers: int) -> int:
-    """No more registers than an extent of about this size fills."""
-    while registers > 1 and (registers // 2) * SQUARE >= extent:
-        registers //= 2
-    return registers

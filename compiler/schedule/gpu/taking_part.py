@@ -8,7 +8,6 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Cast, Const, Contract, Reduce, Select
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
-from compiler.schedule.table import AxisPlan
 
 
 def bounds_of(target: Reduce | Contract) -> list[Affine]:
@@ -16,13 +15,6 @@ def bounds_of(target: Reduce | Contract) -> list[Affine]:
     if isinstance(target, Contract):
         return [form for value in (target.a, target.b) for form in _guarded(value)]
     return _guarded(target.values[0]) if len(target.values) == 1 and target.monoid == "add" else []
-
-
-def longest_first(field: HirFunction, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
-    """The tile of a turn, so that long sums don't come last."""
-    sums = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
-    bounds = [(form, op.over) for op in sums for form in bounds_of(op)]
-    return long_before_short(field, b, number, total, [plan.axis for plan in plans], bounds)
 
 
 def long_before_short(

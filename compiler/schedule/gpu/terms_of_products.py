@@ -13,6 +13,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.gpu.windows import WindowProduct
+from runtime.records import evolve
 
 
 def terms_of_products(field: HirFunction) -> HirFunction:
@@ -29,7 +30,8 @@ def terms_of_window(window: WindowProduct) -> WindowProduct:
     field, made = _rebuilt(window.field, window.target.over, exact)
     target = made[window.target]
     assert isinstance(target, Reduce)
-    return WindowProduct(field, target, next((op for op in (made[one] for one in exact) if isinstance(op, Reduce)), None))
+    exactly = next((op for op in (made[one] for one in exact) if isinstance(op, Reduce)), None)
+    return evolve(window, field=field, target=target, exact=exactly)
 
 
 def _rebuilt(field: HirFunction, over: Sequence[str], further: Sequence[Reduce]) -> tuple[HirFunction, dict[Instruction, Instruction]]:

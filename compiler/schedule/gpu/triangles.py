@@ -9,7 +9,7 @@ from compiler.analysis.recognise import product_sum
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
+from compiler.hir.core import Binary, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
@@ -47,7 +47,6 @@ def triangle_product(function: HirFunction) -> WindowProduct | None:
         if op is target:
             exact = out.body.emit(out.rebuilt(op), "exact")
             left, right = (_with_zeros(out.values[side], [f for f, own in owned if own is side], out.body) for side in (a, b))
-            left, right = _narrow(left, right)
             product = Contract(a=left, b=right, over=target.over, to=dtype, flags=target.flags, span=op.span)
             out.emit(op, product)
         else:
@@ -55,7 +54,7 @@ def triangle_product(function: HirFunction) -> WindowProduct | None:
     assert product is not None and isinstance(exact, Reduce)
     field = out.finish()
     field.body.body = [op for op in field.body.body if op is not exact]
-    return WindowProduct(field, product, exact if is_float(dtype) else None)
+    return WindowProduct(field, product, exact if is_float(dtype) else None, tuple(forms))
 
 
 def _side(form: Affine, function: HirFunction, operands: Sequence[Value]) -> Value | None:
@@ -67,15 +66,6 @@ def _side(form: Affine, function: HirFunction, operands: Sequence[Value]) -> Val
     return next((operand for operand in operands if axes <= {axis for axis, _ in union_axes(operand)}), None)
 
 
-def _narrow(left: Value, right: Value) -> tuple[Value, Value]:
-    """Operands that were widened as they were before, if a contraction widens them: tensor cores multiply these types."""
-    match left.source, right.source:
-        case Cast(value=a), Cast(value=b) if dtype_of(a) == dtype_of(b) and dtype_of(a) in ("f16", "bf16"):
-            return a, b
-        case _:
-            return left, right
-
-
 def _with_zeros(value: Value, forms: Sequence[Affine], b: Builder) -> Value:
     """The operand where the forms are at least 0, zeros elsewhere."""
     held: Value | None = None
@@ -83,7 +73,4 @@ def _with_zeros(value: Value, forms: Sequence[Affine], b: Builder) -> Value:
         held = b.both(held, b.op("le", b.const(0, INDEX), b.index(form)))
     if held is None:
         return value
-    if isinstance(value.source, Cast) and is_float(dtype_of(value.source.value)):  # zeros of the type that tensor cores multiply
-        narrow = value.source.value
-        return b.cast(b.select(held, narrow, b.const(0.0, dtype_of(narrow))), dtype_of(value))
     return b.select(held, value, b.const(0.0 if is_float(dtype_of(value)) else 0, dtype_of(value)))

@@ -2,25 +2,18 @@
 infinite or NaN makes NaN of such a zero, so a thread whose sums have a NaN adds them up once more, term by term as the nest is written,
 and stores them again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, union_axes
 from compiler.hir.field_copy import FieldCopy
-from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
-from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.product_sums import sum_of_loads
-from compiler.schedule.gpu.taking_part import longest_first
 from compiler.schedule.region import Target, TileRegion
-from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
-
-LEAST_SIDE = 2
 
 
 @frozen(eq=False)
@@ -31,6 +24,8 @@ class WindowProduct:
     field: HirFunction
     target: Contract | Reduce
     exact: Reduce | None
+    bounds: tuple[Affine, ...] = ()
+    """What is at least 0 wherever a term takes part; elsewhere operands are zeros."""
 
 
 def window_product(function: HirFunction) -> WindowProduct | None:
@@ -56,55 +51,30 @@ def window_product(function: HirFunction) -> WindowProduct | None:
     return WindowProduct(field, target, exact if product.guard else None)
 
 
-def has_sides(field: HirFunction, target: Contract | Reduce, facts: Facts) -> bool:
-    """Whether a product has several rows and several columns: a matrix by a vector isn't one of tiles."""
-    product = product_sum(target)
-    sides = () if product is None else (product.m, product.n)
-    return all(prod(facts.about(field.axes[axis]) for axis in axes) >= LEAST_SIDE for axes in sides)
-
-
-class WindowDistributing(Distributing):
-    """Builds the launch of such a field."""
-
-    def __init__(self, window: WindowProduct, table: Table) -> None:
-        super().__init__(window.field, table)
-        self.window = window
-
-    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
-        return longest_first(self.field, b, number, total, plans)
-
-    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
-        exact = self.window.exact
-        if exact is None:
-            super().in_block(group, region, ragged)
-            return
-        b, axes = region.builder, [plan.axis for plan in self.table.plans if plan.place == "block"]
-        region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
-        first = region.inside(b, axes)
-        self.produce(group, first, {})
-        sums = first.find(self.window.target.results[0])
-        assert sums is not None
-        digits = union_axes(sums)
-        wrong = b.isnan(sums)
-        if digits:
-            (wrong,) = b.reduce("or", wrong, over=[axis for axis, _ in digits])
-        with b.when(wrong) as again:
-            self.recomputed(group, exact, digits, region, again)
-
-    def recomputed(
-        self, group: Sequence[Target], exact: Reduce, digits: Sequence[tuple[str, Affine]], region: TileRegion, b: Builder
-    ) -> None:
-        """The thread's elements once more, one after the other."""
-        extents = [extent.value or 1 for _, extent in digits]
-        with b.loop("again", 0, prod(extents)) as (body, loop):
-            rest, places = Affine.of(loop.variable.name), {}
-            for (axis, _), extent in zip(digits, extents, strict=True):
-                places[axis] = body.named(rest % extent)
-                rest = rest.floordiv(extent)
-            own = [plan.axis for plan in self.table.plans if plan.place == "block"]
-            element = region.inside(body, own)
-            element.forms = {axis: form.substitute(places) for axis, form in element.forms.items()}
-            element.narrow.update({axis: AxisPlan(axis, "block") for axis in own})
-            self.produce([exact], element, {})
-            element.made[self.window.target.results[0]] = element.made[exact.results[0]]
-            self.produce(group, element, {})
+def added_again(
+    placing: Distributing,
+    window: WindowProduct,
+    group: Sequence[Target],
+    first: TileRegion,
+    element: Callable[[Builder, Mapping[str, Affine]], TileRegion],
+) -> None:
+    """Where one of the sums that a thread has in `first` is NaN, all of its elements once more, one after the other. `element`: the body
+    at one place of its digits."""
+    if window.exact is None:
+        return
+    b, sums = first.builder, first.find(window.target.results[0])
+    assert sums is not None
+    digits = union_axes(sums)
+    wrong = b.isnan(sums)
+    if digits:
+        (wrong,) = b.reduce("or", wrong, over=[axis for axis, _ in digits])
+    extents = [extent.value or 1 for _, extent in digits]
+    with b.when(wrong) as again, again.loop("again", 0, prod(extents)) as (body, loop):
+        rest, places = Affine.of(loop.variable.name), dict[str, Affine]()
+        for (axis, _), extent in zip(digits, extents, strict=True):
+            places[axis] = body.named(rest % extent)
+            rest = rest.floordiv(extent)
+        one = element(body, places)
+        placing.produce([window.exact], one, {})
+        one.made[window.target.results[0]] = one.made[window.exact.results[0]]
+        placing.produce(group, one, {})
