@@ -59,7 +59,7 @@ def instrument(rng: np.random.Generator) -> Instrument:
 @pytest.mark.parametrize("kinds", DATA)
 def test_random_requests(kinds: str, fills: str) -> None:
     rng = np.random.default_rng(len(kinds) * 10 + len(fills))
-    for case in range(25):
+    for case in range(15):
         market = Market(fills, instrument(rng), native(), trim=case % 5 == 4)
         play(rng, market, kinds, int(rng.integers(1, 60)))
 
