@@ -317,10 +317,10 @@ def _block_product(
         return []
     tiles[along] = (1, _lanes(field, along, lanes_for))
     reasons.append(f"{along} is the vector of a sum of products: both operands are contiguous along it")
-    for side in (left, right):
+    for side, height in (left, 4), (right, 4 if machine.vector_registers >= 32 else 2):
         rows = [a for a in own if a in side and a not in tiles]
         if rows:
-            tiles[rows[-1]] = (_registers(field, rows[-1], 4 if machine.vector_registers >= 32 else 2, 1), 1)
+            tiles[rows[-1]] = (_registers(field, rows[-1], height, 1), 1)
             reasons.append(f"{rows[-1]} reuses its vectors from registers")
     return []
 
