@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import zynml
 from compiler.emulator.interpret import interpret
 from compiler.hir.tensor_core import Mma
 from compiler.schedule.gpu import computed_operands, copied_operands, three_products
@@ -139,3 +140,18 @@ def test_a_condition_of_rows_and_columns_is_none_of_a_factor() -> None:
     made = launches(built(source("A[i, k]", when="k + i < j")), SIZES)
     assert not on_warpgroups(made)
     assert not any(isinstance(op, Mma) for one in made.launches for top in one.function.body.body for op in top.walk())
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80"])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 3, 5), (33, 17, 40)])
+def test_bytes_that_lie_across_the_sum_are_turned_for_any_matrix_unit(m: int, n: int, k: int, target: str) -> None:
+    text = """def f(a: tensor[K, M, i8], b: tensor[K, N, i8]) {
+        compute(a, b) @tensor_cores(on) { for i in 0..M, j in 0..N {
+            var s = 0
+            for k in 0..K { s += a[k, i] * b[k, j] }
+            out[i, j] = s } }
+    }"""
+    random = np.random.default_rng(m)
+    a, b = (random.integers(-128, 128, (k, length), np.int8) for length in (m, n))
+    expected = a.astype(np.int64).T @ b.astype(np.int64)
+    np.testing.assert_array_equal(zynml.compile(text, device=f"emulator:{target}").f(a, b), expected)

@@ -367,3 +367,23 @@ def test_windows_that_may_be_rounded_but_fit_no_matrix_unit_are_made_for_their_s
     np.testing.assert_allclose(np.asarray(program.f(picture, weights)), wanted, atol=1e-4)
     shown = program._session.emit("schedule", "sm_90a", like=("f(x=16x3x256x256x10:f32, w=64x3x3x3x1:f32)",))
     assert "elements go through shared memory, 8 along c at a time" in shown
+
+
+@pytest.mark.parametrize("n", [33, 140])
+def test_large_triangles_have_zeros_and_look_again_where_sums_are_no_numbers(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums so long that blocks would share them: the thread that looks again has whole ones."""
+    monkeypatch.setattr(register_tiles, "LARGE_PRODUCT", 16)
+    text = """def f(a: tensor[N, N], b: tensor[N, N]): tensor {
+        compute(a, b) @precision(products=f32) { for i in 0..N, j in 0..N {
+            var s = 0.0
+            for k in i..j + 1: s += a[i, k] * b[k, j]
+            out[i, j] = s
+        } }
+    }"""
+    a, b = numbers(n, n), numbers(n, n)
+    b[n // 2, 5], a[3, n // 2] = np.inf, np.nan
+    left, right, expected = a.astype(np.float64), b.astype(np.float64), np.zeros((n, n))
+    for i in range(n):
+        for j in range(i, n):
+            expected[i, j] = left[i, i : j + 1] @ right[i : j + 1, j]
+    np.testing.assert_allclose(compiled(text)(a, b), expected, rtol=1e-4, atol=1e-4)
