@@ -2,6 +2,7 @@
 its loops marked. What was chosen is kept in words for `--emit schedule`."""
 
 
+from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import InstructionFamily, Value
 from compiler.hir.memory import Load, Store
@@ -10,7 +11,7 @@ from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
 from compiler.passes.wide_terms import wide_terms
 from compiler.schedule.field import table_for
-from compiler.schedule.lines import in_step
+from compiler.schedule.lines import down_columns, in_step
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
@@ -18,7 +19,7 @@ from compiler.schedule.packed import in_blocks, packing_for
 from compiler.schedule.panels import PlacingPacked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
-from compiler.schedule.running import refusal, scans_of
+from compiler.schedule.running import refusal
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, field, frozen
@@ -41,8 +42,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     if kernel.field is not None:
         try:
             _require_placeable(kernel.field)
-            if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts)[1]):
-                raise NotPlaceable(f"{marching[0].split(', ')[-1]}")
+            if _may_run_down(kernel.field) and down_columns(kernel.nest, kernel.facts):
+                raise NotPlaceable("its lines march in step down columns")
             field = materialise(wide_terms(kernel.field))
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
@@ -75,6 +76,13 @@ def _require_placeable(field: HirFunction) -> None:
             raise NotPlaceable(f"`{op.name}` has no nest")
     if reason := refusal(field):
         raise NotPlaceable(reason)
+
+
+def _may_run_down(field: HirFunction) -> bool:
+    """Whether it has running values or sums, and none of products."""
+    if any(isinstance(op, Contract) or ((product := product_sum(op)) is not None and product.m and product.n) for op in field.body.body):
+        return False
+    return any(isinstance(op, Scan | Reduce) for op in field.body.body)
 
 
 def _updates_in_place(field: HirFunction, mem: Value) -> bool:

@@ -52,6 +52,24 @@ def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str
     return (evolve(nest, body=Region([], body)) if words else nest), tuple(words)
 
 
+def down_columns(nest: HirFunction, facts: NestFacts) -> bool:
+    """Whether all loops are those of lines that march in step through one loop, of many steps and with no window that the lines move: what
+    is read again, or shared by neighbours, stays in registers and near caches if the lines take turns."""
+    loops = [op for op in nest.body.body if isinstance(op, For)]
+    lines = [lines_of(op, facts) for op in loops]
+    return bool(lines) and all(each is not None and _walks_once(each) for each in lines)
+
+
+def _walks_once(lines: Lines) -> bool:
+    steps = [op for op in lines.loops[-1].body.body if isinstance(op, For)]
+    variables = {loop.variable.name for loop in lines.loops}
+    inner = {op.variable.name for top in steps for op in top.walk() if isinstance(op, For)}
+    forms = [form for top in steps for op in top.walk() if isinstance(op, Load) for form in op.index]
+    moves = any(variables & set(form.names) and inner & set(form.names) for form in forms)
+    few = [(loop.high - loop.low).value for loop in (*steps, lines.across)]
+    return len(steps) == 1 and not moves and all(extent is None or extent >= FEWEST for extent in few)
+
+
 def lines_of(op: For, facts: NestFacts) -> Lines | None:
     """The lines of a nest of loops that march in step with profit."""
     loops: list[For] = []

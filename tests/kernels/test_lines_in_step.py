@@ -9,7 +9,7 @@ import pytest
 import zynml
 from compiler.analysis.dependence import analyse
 from compiler.fusion.program_kernels import kernels
-from compiler.schedule.lines import in_step
+from compiler.schedule.lines import down_columns, in_step
 
 Array = np.ndarray[Any, Any]
 _RANDOM = np.random.default_rng(11)
@@ -106,3 +106,34 @@ def test_lines_along_memory_and_triangles_keep_their_loops() -> None:
     for source in (along, below):
         ((_, kernel),) = kernels(zynml.compile(source)._session)
         assert in_step(kernel.nest, analyse(kernel.nest))[1] == ()
+
+
+COLUMNS = """
+def f(x: tensor[T, J, DTYPE]) {
+    compute(x) {
+        for j in 0..J:
+            var s = 0.0
+            var m = -inf
+            for t in 0..T:
+                s += x[t, j]
+                m = max(m, x[t, j])
+            out[j] = s + m
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("dtype", "kind", "bound"), [("f16", np.float16, 2e-3), ("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12)])
+@pytest.mark.parametrize("shape", [(1, 1), (70, 33), (65, 2050), (3, 0)])
+def test_sums_and_maxima_of_columns(shape: tuple[int, int], dtype: str, kind: type, bound: float) -> None:
+    source = COLUMNS.replace("DTYPE", dtype)
+    ((_, kernel),) = kernels(zynml.compile(source)._session)
+    assert kernel.field is not None and down_columns(kernel.nest, analyse(kernel.nest))
+    x = _RANDOM.uniform(0.5, 1.0, (shape[0], 2 * shape[1])).astype(kind)
+    if x.size:
+        x[0, 0], x[-1, -1] = np.nan, np.inf
+    for view in (x[:, : shape[1]], x[:, ::2], x[::-1, shape[1] :]):
+        expected = view.sum(0, dtype=np.float64) + view.max(0)
+        results = [zynml.compile(source, threads=threads).f(view) for threads in (1, 3)]
+        np.testing.assert_allclose(results[0], expected, rtol=bound)
+        assert np.array_equal(*results, equal_nan=True)
