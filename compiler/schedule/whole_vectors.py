@@ -48,7 +48,7 @@ def store_in_vectors(placing: TileValues, plan: AxisPlan, group: Sequence[Target
     edges = b.sub(extent, count)
     with b.loop(f"{axis}0", 0, Affine.of(edges.name), nounroll=True) as (body, loop):
         number = loop.variable
-        start = body.select(body.op("lt", number, low), number, body.add(number, count)) if bounds.inner else body.add(number, count)
+        start = body.select(body.op("lt", number, low), number, body.add(number, count)) if bounds.conditions else body.add(number, count)
         _enter(placing, AxisPlan(axis, plan.place), start, group, region.inside(body, (axis,)), set())
 
 

@@ -48,6 +48,14 @@ def heat(x: tensor[N, M]): tensor {
             out[i, j] = s
     }
 }
+def framed(x: tensor[N, M]): tensor {
+    compute(x) {
+        for i in 0..N, j in 0..M:
+            var s = 0.0
+            if i > 0 and i < N - 1 and j > 0 and j < M - 1: s = x[i - 1, j + 1] - 2.0 * x[i + 1, j - 1]
+            out[i, j] = s
+    }
+}
 def upper(x: tensor[N, M]): tensor {
     compute(x) { for i in 0..N, j in 0..M: out[i, j] = x[i, j] if j >= 2 * i else -1.0 }
 }
@@ -89,6 +97,9 @@ def test_zones(program: Any, dtype: str, shape: tuple[int, int]) -> None:
     expected[:, 1:] += 2 * w[:, :-1]
     expected[:, :-1] += 4 * w[:, 1:]
     np.testing.assert_allclose(program.heat(x), expected, **close)
+    expected = np.zeros_like(w)
+    expected[1:-1, 1:-1] = w[:-2, 2:] - 2 * w[2:, :-2]
+    np.testing.assert_allclose(program.framed(x), expected, **close)
     np.testing.assert_array_equal(program.upper(x), np.where(j >= 2 * i, w, -1))
     np.testing.assert_array_equal(program.turned(x), np.where((i + j < shape[1]) & (j > 3), w[:, ::-1], w))
 
