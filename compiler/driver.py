@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
 from compiler.linking import LinkedProgram, link
 from compiler.options import CompileOptions as CompileOptions
-from compiler.options import origin
+from compiler.options import origin, tier_of
 from compiler.source import Source, Sources, Span
 from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
@@ -189,8 +189,19 @@ class Session:
             floats=self.options.floats or configured(self.program, "floats") or FLOATS[0],
             products=self.options.products or configured(self.program, "products"),
             compiling=self._compiling,
+            tier=tier_of(self.options),
+            explain_tiers=self._tell_tier if self.options.explain_tiers is not None else None,
             tuning=self._tuning,
         )
+
+    def _tell_tier(self, span: Span | None, words: str) -> None:
+        assert self.options.explain_tiers is not None
+        source = self.sources.get(span.path) if span is not None else None
+        if span is None or source is None:
+            self.options.explain_tiers(words)
+            return
+        line, column = source.line_and_column(span.start)
+        self.options.explain_tiers(f"{source.path}:{line}:{column}: {words}")
 
     def _tuning(self) -> "Tuning | None":
         from compiler.options import log, tuning

@@ -9,6 +9,12 @@ from compiler.source import Source
 from compiler.typed_ast.levels import OptimizationLevel
 from runtime.records import Factory, field, frozen
 
+TIERS = ("auto", "0", "1")
+"""Tiers of machine code that a kernel may begin in (see `launch.tiers`)."""
+
+TIER = "ZYNTAX_TIER"
+"""Variable of the environment: the tier where nothing else is asked for."""
+
 
 @frozen
 class CompileOptions:
@@ -33,6 +39,10 @@ class CompileOptions:
     """Compute blocks run on the emulator, which looks for all that their threads do wrong."""
     tune: bool = True
     """Schedules are tried out on a GPU where estimates are too near each other to settle which is faster."""
+    tier: str = "auto"
+    """In which tier kernels on the CPU begin, one of `TIERS`: those of little work in tier 0, all that can in tier 0 for good, or in 1."""
+    explain_tiers: Callable[[str], None] | None = field(default=None, eq=False)
+    """Told in which tier each kernel on the CPU begins, and when it has code of the next."""
     tuned: Callable[[str], None] | None = field(default=None, eq=False)
     """Told what each of these runs came to, a line; else the log of `zyntax.tuning` is."""
     launched: Callable[[Any], None] | None = field(default=None, eq=False)
@@ -49,6 +59,14 @@ class CompileOptions:
         """All that decides what programs come to."""
         parameters = sorted(self.parameters.items())
         return repr((self.device, self.strict, self.threads, self.level.value, parameters, self.sanitize, self.floats, self.products))
+
+
+def tier_of(options: CompileOptions) -> str:
+    """The tier that kernels begin in, as the options or the environment have it. Raises ZyntaxError (0505) for one that there isn't."""
+    asked = os.environ.get(TIER) if options.tier == TIERS[0] else options.tier
+    if asked in (None, "", *TIERS):
+        return asked or TIERS[0]
+    raise ZyntaxError(Diagnostic("0505", f"{TIER}={asked} can't be: a kernel begins in one of {', '.join(TIERS)}"))
 
 
 def origin(source: Source, options: CompileOptions) -> tuple[str, ...]:

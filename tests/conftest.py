@@ -45,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+os.environ.setdefault("ZYNTAX_TIER", "1")  # kernels have their last code at once, but in the tests of tiers
+
+
 def _settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("ZYNTAX_")}
 

@@ -12,7 +12,7 @@ from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
 from compiler.language import Language
 from compiler.languages import language_named
 from compiler.launch.kept_programs import found
-from compiler.options import CompileOptions, origin
+from compiler.options import TIERS, CompileOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.levels import FLOATS, PRODUCTS, OptimizationLevel
@@ -180,6 +180,7 @@ def compile_in(
     strict: bool = False,
     sanitize: bool = False,
     tune: bool = True,
+    tier: str | int = "auto",
     floats: str | None = None,
     products: str | None = None,
     **parameters: Any,
@@ -192,11 +193,14 @@ def compile_in(
         raise ValueError(f"threads={threads}: a number of threads, or 0 for all cores")
     if floats not in (None, *FLOATS):
         raise ValueError(f"floats={floats!r}: there is {' and '.join(FLOATS)}")
+    if str(tier) not in TIERS:
+        raise ValueError(f"tier={tier!r}: tiers are {', '.join(TIERS)}")
     if products not in (None, *PRODUCTS):
         raise ValueError(f"products={products!r}: there is {' and '.join(PRODUCTS)}")
     options = CompileOptions(
         floats=floats,
         products=products,
+        tier=str(tier),
         device=device,
         strict=strict,
         sanitize=sanitize,
@@ -236,7 +240,7 @@ def _require_parameters(session: "Session", given: Iterable[str]) -> None:
     known = [parameter.name for parameter in session.program.statements if isinstance(parameter, nodes.ProgramParameter)]
     for name in given:
         if name not in known:
-            keywords = ["opt", "threads", "device", "strict", "sanitize", "tune", "floats", "products"]
+            keywords = ["opt", "threads", "device", "strict", "sanitize", "tune", "tier", "floats", "products"]
             near = nearest(name, [*known, *keywords])
             hint = f" (did you mean `{near[0]}`?)" if near else ""
             own = f"has the `param`s {', '.join(known)}" if known else "has no `param`"

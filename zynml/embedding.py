@@ -25,13 +25,14 @@ def compile(
     strict: bool = False,
     sanitize: bool = False,
     tune: bool = True,
+    tier: str | int = "auto",
     floats: str | None = None,
     **parameters: Any,
 ) -> CompiledProgram:
     """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
     `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Without `tune`
-    estimates alone decide on schedules for a GPU. `floats`, "strict" or "contract", is for blocks that don't say it. Raises ZynMLError
-    with every fault of the program."""
+    estimates alone decide on schedules for a GPU. `tier`, 0, 1 or "auto": the code that kernels on the CPU begin with. `floats`, "strict"
+    or "contract", is for blocks that don't say it. Raises ZynMLError with every fault of the program."""
     return compile_in(
         ZYNML,
         source,
@@ -41,6 +42,7 @@ def compile(
         strict=strict,
         sanitize=sanitize,
         tune=tune,
+        tier=tier,
         floats=floats,
         **parameters,
     )

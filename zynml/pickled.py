@@ -9,7 +9,7 @@ from compiler.source import Source
 from compiler.typed_ast.levels import OptimizationLevel
 from runtime.records import frozen
 
-CARRIED = ("device", "strict", "threads", "level", "parameters", "render_folder", "sanitize", "tune", "floats")
+CARRIED = ("device", "strict", "threads", "level", "parameters", "render_folder", "sanitize", "tune", "tier", "floats")
 """The options that decide what a program is; the others are functions of the process."""
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 LEVELS = ["0", "1", "2", "3", "s", "latency"]
 FLOATS = ["contract", "strict"]
 PRODUCTS = ["f32", "tf32"]
+TIERS = ["auto", "0", "1"]
 
 error_format = click.option(
     "--error-format",
@@ -63,6 +64,19 @@ no_tune = click.option(
     is_flag=True,
     help="Try no schedules out on a GPU, and use none that an earlier run found: estimates alone decide.",
 )
+tier = click.option(
+    "--tier",
+    type=click.Choice(TIERS),
+    default=TIERS[0],
+    show_default=True,
+    help="Code that compute blocks begin with on the CPU: 0, made in LLVM's shortest way; 1, with all passes; auto: 0 where there is "
+    "little to do, and 1 from when it is made. All have the same bits.",
+)
+explain_tiers = click.option(
+    "--explain-tiers",
+    is_flag=True,
+    help="Say on standard error for each kernel on the CPU in which tier it begins, and when it has code of the next.",
+)
 floats = click.option(
     "--floats",
     type=click.Choice(FLOATS),
@@ -94,7 +108,9 @@ emit_to = click.option(
 )
 settings = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 
-OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, products, threads, render_folder, render_page, emit_to)
+OF_PROGRAMS = (
+    device, explain_placement, sanitize, no_tune, tier, explain_tiers, floats, products, threads, render_folder, render_page, emit_to
+)  # fmt: skip
 """Options that say where and how compute blocks run, and where pictures go."""
 
 
@@ -106,6 +122,8 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
             explain_placement,
             sanitize,
             no_tune,
+            tier,
+            explain_tiers,
             floats,
             products,
             settings,
@@ -140,6 +158,8 @@ def compile_options(**given: Any) -> "CompileOptions":
         products=given.get("products"),
         tune=not given.get("no_tune"),
         tuned=_tell,
+        tier=given.get("tier") or TIERS[0],
+        explain_tiers=_tell if given.get("explain_tiers") else None,
         explain=_tell if given.get("explain_placement") else None,
         **{name: given[name] for name in ("doing", "launched") if name in given},
     )

@@ -16,6 +16,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.control import For
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.launch.cache import SIZES, Cache
+from compiler.launch.tiers import AUTO, BEST, LaterWork, later, why_best
 from compiler.launch.unheeded import of_gpus, warnings
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import LoweredKernel, Signature
@@ -50,6 +51,10 @@ class KernelOptions:
     times: PassTimes = Factory(PassTimes)
     compiling: Callable[[Span | None], AbstractContextManager[None]] = field(default=lambda span: nullcontext(), eq=False)
     """Entered around the work on the block at a place, for those who show what is going on."""
+    tier: str = BEST
+    """In which tier kernels begin (see `tiers`)."""
+    explain_tiers: Callable[[Span | None, str], None] | None = field(default=None, eq=False)
+    """Told in which tier each kernel begins, and when it has code of the next, with its place."""
     tuning: "Callable[[], Tuning | None]" = field(default=lambda: None, eq=False)
     """How long candidates may be tried out on a device; None: not at all."""
 
@@ -70,6 +75,8 @@ class BuiltKernel:
     """The one path that all launches took until now, and its code."""
     _sizes: Cache[tuple[Any, ...], LaunchSizes] = Factory(partial(Cache, SIZES))
     _versions: set[tuple[tuple[str, int], ...]] = Factory(set)
+    _work: int | None = None
+    """Inner steps of the first launch."""
 
     def has_version(self, lengths: tuple[tuple[str, int], ...]) -> bool:
         """Whether there is a kernel in which these sizes are numbers, or may be one more."""
@@ -139,9 +146,36 @@ class BuiltKernel:
         with self.options.compiling(self.span):
             function = self.scheduled.function
             started = perf_counter()
-            native = compile_function(function, self.code(), self.nest)
+            native = self._in_tiers(function)
             self.options.times.add("llvm", perf_counter() - started)
         return native
+
+    def _in_tiers(
+        self, function: HirFunction, path: KernelPath | None = None, whole: Callable[[], NativeKernel] | None = None
+    ) -> NativeKernel:
+        """The code that launches begin with; where it is tier 0's, tier 1's follows."""
+        options = self.options
+        best = why_best(options.tier, options.level, function, self._work)
+        native = compile_function(function, self.code(), self.nest, path, whole, quick=best is None)
+        if best is not None:
+            self._tell_tier(f"tier 1 at once: {best}")
+        elif options.tier == AUTO:
+            self._tell_tier(f"tier 0 first: {self._work} inner steps")
+            later(LaterWork(lambda ending: self._improve(native), native.fail))
+        else:
+            self._tell_tier("tier 0, as it was asked for")
+        return native
+
+    def _improve(self, native: NativeKernel) -> None:
+        if native.is_quick:
+            before = native.quick_seconds
+            native.improve()
+            made = sum(native.timings.values())
+            self._tell_tier(f"tier 1 from here on: made in {1e3 * made:.0f} ms beside the program, after {1e3 * before:.0f} ms for tier 0")
+
+    def _tell_tier(self, words: str) -> None:
+        if self.options.explain_tiers is not None:
+            self.options.explain_tiers(self.span, words)
 
     def native_for(self, sizes: LaunchSizes) -> NativeKernel:
         """The machine code for a launch: as scheduled, or the loops as written where the sizes are none that schedules count on. While all
@@ -156,12 +190,14 @@ class BuiltKernel:
     def _on_path(self, sizes: LaunchSizes) -> NativeKernel:
         if "native" in self.__dict__:
             return self.native
+        if self._work is None:
+            self._work = sizes.work
         function = self.scheduled.function
         path = path_of(function, {self.nest.parameters[position].name: value for position, value in sizes.size_arguments.items()})
         if path and self._path is None:
             with self.options.compiling(self.span):
                 started = perf_counter()
-                self._path = path, compile_function(function, self.code(), self.nest, path, lambda: self.native)
+                self._path = path, self._in_tiers(function, path, lambda: self.native)
                 self.options.times.add("llvm", perf_counter() - started)
         return self._path[1] if self._path is not None and self._path[0] == path else self.native
 

@@ -246,7 +246,7 @@ def link(texts: Sequence[str], code_for: CodeTarget | None = None, internal: Seq
 
 
 def optimise(module: Any, of: CodeTarget, level: str, explicit: bool = False, report: bool = False) -> str:
-    """Run the passes of a level: 0, 1, 2, 3, s or latency. `explicit`: the vectors and the blocking are written out already, so
+    """Run the passes of a level: 0, 1, 2, 3, s, latency or quick. `explicit`: the vectors and the blocking are written out already, so
     that a short list of passes gives the same speed in a tenth of the time. With `report`, LLVM's table of pass times."""
     from llvmlite import binding
 
@@ -263,7 +263,7 @@ def optimise(module: Any, of: CodeTarget, level: str, explicit: bool = False, re
     if speed == 0 or explicit:
         manager = binding.create_new_module_pass_manager()
         manager.add_always_inliner_pass()
-        for name in _EXPLICIT if speed else ():
+        for name in _EXPLICIT if speed else _QUICK if level == QUICK else ():
             getattr(manager, f"add_{name}_pass")()
     else:
         manager = builder.getModulePassManager()
@@ -281,6 +281,9 @@ _EXPLICIT = (
     "simplify_cfg",
     "instruction_combine",
 )
-_LEVELS = {"0": 0, "1": 1, "2": 2, "3": 3, "s": 2, "latency": 2}
+QUICK = "quick"
+"""The level of code that answers until the code of another one is there: values in registers, and no other pass."""
+_QUICK = ("sroa",)
+_LEVELS = {QUICK: 0, "0": 0, "1": 1, "2": 2, "3": 3, "s": 2, "latency": 2}
 """Speed levels; that size counts in Os is said by an attribute of each function. For latency O2 is as fast as O3 (`bench.native`,
 `bench.replay`), and takes less time to compile."""

@@ -39,10 +39,11 @@ def compile_function(
     reference: HirFunction | None = None,
     path: KernelPath | None = None,
     whole: Callable[[], NativeKernel] | None = None,
+    quick: bool = False,
 ) -> NativeKernel:
     """Compile one function. `reference` is the same kernel as written (form A, same parameters by name): after a fault it is
     run to find the first one; without it the function itself is. With a `path` the code is of launches that take it, and `whole` is asked
-    for the kernel that others run."""
+    for the kernel that others run. `quick`: its first code is made in LLVM's shortest way, until `NativeKernel.improve`."""
     options = options or CpuOptions()
     started = time.perf_counter()
     target = load.target(options.triple, options.cpu, options.features, _code_level(options.level))
@@ -55,12 +56,15 @@ def compile_function(
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
     compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function, path))
+    first = None
+    if quick:
+        first = load.CompiledModule(text, load.target(options.triple, options.cpu, options.features, 0), load.QUICK, dict(timings), True)
 
     def report() -> NativeKernel:
         chosen = reference or function
         return compile_function(chosen, CpuOptions(OptimizationLevel.O1, options.triple, options.cpu, options.features, "serial", True))
 
-    return NativeKernel(function, symbol_name(function), compiled, tuple(checks), None if options.report else report, whole)
+    return NativeKernel(function, symbol_name(function), compiled, tuple(checks), None if options.report else report, whole, first)
 
 
 def _team(options: CpuOptions) -> str:

@@ -28,9 +28,13 @@ class NativeKernel:
         checks: Sequence[CheckSite] = (),
         report: "Callable[[], NativeKernel] | None" = None,
         whole: "Callable[[], NativeKernel] | None" = None,
+        quick: load.CompiledModule | None = None,
     ) -> None:
         self.function, self.symbol = function, symbol
         self._compiled, self._checks, self._make_report, self._whole = compiled, checks, report, whole
+        self._quick = quick
+        self._replaced: list[Any] = []
+        self._failed: Exception | None = None
         self._report: NativeKernel | None = None
         self._call: Any = None
         self._lock = forks.lock()
@@ -41,6 +45,16 @@ class NativeKernel:
     def has_one_path(self) -> bool:
         """Whether the code is that of one path through the kernel."""
         return self._whole is not None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the code is that of tier 0, or will be."""
+        return self._quick is not None
+
+    @property
+    def quick_seconds(self) -> float:
+        """How long the code of tier 0 took to make."""
+        return sum(self._quick.timings.values()) if self._quick is not None else 0.0
 
     @property
     def checks(self) -> Sequence[CheckSite]:
@@ -79,7 +93,19 @@ class NativeKernel:
         """Compile and link now rather than at the first run."""
         with self._lock:
             if self._call is None:
-                self._call = self._compiled.function(self.symbol)
+                self._call = (self._quick or self._compiled).function(self.symbol)
+
+    def improve(self) -> None:
+        """Code with all passes in the place of tier 0's: launches that begin from now on run it. Those under way end as they began."""
+        if self._quick is not None:
+            call = self._compiled.function(self.symbol)
+            with self._lock:
+                self._replaced.append(self._call)  # machine code of calls may have its address
+                self._call, self._quick = call, None
+
+    def fail(self, error: Exception) -> None:
+        """Has the next launch raise what went wrong when its code was made beside the program."""
+        self._failed = error
 
     def entry(self) -> int:
         """The address of the machine code, which lives as long as this object."""
@@ -112,6 +138,8 @@ class NativeKernel:
     def _start(self, arguments: Sequence[int | float | bool], threads: int) -> tuple[int, Any]:
         if self._call is None:
             self.prepare()
+        if self._failed is not None:
+            raise self._failed
         record = (ctypes.c_int64 * (1 + RECORD_VALUES))()
         slots = self._slots(*[pack(value) for pack, value in zip(self._pack, arguments, strict=True)], threads, ctypes.addressof(record))
         address = ctypes.addressof(slots)

@@ -20,15 +20,20 @@ def new_code() -> CallCode:
 def answer(target: Any, offsets: Mapping[str, int], code: CallCode, symbols: Mapping[str, int], held: Any) -> load.CompiledModule:
     """Has this code answer calls of `target` from now on, whose fields (see `vectorcall_type`) lie at `offsets`. `symbols`: what the code
     refers to that isn't an object; `held`: what must live as long as the code does."""
-    compiled = _compiled(code.module.text())
+    compiled = made(code)
     known = {**arrays.symbols(), **{name: id(referred) for name, referred in code.objects.items()}, **symbols}
 
     def bring(after: Mapping[str, int]) -> tuple[int, Any]:
         addresses, tracker = compiled.addresses([NAME], {**known, **after})
         return addresses[NAME], (tracker, code.objects, held)
 
-    put_in_front(target, _entries(offsets), bring)
+    put_in_front(target, entries(offsets), bring)
     return compiled
+
+
+def made(code: CallCode) -> load.CompiledModule:
+    """The code of a call."""
+    return _compiled(code.module.text())
 
 
 def _compiled(text: str) -> load.CompiledModule:
@@ -44,7 +49,7 @@ def _target() -> load.CodeTarget:
     return load.target(None, None, None, 0)
 
 
-def _entries(offsets: Mapping[str, int]) -> Mapping[str, int]:
+def entries(offsets: Mapping[str, int]) -> Mapping[str, int]:
     """The code that Python calls first, and the way through the program."""
     known = kept_entries(offsets)
     if known is None:

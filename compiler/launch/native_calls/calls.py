@@ -8,13 +8,14 @@ from weakref import ref
 
 from compiler.backends.cpu.native import NativeKernel
 from compiler.launch.native_calls import emit
-from compiler.launch.native_calls.answers import answer, new_code
+from compiler.launch.native_calls.answers import answer, entries, made, new_code
 from compiler.launch.native_calls.kept import KeptAnswers
 from compiler.launch.native_calls.kinds import Kinds, kinds_of
 from compiler.launch.native_calls.launches import kernel_symbol
 from compiler.launch.native_calls.learn import BlocksFunction, plan_of
 from compiler.launch.native_calls.plan import CallPlan, Unplannable
 from compiler.launch.native_calls.watch import CPU_LAUNCHES
+from compiler.launch.tiers import AUTO, LaterWork, later, wake
 from runtime import forks
 from runtime.calls.answering import PLANS
 from runtime.cpu.image import ObjectToLink
@@ -48,6 +49,7 @@ class NativeCalls:
 
     def value(self, values: Sequence[Any], given: Sequence[Any], program: Callable[..., Any]) -> Any:
         """The function's value, through the program; calls of this kind get machine code when they come again."""
+        wake()
         kinds = kinds_of(values) if len(values) == len(self.function.type.parameters) else None
         if kinds is None or not self._comes_again(kinds):
             return program(*given)
@@ -58,8 +60,27 @@ class NativeCalls:
                 self._seen.pop(kinds, None)  # the next call that goes well tells the plan
                 raise
         with suppress(Unplannable), uncollected():
-            self._add(kinds, plan_of(self.function, kinds, given, launches, value))
+            self._plan(kinds, plan_of(self.function, kinds, given, launches, value))
         return value
+
+    def _plan(self, kinds: Kinds, plan: CallPlan) -> None:
+        """Has machine code answer calls by this plan. Kernels are to have the code of their last tier before. Raises
+        Unplannable."""
+        if all(launch.kernel.options.tier != AUTO or not launch.kernel.in_use.is_quick for launch in plan.launches):
+            self._add(kinds, plan)
+            return
+
+        def add(ending: bool) -> None:
+            for launch in plan.launches:
+                launch.kernel.in_use.improve()
+            with suppress(Unplannable):
+                self._add(kinds, plan, ending)
+
+        def fail(error: Exception) -> None:
+            for launch in plan.launches:
+                launch.kernel.in_use.fail(error)
+
+        later(LaterWork(add, fail, lasts=self.kept is not None))
 
     def _comes_again(self, kinds: Kinds) -> bool:
         """Whether this is the call after which there is to be a plan, or one with other kernels: code that answers, but hands this call on,
@@ -73,8 +94,9 @@ class NativeCalls:
         self._seen[kinds] = count = self._seen.get(kinds, 0) + 1
         return count == (COMES_AGAIN if self.kept is None else 1)
 
-    def _add(self, kinds: Kinds, plan: CallPlan) -> None:
-        """Calls by this plan are answered by machine code from now on. Raises Unplannable."""
+    def _add(self, kinds: Kinds, plan: CallPlan, ending: bool = False) -> None:
+        """Calls by this plan are answered by machine code from now on; where the process ends, those of other processes. Raises
+        Unplannable."""
         target = self.target()
         if target is None:
             return
@@ -87,8 +109,10 @@ class NativeCalls:
         with self._lock:
             if kernels != self._planned.get(kinds):
                 symbols = {kernel_symbol(number): kernel.entry() for number, kernel in enumerate(kernels)}
-                compiled = answer(target, self.offsets, code, symbols, kernels)
+                if ending:
+                    entries(self.offsets)
+                compiled = made(code) if ending else answer(target, self.offsets, code, symbols, kernels)
                 self._planned[kinds] = kernels
-                if self.kept is not None:
+                if self.kept is not None and not any(kernel.is_quick for kernel in kernels):
                     objects = [ObjectToLink(kernel.object, {kernel.symbol: kernel_symbol(number)}) for number, kernel in enumerate(kernels)]
                     self.kept.keep(kinds, compiled.object, code.objects, objects, self.anywhere)
