@@ -17,6 +17,7 @@ from compiler.backends.cpu.liberties import leaves_liberties
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.options import TIERS
 from runtime import forks
+from runtime.calls import answering  # noqa: F401 - what it does at the process's end follows `_end`
 from runtime.records import frozen
 
 AUTO, QUICK, BEST = TIERS
