@@ -9,6 +9,8 @@ import pytest
 
 import zynml
 from bench.gpu.sources import convolution
+from compiler.hir.gpu import SharedAlloc
+from compiler.schedule.gpu import warpgroup_tiles
 from compiler.schedule.gpu.warpgroup_tiles import ProductWork, TileRequests, best
 from tests.windows import BF16, small
 
@@ -57,3 +59,17 @@ def test_pixels_of_a_window_of_one_tap_are_one_axis() -> None:
     assert said[0].startswith("tiles of 256 by 128,"), said
     kept = words(convolution(1, 0, 1, "bf16", False), "X=32x512x28x28:bf16, F=128x512x3x3:bf16")
     assert kept[0].startswith("X is copied first"), kept
+
+
+def test_results_of_f32_leave_in_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums change places in shared memory first; a lane's rows are its own and those 32 further on."""
+    monkeypatch.setattr(warpgroup_tiles, "WIDTHS", (64,))
+    x, f = (small(seed, *shape).astype(np.float32) for seed, shape in ((1, (1, 32, 3, 72)), (2, (40, 32, 2, 3))))
+    text = WINDOW.replace("STRIDE", "1")
+    taps = [(q, r, x[:, :, q : q + 2, r : r + 70]) for q in range(2) for r in range(3)]
+    wanted = sum(np.einsum("nchw,oc->nohw", part, f[:, :, q, r]) for q, r, part in taps)
+    np.testing.assert_array_equal(np.asarray(zynml.compile(text, device=DEVICE, products="tf32").f(x, f)), wanted)
+    like = "x=1x32x3x72:f32, weight=40x32x2x3:f32"
+    (kernel,) = zynml.compile(text, products="tf32")._session.launches_like([like], DEVICE)
+    (product,) = (one.function for one in kernel.threads.launches.launches if "copy" not in one.function.name)
+    assert any(isinstance(op, SharedAlloc) and op.result.name.startswith("turned") for op in product.body.body)

@@ -28,8 +28,8 @@ from runtime.records import frozen
 WORTH = 1 << 24
 """Products below which launches that copy take longer than they save."""
 
-FEW = 16
-"""Channels that are put together with the taps of a window."""
+FEW = 32
+"""Bytes of channels that are put together with the taps of a window: a quarter of a box."""
 
 
 @frozen(eq=False)
@@ -77,7 +77,7 @@ def _plans(function: HirFunction, facts: Facts, product: SumOfLoads) -> Iterator
     if windows:
         channels = next(iter(plain), None)
         few = 1 if channels is None else facts.about(function.axes[channels])
-        if few <= FEW:
+        if few * bytes_of(mem_of(product.a.mem).dtype) <= FEW:
             yield _of_taps(function, product, windows, channels, power_of_two(few))
     for axis in plain:
         yield _of_channels(function, product, windows, axis)

@@ -20,9 +20,9 @@ FEW = 1 << 31
 """Accesses whose numbers are taken apart in 32 bits."""
 
 
-def flat_table(axes: Sequence[str], lanes: int) -> Table:
-    """The axes outermost first; `lanes` elements of the last are an access."""
-    plans = [AxisPlan(axis, "block") for axis in axes[:-1]]
+def flat_table(axes: Sequence[str], lanes: int, rows: int = 1) -> Table:
+    """The axes outermost first; `lanes` elements of the last are an access, of which a thread has so many along the axis before it."""
+    plans = [AxisPlan(axis, "block", registers=rows if axis == axes[-2] else 1) for axis in axes[:-1]]
     plans.append(AxisPlan(axes[-1], "block", lanes=lanes))
     return Table(plans, [f"threads stand along {', '.join(axes)} as one row: none of these alone fills a block"], (THREADS,))
 

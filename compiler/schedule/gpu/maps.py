@@ -36,6 +36,9 @@ MANY_TILES = 16
 LONGER = 4
 """Rows that are written of what is turned, to those that are read, where accesses are narrow."""
 
+FILLED = 8
+"""Rows that a thread writes where it reads nothing: blocks of one store each would take longer to begin than it does."""
+
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
 
@@ -63,7 +66,9 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
             return launches_of_blocks(OneRow(field, table, facts).run())
         if _fills(field, table[along], facts):
             return field_launches(field, table)
-        return launches_of_blocks(FlatDistributing(field, flat_table([*_others(field, along), along], width), facts).run())
+        others = _others(field, along)
+        rows = FILLED if others and not any(isinstance(op, Load) for op in ops) and facts.about(field.axes[others[-1]]) >= FILLED else 1
+        return launches_of_blocks(FlatDistributing(field, flat_table([*others, along], width, rows), facts).run())
     return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
 
 

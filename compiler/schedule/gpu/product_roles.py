@@ -19,6 +19,7 @@ from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_bounds import BoundedSteps
 from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
+from compiler.schedule.gpu.warpgroup_results import TurnedSums, is_turned
 from compiler.schedule.gpu.warpgroup_rounds import AnyRounds, CutRounds, Leftovers, RoundPart
 from compiler.schedule.gpu.warpgroup_split import ClusterSums
 from compiler.schedule.gpu.warpgroup_tiles import digit
@@ -129,10 +130,24 @@ class MultiplyingRole:
                 inner.made[one.target.results[0]] = complete[number]
             if product.may_repair:
                 wrong = block.border.noted(group, complete[group.block], part.round, b)
-            placing.produce(self.targets, inner, {})
+            if is_turned(placing.field, product):
+                self.turned(region, b, complete[group.block])
+            else:
+                placing.produce(self.targets, inner, {})
             if product.may_repair:
                 with b.when(wrong) as again:
                     block.border.repaired(placing, group, self.targets, region, part.round, again)
+
+    def turned(self, region: TileRegion, b: Builder, complete: Value) -> None:
+        """What follows the sums of a block of rows, where results lie along the rows."""
+        product, group, placing = self.block.product, self.group, self.block.placing
+        turned = TurnedSums(placing, group)
+        row = b.index(group.first_row(group.block) + lane_index(b))
+        places = [digit(Affine.of(row.name), size, extent, product.rows, [turned.second]) for _, size, extent in product.a.digits]
+        for part in turned.parts():
+            inner = group.at(region, b, places, group.first_column + turned.column(b) + part)
+            inner.made[product.target.results[0]] = turned.turned(b, complete, part)
+            placing.produce(self.targets, inner, {})
 
     def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], bounded: BoundedSteps | None = None) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's

@@ -230,7 +230,7 @@ def _planned(
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
         steps = [a.load.index[dim].coefficient(axis) for axis, dim in zip(a.axes, a.dims, strict=True)]
-        stored = _stored_rows(function, a.axes)
+        stored = stored_rows(function, a.axes)
         estimates = ranked(work, lambda rows: _tile(extents, steps, facts, rows, stored), wishes)
         estimates = tuple(each for each in estimates if not bounds or each.tiling.is_alone)
         if not estimates:
@@ -296,7 +296,8 @@ def _work(
         across=any(one.across for one in beside),
         hot=a.mem.dtype == "f32" and not product.low,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
-        boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
+        boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body)
+        or stored_rows(function, a.axes) is not None,
         uneven=uneven,
     )
 
@@ -365,7 +366,7 @@ def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str)
     return all(side.load.index[side.along] == Affine.of(along) and side.mem.dims[side.along] == extent for side in sides)
 
 
-def _stored_rows(function: HirFunction, axes: Sequence[str]) -> int | None:
+def stored_rows(function: HirFunction, axes: Sequence[str]) -> int | None:
     """Which of the axes that make rows all results lie along; None: along columns, or nothing."""
     last = [{*op.index[-1].names} for op in function.body.body if isinstance(op, Store)]
     return next((position for position, axis in enumerate(axes) if all(axis in names for names in last)), None)

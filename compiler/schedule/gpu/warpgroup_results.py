@@ -1,6 +1,7 @@
-"""Results of 16 bits on their way from registers to memory: through shared memory and in bulk copies, where memory is contiguous along the
-columns. Wider numbers fill whole sectors from registers; the few columns of results that are contiguous along the rows are there sooner
-from registers, too (bulk copies of turned matrices took 0.2 to 1 microsecond longer)."""
+"""Results on their way from registers to memory. Those of 16 bits go through shared memory and in bulk copies, where memory is contiguous
+along the columns; wider numbers fill whole sectors from registers. Where memory is contiguous along the rows, registers have eight of them
+side by side, and the cache takes each such piece by itself: sums change places through shared memory first, so that a warp writes whole
+lines."""
 
 from collections.abc import Iterable, Mapping
 from math import prod
@@ -19,13 +20,17 @@ from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import stored_dims
 from compiler.schedule.gpu.indices import lane_index, warp_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
-from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct
+from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct, stored_rows
 from compiler.schedule.gpu.warpgroup_tiles import BUFFERS, ROWS, SWIZZLED, digit
 from compiler.schedule.region import TileRegion
 from runtime.records import frozen
 
 MATRIX = 8
 """Rows, and columns, of what a warp stores together."""
+TURNED = 32
+"""Columns that change places together; fewer are there sooner from registers."""
+WARPS, WORD, GAP = 4, 4, 4
+"""Of a warpgroup; bytes of a bank of shared memory; and words between columns there, so that no two lanes meet in a bank."""
 WIDTHS = (64, 32, 16)
 """Elements of a row of a box: 128 bytes, or what narrower swizzles are for."""
 
@@ -98,6 +103,50 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
                 )
             )
             leading.emit(BulkCommit())
+
+
+def is_turned(field: HirFunction, product: WarpgroupProduct) -> bool:
+    """Whether sums change places before they are stored. Those of 16 bits are there sooner from registers."""
+    wide = all(bytes_of(mem_of(op.mem).dtype) >= WORD for op in field.body.body if isinstance(op, Store))
+    return wide and len(product.summed) == 1 and product.width % TURNED == 0 and stored_rows(field, product.a.axes) is not None
+
+
+class TurnedSums:
+    """The sums of a warpgroup, a few columns after the other, so that lanes have neighbouring rows of one column each."""
+
+    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup) -> None:
+        product, out = group.product, placing.out
+        self.group = group
+        self.own, self.pair = out.axis("turned0", TURNED // WARPS), out.axis("turned1", 2)
+        if TurnedSums not in placing.memories:
+            assert placing.body is not None
+            type = Mem(product.to, (product.tiling.warpgroups, TURNED, ROWS + GAP), space=Space.SHARED, align=WORD * WORD)
+            placing.memories[TurnedSums] = placing.body.emit(SharedAlloc(type=type), "turned").result
+        self.memory = placing.memories[TurnedSums]
+
+    def parts(self) -> range:
+        """The first column of each part."""
+        return range(0, self.group.width, TURNED)
+
+    @property
+    def second(self) -> tuple[str, int]:
+        """Of the lane's two rows, and how far that lies from the first."""
+        return self.pair, ROWS // 2
+
+    def column(self, b: Builder) -> Affine:
+        return (warp_index(b) % WARPS) * (TURNED // WARPS) + self.own
+
+    def turned(self, b: Builder, sums: Value, first: int) -> Value:
+        """The part of the sums that begins at this column."""
+        pair, own, half = self.group.digits
+        lane, warp = lane_index(b), warp_index(b) % WARPS
+        self.group.meet(b)
+        for eight in range(TURNED // MATRIX):
+            value = taken(b, sums, {own: first // MATRIX + eight})
+            at = [self.group.team, (lane % 4) * 2 + pair + eight * MATRIX, warp * 16 + lane.floordiv(4) + Affine.of(half) * 8]
+            b.store(self.memory, value, at)
+        self.group.meet(b)
+        return b.load(self.memory, [self.group.team, self.column(b), lane + Affine.of(self.pair) * (ROWS // 2)])
 
 
 def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: ResultBoxes) -> Value:
