@@ -124,7 +124,8 @@ def main() -> None:
     if options.json:
         target = Path(options.json)
         figures = json.loads(target.read_text()) if target.exists() else {}
-        command = " ".join(["python -m bench.cpu.peers", *sys.argv[1:]])
+        arguments = [Path(argument).name if argument == options.peer_python else argument for argument in sys.argv[1:]]
+        command = " ".join(["python -m bench.cpu.peers", *arguments])
         figures["peers"] = {"machine": machine(), "load_before": load, "load_after": os.getloadavg()[0], "command": command, "runs": runs}
         target.write_text(json.dumps(figures, indent=1) + "\n")
 
