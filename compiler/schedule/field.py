@@ -11,7 +11,7 @@ from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import FLOATS, Mem, Tile
+from compiler.hir.types import FLOATS, Mem, Tile, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.loop_wishes import LoopWishes
 from compiler.schedule.materialise import common_axes
@@ -43,6 +43,10 @@ FEW_APART = 4
 
 SQUARE = 16
 """The largest square of elements that is turned in registers."""
+
+
+CACHE_LINE = 64
+"""Bytes that come from memory together."""
 
 
 @frozen
@@ -204,12 +208,21 @@ def _order(field: HirFunction, facts: _TableFacts, tiles: dict[str, tuple[int, i
     remaining = sorted((a for a in field.axes if a not in facts.common and a not in facts.reduced), key=rank)
     reduced = sorted((a for a in field.axes if a not in facts.common and a in facts.reduced), key=inner_rank)
     if len(common) > 1 and not any(isinstance(op, Contract) for op in field.body.body):
+        if not facts.reduced and not facts.scanned:
+            common.sort(key=lambda a: _reach(field, a), reverse=True)
         # A map or reduction walks memory in its own order: the vector axis innermost.
         common.sort(key=lambda a: (a in facts.ordered, tiles.get(a, (1, 1))[1] > 1))
     if facts.ordered:
         reduced.sort(key=lambda a: facts.ordered.index(a) if a in facts.ordered else -1)
     # A running value is carried by the innermost loop.
     return sorted(common + remaining + reduced, key=lambda axis: axis in facts.scanned)
+
+
+def _reach(field: HirFunction, axis: str) -> int:
+    """How many dimensions of an access at least vary faster than the axis: where results are stored in another order than they are read,
+    axes that are slow in both go around those that cross."""
+    indices = [op.index for op in field.body.body if isinstance(op, Load | Store)]
+    return min((len(index) - 1 - dim for index in indices for dim, form in enumerate(index) if axis in form.names), default=0)
 
 
 def _choose_vector(
@@ -278,8 +291,10 @@ def _turn_squares(
     votes = [contiguity(field, [op]) for op in loads]
     rows = [a for a in facts.common if a not in (column, *facts.ordered) and any(vote[a] > 0 and vote[column] for vote in votes)]
     lanes = _lanes(field, column, min(machine.lanes(facts.widest), SQUARE))
-    if rows and lanes > 1 and _registers(field, rows[0], lanes, 1) == lanes:
-        tiles[column], tiles[rows[0]] = (1, lanes), (lanes, 1)
+    lanes = min(lanes, _lanes(field, rows[0], lanes)) if rows else 0
+    if lanes > 1:
+        line = CACHE_LINE // bytes_of(facts.widest)
+        tiles[column], tiles[rows[0]] = (1, lanes), (line if _registers(field, rows[0], line, 1) == line > lanes else lanes, 1)
         reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")
         return True
     return False

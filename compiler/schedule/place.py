@@ -29,6 +29,9 @@ from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
 from compiler.schedule.whole_vectors import may_store_twice, store_in_vectors
 
+RUN, ENOUGH_RUNS = 16, 64
+"""Tiles of the last of several shared axes that a thread takes at once, where there are enough of such runs."""
+
 
 def place(field: HirFunction, table: Table) -> HirFunction:
     """The field `field` (form F) in loops and tiles (form B) as the table says. Raises `NotPlaceable`."""
@@ -309,15 +312,43 @@ class Placing(TileValues):
         total = b.product(counts)
         high = pieces[0].count if len(pieces) == 1 else Affine.of(total.name)
         names = [f"{piece.plan.axis}0" for piece in pieces]
+        if len(pieces) > 1 and any(plan.lanes > 1 for plan in self.table.plans):
+            self.thread_loop_of_runs(pieces, counts, total, group, region)
+            return
         with b.loop(names[0], 0, high, place="thread") as (body, loop):
             inner = region.inside(body, [piece.plan.axis for piece in pieces])
             for piece, number in zip(pieces, body.digits(loop.variable, counts[1:], names[1:]), strict=True):
-                axis = piece.plan.axis
-                inner.forms[axis] = piece.plan.form(piece.start + number.name)
-                inner.narrow[axis] = piece.plan
-                if piece.masked:
-                    inner.masks[axis] = self.field.axes[axis]
+                self.enter_piece(piece, number, inner)
             self.produce(group, inner, {})
+
+    def thread_loop_of_runs(
+        self, pieces: Sequence[Piece], counts: Sequence[Value], total: Value, group: Sequence[Target], region: TileRegion
+    ) -> None:
+        """The same for several axes: an iteration is a run of tiles of the last one, so that the divisions that find it are few."""
+        b = region.builder
+        run = b.select(b.op("ge", total, b.const(RUN * ENOUGH_RUNS, "index")), b.const(RUN, "index"), b.const(1, "index"))
+        runs = b.op("div", b.sub(b.add(counts[-1], run), b.const(1, "index")), run)
+        names = [f"{piece.plan.axis}0" for piece in pieces]
+        high = b.product([*counts[:-1], runs])
+        with b.loop(names[0], 0, Affine.of(high.name), place="thread") as (body, loop):
+            outer = region.inside(body, [piece.plan.axis for piece in pieces[:-1]])
+            *numbers, last = body.digits(loop.variable, [*counts[1:-1], runs], names[1:])
+            for piece, number in zip(pieces, numbers, strict=False):
+                self.enter_piece(piece, number, outer)
+            first = body.op("mul", last, run)
+            behind = body.op("min", body.add(first, run), counts[-1])
+            with body.loop(names[-1], Affine.of(first.name), Affine.of(behind.name)) as (inside, inner_loop):
+                inner = outer.inside(inside, [pieces[-1].plan.axis])
+                self.enter_piece(pieces[-1], inner_loop.variable, inner)
+                self.produce(group, inner, {})
+
+    def enter_piece(self, piece: Piece, number: Value, region: TileRegion) -> None:
+        """How the axis of a piece is written where its tile with this number is computed."""
+        axis = piece.plan.axis
+        region.forms[axis] = piece.plan.form(piece.start + number.name)
+        region.narrow[axis] = piece.plan
+        if piece.masked:
+            region.masks[axis] = self.field.axes[axis]
 
     def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         """How the axis is written in the body of its loop."""

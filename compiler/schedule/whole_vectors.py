@@ -26,8 +26,8 @@ def may_store_twice(field: HirFunction, group: Iterable[Target]) -> bool:
 
 
 def store_in_vectors(placing: TileValues, plan: AxisPlan, group: Sequence[Target], region: TileRegion, bounds: ZoneBounds) -> None:
-    """The loops over an axis: tiles where all conditions hold, vectors where only those that vary along it do, and elements elsewhere.
-    `bounds`: of its elements."""
+    """The loops over an axis: tiles where all conditions hold, vectors behind them and where only those hold that vary along it, and
+    elements elsewhere. `bounds`: of its elements."""
     b, axis = region.builder, plan.axis
     extent = b.index(placing.field.axes[axis])
     low, high = bounds.elements(extent)
@@ -38,13 +38,18 @@ def store_in_vectors(placing: TileValues, plan: AxisPlan, group: Sequence[Target
     whole = b.op("ge", count, b.const(plan.tile, "index"))
     if bounds.outer:
         whole = b.op("and", whole, all_hold(bounds.outer, b))
-    for each, certain in (plan, bounds.conditions), (single(plan), bounds.inner):
-        tiles = b.index(Affine.of(count.name).ceildiv(each.tile))
-        tiles = b.select(whole, *((tiles, none) if each is plan else (none, tiles)))
-        last = b.sub(behind, b.const(each.tile, "index"))
-        with b.loop(f"{axis}0", 0, Affine.of(tiles.name), **(placing.marks(plan) if each is plan else {})) as (body, loop):
-            start = body.op("min", body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * each.tile), last)
-            _enter(placing, each, start, group, region.inside(body, (axis,)), certain)
+    tiles = b.select(whole, b.index(Affine.of(count.name).floordiv(plan.tile)), none)
+    with b.loop(f"{axis}0", 0, Affine.of(tiles.name), **placing.marks(plan)) as (body, loop):
+        start = body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * plan.tile)
+        _enter(placing, plan, start, group, region.inside(body, (axis,)), bounds.conditions)
+    vectors, vector = Affine.of(count.name).floordiv(plan.lanes), single(plan)
+    with b.loop(f"{axis}0", Affine.of(tiles.name) * plan.registers, vectors) as (body, loop):
+        start = body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * plan.lanes)
+        _enter(placing, vector, start, group, region.inside(body, (axis,)), bounds.inner)
+    last = b.sub(behind, b.const(plan.lanes, "index"))
+    once = b.select(b.op("ne", b.index(vectors * plan.lanes), count), b.const(1, "index"), none)
+    with b.loop(f"{axis}0", Affine.of(last.name), Affine.of(b.add(last, once).name)) as (body, loop):
+        _enter(placing, vector, loop.variable, group, region.inside(body, (axis,)), bounds.inner)
     edges = b.sub(extent, count)
     with b.loop(f"{axis}0", 0, Affine.of(edges.name), nounroll=True) as (body, loop):
         number = loop.variable
