@@ -46,7 +46,7 @@ def init_of(cls: type, fields: Fields, by_place: Sequence[str], finishes: bool, 
     named = [heads[parameter] for parameter in heads if parameter not in by_place]
     head = ", ".join(["self", *(heads[parameter] for parameter in by_place), *(["*"] if named else []), *named])
     body = "\n    ".join(lines or ["pass"])
-    exec(f"def __init__({head}):\n    {body}", known)
+    exec(compile(f"def __init__({head}):\n    {body}", "<record>", "exec"), known)
     init: Callable[..., None] = known["__init__"]
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     return init
