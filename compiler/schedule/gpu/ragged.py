@@ -92,7 +92,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
     if _is_across(nest, spreads, facts, known):
-        return RowShape(1, min(TURNS, power_of_two(mean)))
+        return RowShape(1, 1)
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     few = rows * known.machine.lanes < known.processors * FEW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
