@@ -248,3 +248,15 @@ def test_the_picture_has_a_line_a_problem() -> None:
     assert drawn.startswith("<svg ") and drawn.endswith("</svg>\n")
     assert [drawn.count(words) for words in ('<rect class="ours"', "<circle", 'class="peer"', ">no program<")] == [2, 2, 1, 1]
     assert drawn.index("mystery (101)") < drawn.index("relu (19)") < drawn.index("product (9)")
+
+
+def test_problems_of_level_2_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "level2"
+    folder.mkdir()
+    (folder / "1_Conv2D_ReLU_BiasAdd.py").write_text("# nothing is run here\n")
+    assert [(problem.number, problem.title) for problem in problems(tmp_path, 2)] == [(1, "conv2d relu biasadd")]
+    with pytest.raises(SystemExit) as caught:
+        problems(tmp_path / "nothing", 2)
+    assert (
+        str(caught.value) == f"{tmp_path / 'nothing'} has no problems of level 2: files such as KernelBench/level2/1_Conv2D_ReLU_BiasAdd.py"
+    )

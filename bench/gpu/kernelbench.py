@@ -1,9 +1,13 @@
-"""Level 1 of KernelBench, a benchmark of single operations in PyTorch: textbook loops against PyTorch, eager and compiled.
+"""KernelBench, a benchmark of operations (level 1) and of short chains of them (level 2) in PyTorch: textbook loops against PyTorch,
+eager and compiled.
 
-    python -m bench.gpu.kernelbench PATH [--rows 35,50,54-87] [--seconds 540] [--products f32|tf32] [--json FILE] [--markdown FILE]
+    python -m bench.gpu.kernelbench PATH [--level 2] [--rows 35,50,54-87] [--seconds 540] [--products f32|tf32]
+        [--json FILE] [--markdown FILE]
 
 PATH is a checkout of github.com/ScalingIntelligence/KernelBench, whose problems are read there. Inputs and model are the problem's own,
-made on the device under seed 42. Our program for it is one of `bench/gpu/textbook.py`: its sizes are names. Right means within 1e-2,
+made on the device under seed 42. Our program for an operation is one of `bench/gpu/textbook.py`: its sizes are names. For a chain it is
+a function of such loops for each operation, one after the other (`bench/gpu/fused_programs.py`); dropout drops nothing on either
+side. Right means within 1e-2,
 absolute or relative, of what the model gives, as in the benchmark. Times are medians of single calls, ours and theirs in turn, after
 the cache was emptied. PyTorch multiplies f32 exactly too, or with `--products tf32` in tf32, in cuBLAS and cuDNN.
 
@@ -18,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.kernelbench_programs import Problem, problems, rows_of
+from bench.gpu.kernelbench_programs import LEVELS, Problem, problems, rows_of
 from bench.nests.report import kept, written
 from bench.worker import Worker
 
@@ -71,8 +75,9 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.gpu.kernelbench", description="Level 1 of KernelBench.")
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.kernelbench", description="KernelBench.")
     parser.add_argument("path", type=Path, help="a checkout of KernelBench")
+    parser.add_argument("--level", type=int, choices=tuple(LEVELS), default=1, help="1: operations; 2: chains of them")
     parser.add_argument("--rows", default="", help="numbers of problems, such as 35,50,54-87")
     parser.add_argument("--seconds", type=float, default=540.0, help="of this call")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of a problem")
@@ -93,7 +98,9 @@ def run(options: argparse.Namespace, until: float) -> None:
     rows: list[Row] = figures["rows"]
     known = {row["number"] for row in rows}
     waiting = [
-        problem for problem in problems(options.path) if problem.number not in known and (chosen is None or problem.number in chosen)
+        problem
+        for problem in problems(options.path, options.level)
+        if problem.number not in known and (chosen is None or problem.number in chosen)
     ]
     arguments = (options.products, "eager" if options.no_compile else "compile")
     worker = None
@@ -105,7 +112,7 @@ def run(options: argparse.Namespace, until: float) -> None:
                 worker = Worker(MEASURES, *arguments)
                 if not figures["runs"] or "device" not in figures["runs"][-1]:
                     figures["runs"].append({name: value for name, value in worker.greeting.items() if name != "done"})
-            row = measured(worker, problem, min(options.limit, until - time.monotonic()))
+            row = measured(worker, options.level, problem, min(options.limit, until - time.monotonic()))
             if row["state"] == "stopped" and until - time.monotonic() < 1 and "ours_ms" not in row:
                 break  # this call's time is over: the next call takes the problem again
             rows.append(row)
@@ -123,8 +130,8 @@ def run(options: argparse.Namespace, until: float) -> None:
         print(f"{left} problems are left for the next call")
 
 
-def measured(worker: Worker, problem: Problem, seconds: float) -> Row:
-    answer = worker.measure({"path": str(problem.path), "title": problem.title}, seconds)
+def measured(worker: Worker, level: int, problem: Problem, seconds: float) -> Row:
+    answer = worker.measure({"level": level, "path": str(problem.path), "title": problem.title}, seconds)
     return {"number": problem.number, "title": problem.title} | {name: value for name, value in answer.items() if name != "done"}
 
 

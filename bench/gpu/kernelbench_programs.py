@@ -1,4 +1,4 @@
-"""Which program of ours says what a problem of KernelBench's level 1 says, and with which arguments."""
+"""The problems of KernelBench, and which program of ours says what one of level 1 says, with which arguments."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -25,12 +25,17 @@ class OurProgram:
     arguments: Sequence[Any]
 
 
-def problems(checkout: Path) -> list[Problem]:
-    """Of level 1, by number; `checkout` is the benchmark, or a folder inside of it that has the problems."""
-    folders = (checkout / "KernelBench" / "level1", checkout / "level1", checkout)
+LEVELS = {1: "19_ReLU.py", 2: "1_Conv2D_ReLU_BiasAdd.py"}
+"""The levels of the benchmark that are measured, each with a problem of it."""
+
+
+def problems(checkout: Path, level: int = 1) -> list[Problem]:
+    """Of a level, by number; `checkout` is the benchmark, or a folder inside of it that has the problems."""
+    name = f"level{level}"
+    folders = (checkout / "KernelBench" / name, checkout / name, checkout)
     folder = next((folder for folder in folders if any(_numbered(folder))), None)
     if folder is None:
-        raise SystemExit(f"{checkout} has no problems of level 1: files such as KernelBench/level1/19_ReLU.py")
+        raise SystemExit(f"{checkout} has no problems of level {level}: files such as KernelBench/{name}/{LEVELS[level]}")
     matches = ((path, re.fullmatch(r"(\d+)_(.*)", path.stem)) for path in _numbered(folder))
     listed = [Problem(int(match[1]), match[2].replace("_", " ").lower().strip(), path) for path, match in matches if match]
     return sorted(listed, key=lambda problem: problem.number)

@@ -62,9 +62,11 @@ def solve(equations: Iterable[tuple[Affine, Affine]], unknowns: Box, known: Box)
     """Solve `left == right` for the unknown axes on the left, in terms of the axes and sizes on the right.
 
     One unknown at a time: an equation with one unknown left determines it; an equation with several is tried as a number of
-    mixed radix (64*b + t against 64*b' + t'), whose digits are unique when each coefficient exceeds what the smaller digits reach."""
-    solution = Solution(SolveOutcome.SOLVED)
-    open_ = list(equations)
+    mixed radix (64*b + t against 64*b' + t'), whose digits are unique when each coefficient exceeds what the smaller digits reach. An
+    axis of extent 1 is 0."""
+    zero = {name: Affine() for box in (unknowns, known) for name, extent in box.items() if extent.value == 1}
+    solution = Solution(SolveOutcome.SOLVED, {name: value for name, value in zero.items() if name in unknowns})
+    open_ = [(left, right.substitute(zero)) for left, right in equations]
     while open_:
         progress = False
         rest: list[tuple[Affine, Affine]] = []
@@ -162,7 +164,8 @@ def injective(index: Sequence[Affine], box: Box) -> bool:
     primed = {name + "'": extent for name, extent in box.items()}
     mapping = {name: Affine.of(name + "'") for name in box}
     solution = solve([(form.substitute(mapping), form) for form in index], primed, box)
-    return solution.outcome is SolveOutcome.SOLVED and not solution.free and all(solution.values[n + "'"] == Affine.of(n) for n in box)
+    own = {name: Affine() if extent.value == 1 else Affine.of(name) for name, extent in box.items()}
+    return solution.outcome is SolveOutcome.SOLVED and not solution.free and all(solution.values[n + "'"] == own[n] for n in box)
 
 
 # ---- concrete iterations for messages ----

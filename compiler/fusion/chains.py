@@ -2,6 +2,7 @@
 at hand, and the kernels that they become together are kept for the next time."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from compiler.fusion.merge import NUMBERS
 from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.native_calls import watch
+from compiler.launch.numbered import VERSIONS
 from compiler.launch.signature import as_tensor, kernel_key
+from compiler.lowering.kernel import NeedsNumbers
 from compiler.lowering.result_plan import number_of
 from runtime.records import Factory, define, field, frozen
 from runtime.tensor import Tensor, numpy_dtype
@@ -48,7 +51,7 @@ class Chains:
     """The chains of one program. `together`: their blocks may become one kernel."""
 
     together: bool = True
-    _known: dict[Any, list[_Group] | None] = Factory(dict)
+    _known: "dict[Any, _Planned]" = Factory(dict)
 
     def run(self, last: PlacedBlock, values: Mapping[str, Any]) -> Any:
         """The value of a block some of whose inputs are pending. Raises ZyntaxError."""
@@ -65,12 +68,7 @@ class Chains:
     def _run(self, blocks: "Sequence[_Block]") -> Any:
         if not self.together or len(blocks) == 1:
             return _one_by_one(blocks)
-        key = _key(blocks)
-        if key not in self._known:
-            if len(self._known) >= CHAINS_REMEMBERED:
-                self._known.clear()
-            self._known[key] = _groups(blocks)
-        groups = self._known[key]
+        groups = self._groups(blocks)
         if groups is not None:
             try:
                 return _run(groups, blocks)
@@ -79,6 +77,35 @@ class Chains:
                     raise
                 # one after the other either goes well or says where it fails
         return _one_by_one(blocks)
+
+    def _groups(self, blocks: "Sequence[_Block]") -> list[_Group] | None:
+        """The chain's groups: for all extents, or for those of this call where a block has a better kernel then, or no other."""
+        key = _key(blocks)
+        general = self._known.get(key) or self._keep(key, _planned(blocks, exact=False))
+        if not general.wants_extents or (general.is_usable and general.versions >= VERSIONS):
+            return general.groups
+        exact = (key, _extents(blocks))
+        if exact not in self._known:
+            general.versions += 1
+            self._keep(exact, _planned(blocks, exact=True))
+        return self._known[exact].groups
+
+    def _keep(self, key: Any, found: "_Planned") -> "_Planned":
+        if len(self._known) >= CHAINS_REMEMBERED:
+            self._known.clear()
+        self._known[key] = found
+        return found
+
+
+@define(eq=False)
+class _Planned:
+    """The groups of a chain; None where nothing is joined, or where something is wrong that running it will tell. `wants_extents`: a
+    block has another kernel for the extents of a call. `is_usable`: not only then. `versions`: for how many extents it was planned."""
+
+    groups: list[_Group] | None = None
+    wants_extents: bool = False
+    is_usable: bool = True
+    versions: int = 0
 
 
 @define(eq=False)
@@ -133,38 +160,66 @@ def _identity(name: str, value: Any) -> Any:
     return (name, value) if value.__class__ is int or value.__class__ is bool else id(value)
 
 
-def _groups(blocks: Sequence[_Block]) -> list[_Group] | None:
-    """The chain's groups; None where nothing is joined, or where something is wrong that running it will tell."""
+def _extents(blocks: Sequence[_Block]) -> Any:
+    """Of all that comes from outside, with the whole numbers."""
+    values = [as_tensor(value) for block in blocks for value in block.values.values()]
+    return tuple(value.shape if isinstance(value, Tensor) else value if isinstance(value, int) else None for value in values)
+
+
+def _planned(blocks: Sequence[_Block], exact: bool) -> _Planned:
+    """The groups for all extents, or for those of this call."""
+    kernels: list[BuiltKernel] = []
+    made: list[Any] = []
+    chain: list[Link] = []
+    wanted = False
     try:
-        kernels: list[BuiltKernel] = []
-        chain: list[Link] = []
         for block in blocks:
-            given = {**block.values, **{name: _stand_in(kernels[maker]) for name, maker in block.links.items()}}
+            given = {**block.values, **{name: made[maker] for name, maker in block.links.items()}}
             if any(not isinstance(given[name], Tensor) for name in block.placed.block.constants.intersection(block.links)):
-                raise _NotKnown
-            order = {name: given[name] for name in block.pending.values}
+                return _Planned()
+            order = {name: as_tensor(given[name]) for name in block.pending.values}
             general = block.placed.block
-            kernels.append(general.kernel_for(general.general_signature(order)))
+            kernel = general.kernel_of(order) if exact else general.kernel_for(general.general_signature(order))
+            wanted = wanted or bool(kernel.lowered.wanted.names)
+            if kernel.field is None and kernel.lowered.wanted.names and not exact:
+                return _Planned(wants_extents=True, is_usable=False)
+            kernels.append(kernel)
+            made.append(_stand_in(kernel, order if exact else None))
             outside = {name: _identity(name, value) for name, value in block.values.items()}
             device = block.placed.wish.device if block.placed.wish is not None else None
-            chain.append(Link(kernels[-1], outside, block.links, device, block.pending.readers))
+            chain.append(Link(kernel, outside, block.links, device, block.pending.readers))
         plan = plan_chain(chain, blocks[-1].placed.block.options)
+    except NeedsNumbers:
+        return _Planned(wants_extents=True, is_usable=False)
     except (ZyntaxError, _NotKnown):
-        return None
-    return [_ready(group, blocks) for group in plan.groups] if len(plan.groups) < len(blocks) else None
+        return _Planned()
+    return _Planned([_ready(group, blocks) for group in plan.groups] if len(plan.groups) < len(blocks) else None, wanted)
 
 
 class _NotKnown(Exception):
     """A block hands on something else than one tensor or float, or a number that decides on a kernel."""
 
 
-def _stand_in(kernel: BuiltKernel) -> Any:
-    """A tensor without elements of the dtype and rank that a block makes, or a number of its dtype."""
+def _stand_in(kernel: BuiltKernel, values: Mapping[str, Any] | None) -> Any:
+    """A tensor, whose elements nothing reads, of the dtype and rank that a block makes, and of the shape that it makes of these values, if
+    they are known; or a number of its dtype."""
     results = kernel.lowered.plan.results
     dtype = numpy_dtype(results[0].dtype.value)
     if len(results) != 1 or (results[0].scalar and results[0].dtype not in NUMBERS):
         raise _NotKnown
-    return number_of(np.zeros((), dtype), results[0].dtype) if results[0].scalar else Tensor(np.empty((0,) * len(results[0].dims), dtype))
+    if results[0].scalar:
+        return number_of(np.zeros((), dtype), results[0].dtype)
+    if values is None:
+        return Tensor(np.empty((0,) * len(results[0].dims), dtype))
+    shapes = {name: value.shape for name, value in values.items() if isinstance(value, Tensor)}
+    scalars = {name: value for name, value in values.items() if name not in shapes}
+    (shape,) = kernel.sizes(shapes, scalars).results
+    return Tensor(np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, _contiguous(shape, dtype.itemsize)))
+
+
+def _contiguous(shape: Sequence[int], width: int) -> tuple[int, ...]:
+    """The strides in bytes of elements that lie side by side."""
+    return tuple(width * prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:

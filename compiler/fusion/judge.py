@@ -1,7 +1,10 @@
 """Whether two blocks are better one kernel: read off their fields and the field of both together. Nothing is computed twice, whole rows
 and products stay what their schedules know, and all that follows a product follows it element by element."""
 
+from collections.abc import Mapping
+
 from compiler.analysis.recognise import ProductSum, product_sum, recognise
+from compiler.fusion.digits import digits_of
 from compiler.fusion.merge import NotMergeable
 from compiler.hir.core import Binary, Cast, Const, Contract, InBounds, Index, Reduce, Scan, Select, Unary, union_axes
 from compiler.hir.instruction import Value
@@ -29,7 +32,7 @@ class Seen:
     attention: bool
     stores: tuple[Store, ...]
     operations: tuple[int, ...]
-    """Of each, along how many axes it is done."""
+    """Of each, along how many axes it is done; axes that are digits of a number are one."""
     costly: bool
     windows: bool
 
@@ -38,6 +41,7 @@ def look(field: HirFunction) -> Seen:
     """Of a function in form F."""
     ops = field.body.body
     facts = recognise(field)
+    numbers = digits_of(field)
     products = [product for op in ops if (product := product_sum(op)) is not None and ((product.m and product.n) or product.windows)]
     inner = {id(product.op) for product in products}
     return Seen(
@@ -46,7 +50,7 @@ def look(field: HirFunction) -> Seen:
         any(isinstance(op, Scan) for op in ops),
         facts.attention is not None,
         tuple(facts.stores),
-        tuple(max(len(_axes(value)) for value in (*op.operand_values, *op.results)) for op in ops if not isinstance(op, FREE)),
+        tuple(max(len(_numbered(value, numbers)) for value in (*op.operand_values, *op.results)) for op in ops if not isinstance(op, FREE)),
         any(isinstance(op, Unary | Binary) and op.operator in COSTLY for op in ops),
         any(product.windows for product in products),
     )
@@ -119,7 +123,7 @@ def _after_reduction(making: Seen, whole: Seen, both: HirFunction) -> None:
 
 def _spread(maker: HirFunction, both: HirFunction) -> bool:
     """Whether what the maker stores varies along fewer axes than there are."""
-    return any(len(maker.axes) < len(both.axes) for op in maker.body.body if isinstance(op, Store))
+    return len({*digits_of(maker).values()}) < len({*digits_of(both).values()})
 
 
 def _shape(product: ProductSum) -> tuple[int, ...]:
@@ -140,6 +144,10 @@ def _through_casts(value: Value) -> Value:
     while isinstance(value.source, Cast):
         value = value.source.value
     return value
+
+
+def _numbered(value: Value, numbers: Mapping[str, str]) -> set[str]:
+    return {numbers[name] for name in _axes(value) if name in numbers}
 
 
 def _axes(value: Value) -> set[str]:

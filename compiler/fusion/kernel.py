@@ -35,9 +35,7 @@ def require_joinable(kernel: BuiltKernel) -> None:
         raise NotMergeable("it says how it is launched")
 
 
-def joined(
-    stages: Sequence[Stage], maker: HirFunction, reader: HirFunction, options: KernelOptions, span: Span | None
-) -> BuiltKernel:
+def joined(stages: Sequence[Stage], maker: HirFunction, reader: HirFunction, options: KernelOptions, span: Span | None) -> BuiltKernel:
     """The stages as one kernel; `maker` and `reader` are the fields of the two that are joined. Raises NotMergeable."""
     require_promising(maker, reader)
     kernel = analysed(merged(stages), options.times)
@@ -66,4 +64,3 @@ class JoinedBlock(ComputeBlock):
 
     def kernel_for(self, signature: Signature) -> BuiltKernel:
         return self.kernel
-

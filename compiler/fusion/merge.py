@@ -3,10 +3,13 @@ own, which lifting then removes. Sizes of all blocks are written over the facts 
 several know has one name."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
+from compiler.fusion.digits import Digits, digits_stored, loops_in_digits, number_of
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
+from compiler.hir.control import For, Yield
 from compiler.hir.core import Binary, Select, Unary
 from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.memory import Alloc, Store, mem_of
@@ -243,9 +246,23 @@ class _Merging:
                     copy.values[value] = self.scalars[scalar]
                 case _:
                     copy.index_parameter(value)
+        copy.digits = {
+            variable: digits
+            for value, argument in pairs
+            if isinstance(argument, TensorArgument) and argument.name in stage.links
+            for variable, digits in self._digits(stage, value, stage.links[argument.name], copy).items()
+        }
         copy.all(stage.nest.body.body, self.out.body)
         if not last:
             self._rounded(self.handed[-1])
+
+    def _digits(self, stage: Stage, memory: Value, maker: int, copy: "_Copy") -> dict[str, Digits]:
+        """The loops of a stage that walk along what an earlier one stores in digits."""
+        stored = digits_stored(self.out.function, self.handed[maker])
+        return loops_in_digits(stage.nest, memory, stored, lambda form: self._known(form, copy)) if stored else {}
+
+    def _known(self, form: Affine, copy: "_Copy") -> Affine:
+        return copy.form(form) if set(form.names) <= copy.names.keys() else form
 
     def _name_of(self, number: int) -> str:
         """What its first reader among the stages calls a stage's value; "out" where none reads it."""
@@ -298,6 +315,8 @@ class _Copy:
         self.out = out
         self.values: dict[Value, Value] = {}
         self.names: dict[str, Affine] = {}
+        self.digits: dict[str, Digits] = {}
+        """Of loops that become several, by variable."""
 
     def form(self, form: Affine) -> Affine:
         return form.substitute(self.names)
@@ -315,6 +334,9 @@ class _Copy:
             self._one(op, b)
 
     def _one(self, op: Instruction, b: Builder) -> None:
+        if isinstance(op, For) and op.variable.name in self.digits:
+            self._in_digits(op, self.digits[op.variable.name], b)
+            return
         regions = {}
         for name in op.fields(Role.REGION, Role.OPTIONAL_REGION):
             old = getattr(op, name)
@@ -323,6 +345,23 @@ class _Copy:
         copy = b.emit(rebuilt(op, self.values.__getitem__, self.form, regions, **changes), op.results[0].name if op.results else "")
         for old_value, new in zip(op.results, copy.results, strict=True):
             self._bind(old_value, new)
+
+    def _in_digits(self, loop: For, digits: Digits, b: Builder) -> None:
+        """Loops, one in another; of no digits the only turn."""
+        for parameter, first in zip(loop.body.parameters[1:], loop.carried, strict=True):
+            self.values[parameter] = self.values[first]
+        with ExitStack() as loops:
+            variables = []
+            for extent in digits:
+                b, handle = loops.enter_context(b.loop(loop.variable.name, 0, extent, 1, (), loop.place, **dict(loop.marks)))
+                variables.append(handle.variable.name)
+            element = number_of(digits, variables)
+            self.names[loop.variable.name] = element
+            self.values[loop.variable] = b.index(element)
+            self.all([op for op in loop.body.body if not isinstance(op, Yield)], b)
+        yielded = next((op.operand_values for op in loop.body.body if isinstance(op, Yield)), ())
+        for result, last in zip(loop.results, yielded, strict=True):
+            self.values[result] = self.values[last]
 
     def _region(self, region: Region, b: Builder) -> Region:
         copy = Region()

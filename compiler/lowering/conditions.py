@@ -107,10 +107,12 @@ def both(body: Body, operator: str, left: Truth, make_right: Callable[[], Truth]
     with body.at(build), body.here.branch(body.construct(), 0, assumed):
         if condition is None:
             condition = body.build.op("not", left.value)
+        mark = body.here.facts.mark()
         with _where(body, condition, len(assumed)):
             right = make_right()
-    yes = (*left.yes, *right.yes) if is_and else ()
-    no = () if is_and else (*left.no, *right.no)
+        named = tuple(body.here.facts.known[mark:])  # what the right side names, such as quotients
+    yes = (*left.yes, *named, *right.yes) if is_and else ()
+    no = () if is_and else (*left.no, *named, *right.no)
     if _harmless(region):
         body.build.region.body.extend(region.body)
         return Truth(body.build.op(operator, left.value, right.value), yes, no)

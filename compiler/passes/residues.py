@@ -1,6 +1,9 @@
 """Iterations by residues: where a sum takes only every s-th tap (`if (y - q) % s == 0` around its terms, y an element, q a tap), y becomes
 s * p + r and q becomes s * t + r with a residue r. Then every tap that a loop comes to counts, and (y - q) / s is p - t.
 
+Loops behind, which read from memory of the function's own what the loop over y stores there, are split as that is: each of their turns
+reads what the same turn has stored.
+
 Where taps lie d apart, s and d have the greatest common divisor g, and only elements whose r is a multiple of g have taps at all: r is
 g * r' + o then, where an offset o other than 0 has none, and q becomes s / g * t + r' (a multiple of r', where d isn't g)."""
 
@@ -16,11 +19,11 @@ from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, If, Yield
 from compiler.hir.core import Compare, Const, Index, Select
 from compiler.hir.instruction import Effect, Instruction, Region, Value
-from compiler.hir.memory import Load
+from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.passes.canonicalize import canonicalize
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define, field, frozen
+from runtime.records import define, evolve, field, frozen
 
 MOST_RESIDUES = 8
 
@@ -44,6 +47,8 @@ class _Pair:
     form: Affine
     divisor: int
     tests: frozenset[Value]
+    readers: tuple[For, ...] = ()
+    """The loops that read what the one over elements hands on."""
 
     @property
     def sign(self) -> int:
@@ -84,8 +89,8 @@ class _Splitting(Rebuild):
     offset: Affine = field(factory=Affine, init=False)
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
-        if op is self.pair.elements:
-            self.elements(self.pair.elements, into)
+        if isinstance(op, For) and (op is self.pair.elements or op in self.pair.readers):
+            self.elements(op, into)
             return []
         if op is self.pair.taps:
             return self.taps(self.pair.taps, into)
@@ -150,8 +155,29 @@ def _pair(nest: HirFunction) -> _Pair | None:
             for test in conjuncts(op.condition):
                 pair = _pair_of(test, loops)
                 if pair is not None:
-                    return pair
+                    return evolve(pair, readers=_readers(nest, pair.elements))
     return None
+
+
+def _readers(nest: HirFunction, elements: For) -> tuple[For, ...]:
+    """The loops that walk along an axis of what this one stores for them, and those that walk along what these store, and so on."""
+    loops = [op for op in walk(nest.body) if isinstance(op, For) and not op.carried]
+    found = [elements]
+    for loop in found:
+        stored = [(op.mem, axis) for op in walk(nest.body) if isinstance(op, Store) for axis in _along(op.index, loop)]
+        handed = [(mem, axis) for mem, axis in stored if isinstance(mem.source, Alloc)]
+        reading = [
+            reader
+            for reader in loops
+            for op in walk(reader.body)
+            if isinstance(op, Load) and any(op.mem is mem and axis in _along(op.index, reader) for mem, axis in handed)
+        ]
+        found += [reader for reader in dict.fromkeys(reading) if reader not in found]
+    return tuple(found[1:])
+
+
+def _along(index: Sequence[Affine], loop: For) -> list[int]:
+    return [axis for axis, form in enumerate(index) if form == Affine.of(loop.variable.name)]
 
 
 def _multiple(test: Value) -> tuple[Affine, int] | None:
