@@ -356,3 +356,25 @@ def test_rows_of_a_view_are_read_element_by_element() -> None:
     text = PIECES.format(dtype="f32", result="f32", first="0.0", joined="+= v[k]")
     got = zynml.compile(text, device="emulator:sm_90a").f(start, v[1:])
     np.testing.assert_allclose(got, by_rows(start, v[1:]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("total", [0, 1, 3, 31, 1000, 8191, 17_001])
+@pytest.mark.parametrize("dtype", ["i8", "f64"])
+def test_rows_anywhere_in_what_a_block_reads(dtype: str, total: int) -> None:
+    """Empty ones, ones of one element, and one that is longer than what a block reads at once; a few elements behind the last piece."""
+    numpy = np.dtype({"i8": "int8", "f64": "float64"}[dtype])
+    inside = _RANDOM.integers(0, total // 3 + 1, 700)
+    start = np.sort(np.concatenate([[0], inside, [total]])).astype(np.int32)
+    v = _RANDOM.integers(-9, 9, total).astype(numpy)
+    text = PIECES.format(dtype=dtype, result=dtype, first="0" if dtype == "i8" else "0.0", joined="+= v[k]")
+    got = zynml.compile(text, device="emulator:sm_90a").f(start, v)
+    np.testing.assert_array_equal(got, by_rows(start, v.astype(np.float64)).astype(np.int64).astype(numpy))
+
+
+def test_rows_in_no_order() -> None:
+    """They don't lie behind each other: rows end before they begin, and share elements."""
+    start = _RANDOM.integers(0, 3001, 600).astype(np.int32)
+    v = _RANDOM.integers(-9, 9, 3000).astype(np.int64)
+    text = PIECES.format(dtype="i64", result="i64", first="0", joined="+= v[k]")
+    got = zynml.compile(text, device="emulator:sm_90a").f(start, v)
+    np.testing.assert_array_equal(got, [v[a:b].sum() for a, b in pairwise(start)])

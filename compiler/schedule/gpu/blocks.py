@@ -16,7 +16,7 @@ from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Region, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
-from compiler.hir.module import HirFunction, LaunchBounds
+from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot, bytes_of
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
@@ -25,9 +25,9 @@ from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.marching import march_of, marched, marched_through_rings, ring_parts
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, march_along_lines
-from compiler.schedule.gpu.overlapping import Overlapping
 from compiler.schedule.gpu.pieces import align
-from compiler.schedule.gpu.ragged import TURNS, LaneCooperation, RowShape, row_shape
+from compiler.schedule.gpu.ragged import LaneCooperation, lanes_of_rows, row_words
+from compiler.schedule.gpu.ragged_spans import ragged_spans, span_launch
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
 from compiler.schedule.gpu.scatter_targets import most_elements
@@ -41,7 +41,7 @@ from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Sta
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of
 from compiler.schedule.threads import BLOCK
-from runtime.records import Factory, define, evolve, frozen
+from runtime.records import Factory, define, frozen
 
 ALONE = 1024
 """Threads of a block that does everything there is to do."""
@@ -170,10 +170,14 @@ class _Scheduling:
         extents = extents_of(spreads, self.facts, nest.loops)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         inner = _loops(spreads)
-        shape = row_shape(nest, spreads, self.facts, self.known) if threadable and extents is None else None
-        if shape is not None and prod(self.block(BLOCK)) % self.known.machine.lanes == 0:
-            self.words.append(shape.words(names, inner))
-            return self.rows(around, group, f"{number}", nest, spreads, shape)
+        spans = ragged_spans(nest, spreads, self.facts, self.known) if extents is None and not self.own(nest) else None
+        if spans is not None and self.block(BLOCK) == (BLOCK, 1, 1):
+            self.words.append(spans.words(names))
+            return span_launch(spans, around, group, f"{number}", self.known, self.facts)
+        lanes = lanes_of_rows(nest, spreads, self.facts, self.known) if threadable and extents is None else None
+        if lanes is not None and prod(self.block(BLOCK)) % self.known.machine.lanes == 0:
+            self.words.append(row_words(lanes, names, inner))
+            return self.rows(around, group, f"{number}", nest, spreads, lanes)
         if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
             return self.blocks(around, group, f"{number}", nest, spreads, extents)
@@ -202,7 +206,7 @@ class _Scheduling:
         align(start, self.known)
         b, body = start.out.body, nest.inner.body
         start.take(group, b)
-        work = self.cooperation(start, Region([], [*nest.between, *body.body]), spreads, 1 if extents else TURNS)
+        work = self.cooperation(start, Region([], [*nest.between, *body.body]), spreads)
         work.digits(nest, start.number, counts_of(nest, start.copy, b), b)
         work.own(self.own(nest), b)
         work.all([*nest.between, *body.body], b)
@@ -254,7 +258,7 @@ class _Scheduling:
             return start.finish(tiles.blocks, 1)
         return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
 
-    def rows(self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], shape: RowShape) -> Launch:
+    def rows(self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], lanes: int) -> Launch:
         """Some lanes an iteration."""
         start = Start(around, name, self.block(BLOCK))
         align(start, self.known)
@@ -263,21 +267,11 @@ class _Scheduling:
         counts = counts_of(nest, start.copy, b)
         barriers = Barriers(self.facts, spreads)
         barriers.place(Region([], body))
-        work = LaneCooperation(start, spreads, barriers, shape, b.product(counts), self.known)
+        work = LaneCooperation(start, spreads, barriers, lanes, b.product(counts))
         work.digits(nest, work.row, counts, b)
         work.own(self.own(nest), b)
         work.all(body, b)
-        if shape.long is not None:
-            block = Overlapping(start, spreads, barriers, self.known.machine.lanes, TURNS, self.known)
-            with work.long_rows(b) as (inner, row):
-                block.digits(nest, row, counts, inner)
-                block.own(self.own(nest), inner)
-                block.all(body, inner)
-        launch = start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // shape.lanes)
-        info = launch.function.kernel_info
-        if info is not None and shape.long is not None:
-            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(start.threads, shape.resident))
-        return launch
+        return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // lanes)
 
     # ---- a reduction at the top ----
 
@@ -401,10 +395,10 @@ class _Scheduling:
 
     # ---- helpers ----
 
-    def cooperation(self, start: Start, region: Region, spreads: Mapping[For, Spread], turns: int = 1) -> Cooperation:
+    def cooperation(self, start: Start, region: Region, spreads: Mapping[For, Spread]) -> Cooperation:
         barriers = Barriers(self.facts, spreads)
         barriers.place(region)
-        return Overlapping(start, spreads, barriers, self.known.machine.lanes, turns, self.known if turns > 1 else None)
+        return Cooperation(start, spreads, barriers, self.known.machine.lanes)
 
     def threads_for(self, nest: Spread) -> int:
         """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""

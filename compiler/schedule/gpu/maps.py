@@ -33,6 +33,9 @@ SCALAR_SQUARE, NARROW_SQUARE = 32, 64
 MANY_TILES = 16
 """Tiles along an axis of which a last one that is mostly empty doesn't count."""
 
+MOST_EMPTY = 1.2
+"""How many times as many elements threads may have as there are, so that each has several."""
+
 LONGER = 4
 """Rows that are written of what is turned, to those that are read, where accesses are narrow."""
 
@@ -65,7 +68,7 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         if len(field.axes) == 1 and any(isinstance(op, Binary) and op.operator in ("div", "rem") for op in ops):
             return launches_of_blocks(OneRow(field, table, facts).run())
         if _fills(field, table[along], facts):
-            return field_launches(field, table)
+            return field_launches(field, _several(field, table, along, facts))
         others = _others(field, along)
         rows = FILLED if others and not any(isinstance(op, Load) for op in ops) and facts.about(field.axes[others[-1]]) >= FILLED else 1
         return launches_of_blocks(FlatDistributing(field, flat_table([*others, along], width, rows), facts).run())
@@ -111,6 +114,19 @@ def _rows(field: HirFunction, along: str, lanes: int, facts: Facts) -> Table:
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
     width = f"{lanes} elements" if lanes > 1 else "an element"
     return Table(plans, [f"a thread has {width} along {along}, which lie side by side in memory"], block)
+
+
+def _several(field: HirFunction, table: Table, along: str, facts: Facts) -> Table:
+    """With as many elements a thread as have 16 bytes, where each is an access, so that several are on their way: those of a warp still
+    lie side by side."""
+    plan, extent = table[along], facts.about(field.axes[along])
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store) and any(form.coefficient(along) for form in op.index)]
+    widest = max(bytes_of(mem_of(op.mem).dtype) for op in accesses)
+    each = ALIGNMENT // widest if plan.lanes == 1 else 1
+    while each > 1 and -(-extent // (plan.tile * each)) * plan.tile * each > MOST_EMPTY * extent:
+        each //= 2
+    plans = [evolve(other, registers=each) if other is plan else other for other in table.plans]
+    return evolve(table, plans=plans)
 
 
 def _others(field: HirFunction, along: str) -> list[str]:
