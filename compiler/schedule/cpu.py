@@ -2,7 +2,6 @@
 its loops marked. What was chosen is kept in words for `--emit schedule`."""
 
 
-from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import InstructionFamily, Value
 from compiler.hir.memory import Load, Store
@@ -10,8 +9,9 @@ from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
 from compiler.passes.wide_terms import wide_terms
+from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
-from compiler.schedule.lines import down_columns, in_step
+from compiler.schedule.lines import in_step
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
@@ -19,7 +19,7 @@ from compiler.schedule.packed import in_blocks, packing_for
 from compiler.schedule.panels import PlacingPacked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
-from compiler.schedule.running import refusal
+from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, field, frozen
@@ -38,12 +38,12 @@ class Scheduled:
 
 def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     """Derives the schedule of a kernel from its field (form F) or, where it has none or that can't be placed, from its nest (form A)."""
-    reason = kernel.reason
+    reason, marching = kernel.reason, None
     if kernel.field is not None:
         try:
             _require_placeable(kernel.field)
-            if _may_run_down(kernel.field) and down_columns(kernel.nest, kernel.facts):
-                raise NotPlaceable("its lines march in step down columns")
+            if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts))[1]:
+                raise NotPlaceable("its lines march in step")
             field = materialise(wide_terms(kernel.field))
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
@@ -55,14 +55,17 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
             if packing is not None:
                 return Scheduled(PlacingPacked(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
+            if not tile_of(field) and (lines := columns_of(kernel.nest, kernel.field, kernel.facts)):
+                words = (*words, *(f"{each} where they are many" for each in lines))
+                return Scheduled(PlacingColumns(field, table, kernel.nest, lines).run(), words, table.unheeded)
             return Scheduled(place(field, table), words, table.unheeded)
         except NotPlaceable as refusal:
             reason = str(refusal)
-    nest, marching = in_step(kernel.nest, kernel.facts)
+    nest, lines_in_words = marching or in_step(kernel.nest, kernel.facts)
     function, words, unheeded = marked(nest, kernel.facts)
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
-    words = (f"the nest as written, because {reason}", *marching, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
+    words = (f"the nest as written, because {reason}", *lines_in_words, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
     return Scheduled(function, words, unheeded)
 
 
@@ -76,13 +79,6 @@ def _require_placeable(field: HirFunction) -> None:
             raise NotPlaceable(f"`{op.name}` has no nest")
     if reason := refusal(field):
         raise NotPlaceable(reason)
-
-
-def _may_run_down(field: HirFunction) -> bool:
-    """Whether it has running values or sums, and none of products."""
-    if any(isinstance(op, Contract) or ((product := product_sum(op)) is not None and product.m and product.n) for op in field.body.body):
-        return False
-    return any(isinstance(op, Scan | Reduce) for op in field.body.body)
 
 
 def _updates_in_place(field: HirFunction, mem: Value) -> bool:

@@ -2,7 +2,7 @@
 step. The loop across them goes inside, so that memory is read row by row in vectors; what a line carries from one of its inner loops to
 the next lies in a buffer with an element for each line. Each line computes what it did, in the same order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
@@ -22,6 +22,9 @@ CARRIED_BYTES = 8192
 FEWEST = 64
 """Lines that march together at least, where there are so many: whole lines of the cache."""
 
+LEAST = 4
+"""Lines that march together with profit: fewer are faster with what they carry in registers."""
+
 EVEN = 4
 """Units of work for each thread from which rows aren't cut for threads."""
 
@@ -39,35 +42,35 @@ class Lines:
 
 
 def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str, ...]]:
-    """The nest with lines that march in step where it has such, and what was done in words."""
+    """The nest with lines that march in step where it has enough of such, and what was done in words."""
     body: list[Instruction] = []
     words: list[str] = []
+    owner = FunctionBuilder(nest.name, nest.form)
+    for value in (*nest.parameters, *(v for top in nest.body.body for v in (*top.results, *_everything(top)))):
+        owner.scope.types[owner.fresh(value.name)] = value.type
     for op in nest.body.body:
         lines = lines_of(op, facts) if isinstance(op, For) else None
         if lines is None:
             body.append(op)
-        else:
-            body += _Marching(nest, lines).instructions()
-            words.append(str(lines))
+            continue
+        region = Region()
+        b = Builder(owner, region)
+        with b.branch(b.op("ge", b.index(lines.across.high - lines.across.low), b.const(LEAST, "index"))) as (then, otherwise, _):
+            marched(lines, then)
+            otherwise.region.body.append(op)
+        body += region.body
+        words.append(str(lines))
     return (evolve(nest, body=Region([], body)) if words else nest), tuple(words)
 
 
-def down_columns(nest: HirFunction, facts: NestFacts) -> bool:
-    """Whether all loops are those of lines that march in step through one loop, of many steps and with no window that the lines move: what
-    is read again, or shared by neighbours, stays in registers and near caches if the lines take turns."""
-    loops = [op for op in nest.body.body if isinstance(op, For)]
-    lines = [lines_of(op, facts) for op in loops]
-    return bool(lines) and all(each is not None and _walks_once(each) for each in lines)
+def carried_bytes(body: Region) -> int:
+    """What a line has in buffers."""
+    return sum(bytes_of(dtype_of(value)) for value in _crossing(body) or ())
 
 
-def _walks_once(lines: Lines) -> bool:
-    steps = [op for op in lines.loops[-1].body.body if isinstance(op, For)]
-    variables = {loop.variable.name for loop in lines.loops}
-    inner = {op.variable.name for top in steps for op in top.walk() if isinstance(op, For)}
-    forms = [form for top in steps for op in top.walk() if isinstance(op, Load) for form in op.index]
-    moves = any(variables & set(form.names) and inner & set(form.names) for form in forms)
-    few = [(loop.high - loop.low).value for loop in (*steps, lines.across)]
-    return len(steps) == 1 and not moves and all(extent is None or extent >= FEWEST for extent in few)
+def marched(lines: Lines, b: Builder, outside: Mapping[Value, Value] | None = None) -> None:
+    """Appends loops in which the lines march in step; `outside` gives what their nest's parameters are there."""
+    _Marching(lines, outside or {}).append_to(b)
 
 
 def lines_of(op: For, facts: NestFacts) -> Lines | None:
@@ -164,24 +167,18 @@ def _made_in(op: Instruction) -> Iterator[Value]:
 class _Marching:
     """The loops of some lines made anew."""
 
-    def __init__(self, nest: HirFunction, lines: Lines) -> None:
+    def __init__(self, lines: Lines, outside: Mapping[Value, Value]) -> None:
         self.lines = lines
-        self.owner = FunctionBuilder(nest.name, nest.form)
-        for value in (*nest.parameters, *(v for top in nest.body.body for v in (*top.results, *_everything(top)))):
-            self.owner._taken.add(value.name)
-            self.owner.scope.types[value.name] = value.type
         self.buffers: dict[Value, Value] = {}
         """Of values that a line has in several loops across lines."""
-        self.outside: dict[Value, Value] = {}
-        """Variables of loops around."""
+        self.outside: dict[Value, Value] = dict(outside)
+        """Variables of loops around, and parameters."""
         self.forms: dict[str, Affine] = {}
 
-    def instructions(self) -> list[Instruction]:
-        region = Region()
-        b = Builder(self.owner, region)
+    def append_to(self, b: Builder) -> None:
         body = self.lines.loops[-1].body
         kept = _crossing(body) or []
-        most = max(FEWEST, CARRIED_BYTES // max(1, sum(bytes_of(dtype_of(value)) for value in kept)) // FEWEST * FEWEST)
+        most = max(FEWEST, CARRIED_BYTES // max(1, carried_bytes(body)) // FEWEST * FEWEST)
         across = self.lines.across
         others = [loop for loop in self.lines.loops if loop is not across]
         counts = [b.op("max", b.index(loop.high - loop.low), b.index(0)) for loop in others]
@@ -205,7 +202,6 @@ class _Marching:
                 if value not in self.buffers:
                     self.buffers[value] = inner.alloc(Mem(dtype_of(value), (most,), align=64), value.name)
             self.run(body.body, inner, ())
-        return region.body
 
     def run(self, ops: Sequence[Instruction], b: Builder, yielded: Sequence[Value]) -> None:
         """The instructions of all lines; what they give is put in the buffers `yielded`."""

@@ -8,8 +8,10 @@ import pytest
 
 import zynml
 from compiler.analysis.dependence import analyse
+from compiler.backends.cpu.paths import path_of
 from compiler.fusion.program_kernels import kernels
-from compiler.schedule.lines import down_columns, in_step
+from compiler.schedule.down_columns import columns_of
+from compiler.schedule.lines import in_step
 
 Array = np.ndarray[Any, Any]
 _RANDOM = np.random.default_rng(11)
@@ -58,7 +60,7 @@ def f(x: tensor[T, J, DTYPE]) {
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("steps", "lines"), [(0, 3), (1, 0), (1, 1), (7, 33), (5, 1031), (3, 5000)])
+@pytest.mark.parametrize(("steps", "lines"), [(0, 3), (0, 5), (1, 0), (1, 1), (1000, 1), (1000, 3), (7, 33), (33, 31), (1, 1000), (5, 1031), (3, 5000)])
 def test_each_line_has_its_states(steps: int, lines: int, threads: int) -> None:
     x = _RANDOM.standard_normal((steps, lines)).astype(np.float32)
     a, b = np.ones(lines), 0.25 * np.arange(lines)
@@ -124,16 +126,40 @@ def f(x: tensor[T, J, DTYPE]) {
 
 
 @pytest.mark.parametrize(("dtype", "kind", "bound"), [("f16", np.float16, 2e-3), ("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12)])
-@pytest.mark.parametrize("shape", [(1, 1), (70, 33), (65, 2050), (3, 0)])
+@pytest.mark.parametrize("shape", [(1, 1), (1000, 1), (1000, 3), (1, 1000), (0, 5), (33, 31), (1030, 103), (520, 2050), (3, 0)])
 def test_sums_and_maxima_of_columns(shape: tuple[int, int], dtype: str, kind: type, bound: float) -> None:
     source = COLUMNS.replace("DTYPE", dtype)
     ((_, kernel),) = kernels(zynml.compile(source)._session)
-    assert kernel.field is not None and down_columns(kernel.nest, analyse(kernel.nest))
+    assert kernel.field is not None and columns_of(kernel.nest, kernel.field, analyse(kernel.nest))
     x = _RANDOM.uniform(0.5, 1.0, (shape[0], 2 * shape[1])).astype(kind)
     if x.size:
         x[0, 0], x[-1, -1] = np.nan, np.inf
     for view in (x[:, : shape[1]], x[:, ::2], x[::-1, shape[1] :]):
-        expected = view.sum(0, dtype=np.float64) + view.max(0)
+        expected = view.sum(0, dtype=np.float64) + view.max(0, initial=-np.inf)
         results = [zynml.compile(source, threads=threads).f(view) for threads in (1, 3)]
         np.testing.assert_allclose(results[0], expected, rtol=bound)
         assert np.array_equal(*results, equal_nan=True)
+
+
+WHOLE = SUMS.replace("DTYPE", "i32").replace("        out[t, j] = h", "    out[j] = h")
+
+
+@pytest.mark.parametrize(("steps", "lines"), [(2659, 103), (4096, 4096), (2000, 300)])
+def test_sums_of_wide_and_of_ragged_rows_march(steps: int, lines: int) -> None:
+    assert _marches(WHOLE, {"T": steps, "J": lines})
+
+
+@pytest.mark.parametrize(("steps", "lines"), [(10000, 64), (100000, 8), (300000, 3), (1000000, 1), (1000, 1000), (32, 31296), (0, 5)])
+def test_sums_of_narrow_rows_and_of_few_go_in_tiles(steps: int, lines: int) -> None:
+    assert not _marches(WHOLE, {"T": steps, "J": lines})
+
+
+@pytest.mark.parametrize("lines", [0, 1, 3, 4, 1000])
+def test_few_lines_of_running_sums_keep_their_loops(lines: int) -> None:
+    assert _marches(SUMS.replace("DTYPE", "i64"), {"T": 1000, "J": lines}) == (lines >= 4)
+
+
+def _marches(source: str, sizes: dict[str, int]) -> bool:
+    ((_, kernel),) = kernels(zynml.compile(source)._session)
+    (taken,) = path_of(kernel.scheduled.function, sizes).values()
+    return taken

@@ -1,0 +1,86 @@
+"""Sums down columns. Their lines march in step where that reads memory in longer runs than tiles do, else the tiles of the table go down
+them: both are in the function, and sizes decide as it runs."""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from compiler.analysis.dependence import NestFacts
+from compiler.analysis.recognise import product_sum
+from compiler.hir.build import Builder
+from compiler.hir.control import For
+from compiler.hir.core import Const, Contract, Reduce, Scan
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.schedule.lines import FEWEST, Lines, carried_bytes, lines_of, marched
+from compiler.schedule.place import Placing
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import Table
+
+ROWS = 512
+"""Rows from which sums march, where what a line carries is as wide as what it reads: tiles go down fewer while the tables of pages and the
+near caches hold what lies beside them."""
+
+WIDE = 2048
+"""Lines from which sums march: shorter runs of rows, which threads take side by side, are slower to read than columns of tiles."""
+
+RAGGED, SHORT = 96, 512
+"""Between as many lines sums march, too, where whole tiles leave some over: that is a part of each row that counts."""
+
+
+def columns_of(nest: HirFunction, field: HirFunction, facts: NestFacts) -> tuple[Lines, ...]:
+    """The lines that are all of a kernel of sums but those of products, and walk through one loop with no window that the lines move: what
+    is read again, or shared by neighbours, stays in registers and near caches if the lines take turns."""
+    sums = [op for op in field.body.body if isinstance(op, Scan | Reduce | Contract)]
+    if not sums or not all(isinstance(op, Reduce) and ((p := product_sum(op)) is None or not p.m or not p.n) for op in sums):
+        return ()
+    loops = [op for op in nest.body.body if not isinstance(op, Const)]
+    lines = [found for op in loops if isinstance(op, For) and (found := lines_of(op, facts)) is not None and _walks_once(found)]
+    return tuple(lines) if len(lines) == len(loops) else ()
+
+
+def _walks_once(lines: Lines) -> bool:
+    steps = [op for op in lines.loops[-1].body.body if isinstance(op, For)]
+    variables = {loop.variable.name for loop in lines.loops}
+    inner = {op.variable.name for top in steps for op in top.walk() if isinstance(op, For)}
+    forms = [form for top in steps for op in top.walk() if isinstance(op, Load) for form in op.index]
+    moves = any(variables & set(form.names) and inner & set(form.names) for form in forms)
+    return len(steps) == 1 and not moves and all(_may_be(loop, least) for loop, least in ((steps[0], ROWS), (lines.across, RAGGED)))
+
+
+def _may_be(loop: For, least: int) -> bool:
+    extent = (loop.high - loop.low).value
+    return extent is None or extent >= least
+
+
+class PlacingColumns(Placing):
+    """Places a field by its table, and its nest's lines beside it."""
+
+    def __init__(self, field: HirFunction, table: Table, nest: HirFunction, lines: Sequence[Lines]) -> None:
+        super().__init__(field, table)
+        self.nest, self.lines = nest, lines
+
+    def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
+        made = {value.name: value for value in root.made.values()}
+        outside: Mapping[Value, Value] = {parameter: made[parameter.name] for parameter in self.nest.parameters}
+        b = root.builder
+        march = reduce(b.both, [self.pays(lines, b) for lines in self.lines])
+        with b.branch(march) as (then, otherwise, _):
+            for lines in self.lines:
+                marched(lines, then, outside)
+            self.produce(stores, TileRegion(otherwise, made=dict(root.made)), {})
+
+    def pays(self, lines: Lines, b: Builder) -> Value:
+        """Whether lines that march are done before tiles would be."""
+        count = b.index(lines.across.high - lines.across.low)
+        body = lines.loops[-1].body
+        (step,) = (op for op in body.body if isinstance(op, For))
+        read = min((bytes_of(mem_of(op.mem).dtype) for op in step.walk() if isinstance(op, Load)), default=1)
+        # what lines carry goes through memory for each element that they read
+        rows = b.const(ROWS * max(1, carried_bytes(body) // read), "index")
+        whole = b.index((lines.across.high - lines.across.low).floordiv(FEWEST) * FEWEST)
+        ragged = b.both(b.op("lt", whole, count), b.op("ge", count, b.const(RAGGED, "index")))
+        short = b.both(ragged, b.op("lt", count, b.const(SHORT, "index")))
+        wide = b.op("or", short, b.op("ge", count, b.const(WIDE, "index")))
+        return b.both(wide, b.op("ge", b.index(step.high - step.low), rows))
