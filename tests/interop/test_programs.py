@@ -128,7 +128,7 @@ def test_levels_are_numbers_too():
 
 
 def test_an_unknown_keyword_is_pythons_error():
-    keywords = "opt, threads, device, strict, sanitize, tune, floats, products"
+    keywords = "opt, threads, device, strict, sanitize, tune, tier, floats, products"
     with pytest.raises(TypeError) as caught:
         zynml.compile(TEXT, optt=3)
     wanted = f"compile() has no keyword `optt` (did you mean `opt`?): it takes {keywords}, and this program has the `param`s n"

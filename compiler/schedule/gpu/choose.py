@@ -27,7 +27,6 @@ from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_attention import RESIDENT, fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
-from compiler.schedule.gpu.interleaved import interleaved
 from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
 from compiler.schedule.gpu.maps import map_launches
@@ -300,7 +299,6 @@ def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     facts = evolve(facts, tiling=None, table=None)
     launches = [next(_ways_to(part, facts, WAYS)) for part in parts]
-    launches = interleaved(launches)
     return one_after_the_other(field, launches, f"taps depend on residues: {len(parts)} sums with taps of their own, one after the other")
 
 

@@ -230,7 +230,7 @@ def _planned(
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
         steps = [a.load.index[dim].coefficient(axis) for axis, dim in zip(a.axes, a.dims, strict=True)]
-        stored = stored_rows(function, a.axes)
+        stored = None if product.low else stored_rows(function, a.axes)  # stores are few beside three products
         estimates = ranked(work, lambda rows: _tile(extents, steps, facts, rows, stored), wishes)
         estimates = tuple(each for each in estimates if not bounds or each.tiling.is_alone)
         if not estimates:
