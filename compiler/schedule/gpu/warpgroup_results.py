@@ -109,7 +109,8 @@ def is_turned(field: HirFunction, product: WarpgroupProduct) -> bool:
     """Whether sums change places before they are stored. Those of 16 bits are there sooner from registers, and those of three products
     need the memory for stages."""
     wide = all(bytes_of(mem_of(op.mem).dtype) >= WORD for op in field.body.body if isinstance(op, Store))
-    return wide and not product.low and len(product.summed) == 1 and product.width % TURNED == 0 and stored_rows(field, product.a.axes) is not None
+    alone = len(product.summed) == 1 and not product.low
+    return wide and alone and product.width % TURNED == 0 and stored_rows(field, product.a.axes) is not None
 
 
 class TurnedSums:
