@@ -111,9 +111,9 @@ def emulate(
                 if blocks > 0:
                     given_bytes = launch.shared_bytes(known, machine.block_shared, str(machine))
                     # checks of indices come before axes are joined: each launch has its own view of an array
-                    pairs = zip(launch.function.parameters, arguments, strict=False)
+                    pairs = zip(launch.function.parameters, [*arguments, *shared], strict=False)
                     own_views = [as_given(parameter, argument, known) for parameter, argument in pairs]
-                    _interpret(launch.function, [*own_views, *shared, *extra], machine, watch, blank, (blocks, 1, 1), given_bytes)
+                    _interpret(launch.function, [*own_views, *extra], machine, watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         sites = built.lowered.function.sites
         if fault.finding is not None and not 0 <= fault.site < len(sites):
@@ -174,7 +174,7 @@ def as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:
     mem, width = parameter.type, argument.itemsize
     dims = [dim.evaluate(known.__getitem__) for dim in mem.dims]
     if argument.flags.c_contiguous:
-        return argument.reshape(dims)
+        return argument if argument.shape == tuple(dims) else argument.reshape(dims)
     strides = contiguous_strides(tuple(dims)) if mem.strides is None else [stride.evaluate(known.__getitem__) for stride in mem.strides]
     return np.lib.stride_tricks.as_strided(argument, dims, [width * stride for stride in strides])
 
