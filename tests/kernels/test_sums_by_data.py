@@ -117,7 +117,7 @@ def test_rows_of_a_sparse_matrix(start: list[int], device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("start", "outside"), [([0, 3, 21], 20), ([-1, 3], -1), ([0, 1 << 12], 20)])
+@pytest.mark.parametrize(("start", "outside"), [([0, 3, 21], 20), ([-1, 3], -1), ([-5, -2], -5), ([3, 7, -4, 9], -4), ([0, 1 << 12], 20)])
 def test_rows_that_go_outside_are_told_of(start: list[int], outside: int, device: str) -> None:
     with pytest.raises(zynml.ZynMLError) as caught:
         zynml.compile(RAGGED, device=device).f(floats(20), _RANDOM.integers(0, 11, 20), np.array(start), floats(11))

@@ -268,13 +268,14 @@ class _Block(Cooperation):
             inner.store(self.ends, none, [Affine.of(self.item) + self.capacity])
 
     def lie_apart(self, last: Value, b: Builder) -> Value:
-        """Whether a row of this thread doesn't end where the next begins, or before it begins."""
+        """Whether a row of this thread doesn't end where the next begins, or before it begins, or begins before the first element."""
         with b.loop("own", self.thread.name, self.count.name, self.start.threads, [b.const(False, "i1")], unroll=1) as (inner, rows):
             following = inner.op("min", inner.add(rows.variable, self.one_), last)
             after, _ = self.bounds(following, inner)
             begins, ends = self.bounds(rows.variable, inner)
             after = inner.select(inner.op("eq", following, rows.variable), ends, after)
             wrong = inner.op("or", inner.op("lt", ends, begins), inner.op("ne", ends, after))
+            wrong = inner.op("or", wrong, inner.op("lt", begins, self.zero))
             inner.yield_(inner.op("or", rows.carried[0], wrong))
         return rows.results[0]
 
