@@ -65,7 +65,7 @@ def tier_of(options: CompileOptions) -> str:
     """The tier that kernels begin in, as the options or the environment have it. Raises ZyntaxError (0505) for one that there isn't."""
     asked = os.environ.get(TIER) if options.tier == TIERS[0] else options.tier
     if asked in (None, "", *TIERS):
-        return asked or TIERS[-1]  # tier 0 first is asked for by name: a process that forks beside such work can hang
+        return asked or TIERS[0]
     raise ZyntaxError(Diagnostic("0505", f"{TIER}={asked} can't be: a kernel begins in one of {', '.join(TIERS)}"))
 
 

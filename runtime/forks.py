@@ -6,6 +6,9 @@ import threading
 from weakref import WeakSet
 
 _LOCKS: "WeakSet[threading.Lock]" = WeakSet()
+_QUIET: list[threading.RLock] = []
+_TAKEN: list[list[threading.RLock]] = []
+"""What each fork that is under way holds."""
 
 
 def lock() -> threading.Lock:
@@ -15,13 +18,37 @@ def lock() -> threading.Lock:
     return new_lock
 
 
-def quiet_lock() -> "threading.RLock":
-    """A lock that nobody holds while a process forks: the fork waits. Of two, the outer one is made later."""
+def quiet_lock() -> threading.RLock:
+    """A lock that nobody holds while a process forks: the fork waits. Threads may take several in any order that they agree on."""
     new_lock = threading.RLock()
-    if hasattr(os, "register_at_fork"):
-        # hooks before a fork run in the order opposite to that of their registration
-        os.register_at_fork(before=new_lock.acquire, after_in_parent=new_lock.release, after_in_child=new_lock.release)
+    _QUIET.append(new_lock)
     return new_lock
+
+
+def _take_all() -> None:
+    """Holds every quiet lock. Another thread may hold one and need a second to let go of it: so nothing is held while one is waited for."""
+    first = 0
+    while True:
+        order = [*_QUIET[first:], *_QUIET[:first]]
+        taken: list[threading.RLock] = []
+        try:
+            for each in order:
+                if not each.acquire(blocking=not taken):
+                    first = _QUIET.index(each)
+                    break
+                taken.append(each)
+            else:
+                _TAKEN.append(order)
+                taken = []
+                return
+        finally:
+            for each in taken:
+                each.release()
+
+
+def _release_all() -> None:
+    for each in _TAKEN.pop() if _TAKEN else ():
+        each.release()
 
 
 def _open() -> None:
@@ -31,4 +58,5 @@ def _open() -> None:
 
 
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_take_all, after_in_parent=_release_all, after_in_child=_release_all)
     os.register_at_fork(after_in_child=_open)

@@ -70,7 +70,7 @@ tier = click.option(
     default=TIERS[0],
     show_default=True,
     help="Code that compute blocks begin with on the CPU: 0, made in LLVM's shortest way; 1, with all passes; auto: 0 where there is "
-    "little to do, and 1 from when it is made, if ZYNTAX_TIER is auto, too. All have the same bits.",
+    "little to do, and 1 from when it is made. All have the same bits.",
 )
 explain_tiers = click.option(
     "--explain-tiers",

@@ -28,9 +28,6 @@ SMALL = 1 << 24
 QUIET = 0.02
 """Seconds without new work after which the thread begins."""
 
-IDLE = 10.0
-"""Seconds without work after which the thread ends."""
-
 
 def why_best(tier: str, level: OptimizationLevel, function: HirFunction, work: int | None) -> str | None:
     """Why a kernel begins in tier 1, in words; None where it begins in tier 0. `work`: inner steps of its first launch, where known."""
@@ -59,7 +56,8 @@ _WORK: deque[LaterWork] = deque()
 
 _DOING = forks.quiet_lock()
 """Held while one is done: a process forks between two, for what the thread imports would never be there in the copy."""
-_CHANGED = threading.Condition()
+_STARTING = forks.lock()
+"""Held while it is found out whether a thread is needed, and while the thread finds out that it is not."""
 _thread: threading.Thread | None = None
 _wanted = 0.0
 
@@ -67,20 +65,18 @@ _wanted = 0.0
 def later(work: LaterWork) -> None:
     """Has it done beside the program."""
     global _wanted
-    with _CHANGED:
-        _WORK.append(work)
-        _wanted = time.perf_counter()
-        _CHANGED.notify()
+    _wanted = time.perf_counter()
+    _WORK.append(work)
     wake()
 
 
 def wake() -> None:
     """Sees to it that a thread is at work, where there is any: a forked process has none."""
     global _thread
-    if not _WORK or (_thread is not None and _thread.is_alive()):
+    if not _WORK:
         return
-    with _CHANGED:
-        if _thread is None or not _thread.is_alive():
+    with _STARTING:
+        if _thread is None:
             _thread = threading.Thread(target=_work_beside, name="zyntax tiers", daemon=True)
             try:
                 _thread.start()
@@ -94,15 +90,19 @@ def is_idle() -> bool:
 
 
 def finish() -> None:
-    """Does here and now all that is to be done."""
+    """Does here and now all that is to be done, and waits for the thread to be gone."""
     while _WORK:
         _do_first(ending=False)
+    if (beside := _thread) is not None:
+        beside.join()
 
 
 def _work_beside() -> None:
+    global _thread
     while True:
-        with _CHANGED:
-            if not _WORK and not _CHANGED.wait_for(lambda: bool(_WORK), IDLE):
+        with _STARTING:
+            if not _WORK:
+                _thread = None
                 return
         while (left := _wanted + QUIET - time.perf_counter()) > 0:
             time.sleep(left)
@@ -138,8 +138,8 @@ def _end() -> None:
 
 def _in_a_forked_process() -> None:
     """The thread isn't here, and what it had begun is done anew."""
-    global _CHANGED, _thread
-    _CHANGED, _thread = threading.Condition(), None
+    global _thread
+    _thread = None
 
 
 if hasattr(os, "register_at_fork"):

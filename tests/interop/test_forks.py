@@ -166,6 +166,26 @@ def test_a_fork_waits_for_native_code_that_cannot_be_copied_half_done():
         thread.join()
 
 
+@pytest.mark.parametrize("outer", [0, 1])
+def test_a_fork_waits_for_threads_that_hold_one_lock_and_want_another(outer):
+    locks, held, gate, seen = [forks.quiet_lock(), forks.quiet_lock()], threading.Event(), threading.Event(), []
+
+    def hold():
+        with locks[outer]:
+            held.set()
+            gate.wait()
+            with locks[1 - outer]:
+                seen.append("done")
+
+    threads = [threading.Thread(target=hold), threading.Thread(target=gate.set)]
+    threads[0].start()
+    held.wait()
+    threads[1].start()
+    assert in_a_child(lambda: len(seen) + sum(10 for lock in locks if lock.acquire(blocking=False))) == 21
+    for thread in threads:
+        thread.join()
+
+
 def test_a_child_is_refused_the_gpu_that_its_parent_uses(fake, gpu):
     program = zynml.compile("def f(x: tensor[N]): tensor { compute(x) { for i in 0..N: out[i] = x[i] * 2.0 } }", device="cuda")
     there = Tensor(None, upload(np.ones(4, np.float32), gpu, named=True))

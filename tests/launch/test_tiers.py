@@ -179,7 +179,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 3)
 }
 
 
-@pytest.mark.parametrize("end", [pytest.param(end, marks=pytest.mark.skipif(end == "forks", reason="hangs at times")) for end in ENDS])
+@pytest.mark.parametrize("end", ENDS)
 def test_a_process_with_work_left(end, tmp_path):
     rest, status, last = ENDS[end]
     known = {**os.environ, "ZYNTAX_TIER": "auto", "ZYNTAX_CACHE_DIR": str(tmp_path)}
