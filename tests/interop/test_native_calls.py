@@ -19,6 +19,7 @@ import pytest
 import zynml
 import zynml.compiled
 import zynml.crossing
+from compiler.launch import tiers
 from runtime.calls import arrays, vectorcall
 from zynml.functions import CompiledFunction
 
@@ -122,6 +123,7 @@ def ready(function, *values):
     """The function, called until calls of this kind need nothing of the program."""
     for _ in range(3):
         function(*values)
+    tiers.finish()
     assert function._entry
     return function
 
