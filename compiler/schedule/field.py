@@ -7,7 +7,7 @@ from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Combine, Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -144,7 +144,9 @@ def _computed_dtype(field: HirFunction) -> str:
     """The widest number that the field computes with: it decides how many lanes a vector has. Places of best elements are computed from the
     numbers of tiles, not in every lane."""
     widest = "i8"
-    places = {value for op in field.body.body if isinstance(op, Reduce) and searches(op) for value in (op.values[1], op.results[1])}
+    found = [op for op in field.body.body if isinstance(op, Reduce) and searches(op)]
+    joined = [op for op in field.body.body if isinstance(op, Combine) and any(op_.results[1] in op.operand_values for op_ in found)]
+    places = {value for op in found for value in (op.values[1], op.results[1])} | {op.results[1] for op in joined}
     for op in field.body.body:
         for value in {*op.results, *op.operand_values} - places:
             if isinstance(value.type, Tile) and value.type.axes and value.type.dtype not in ("i1", "index"):

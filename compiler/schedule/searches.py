@@ -3,7 +3,7 @@ blending, without branches. Where that element is, is computed once, after the l
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Cast, Index, Reduce, dtype_of
+from compiler.hir.core import Cast, Const, Index, IsNan, Reduce, Select, dtype_of, union_axes
 from compiler.hir.identity import LAST_INDEX, identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.types import Tile, bytes_of, is_float
@@ -11,8 +11,8 @@ from compiler.schedule.region import TileRegion
 from compiler.schedule.table import AxisPlan
 from compiler.schedule.tile_values import TileValues
 
-BEATEN = {"argmax": "le", "argmin": "ge"}
-"""How an element that doesn't beat the best compares with it."""
+BEATS, BEATEN = {"argmax": "gt", "argmin": "lt"}, {"argmax": "le", "argmin": "ge"}
+"""How a number that beats the best compares with it, and how an element that doesn't."""
 
 LARGE_TILE = 32
 """Elements of a tile from which 32 bits count the tiles along an axis: 2**36 elements."""
@@ -42,13 +42,42 @@ def nothing_yet(placing: TileValues, target: Reduce, region: TileRegion) -> list
 
 
 def better(placing: TileValues, target: Reduce, best: list[Value], region: TileRegion) -> list[Value]:
-    """The best elements and their tiles after one tile more."""
-    b, (axis,) = region.builder, target.over
-    value = placing.brought(target, region)[0]
-    beats = b.op("not", b.op(BEATEN[target.monoid], value, best[0]))
-    if is_float(dtype_of(value)):
-        # NaN beats all but one that came before
+    """The best elements and their tiles after one tile more. Where one place of a whole tensor is sought, few tiles have an element that
+    beats its best, and the others are only compared."""
+    b, number = region.builder, _number_of(target)
+    if number is None:
+        value = placing.brought(target, region)[0]
+        beats = b.op("not", b.op(BEATEN[target.monoid], value, best[0]))
+    else:
+        value = placing.brought(target, region, [number, target.values[1]])[0]
+        beats = b.op(BEATS[target.monoid], value, best[0])
+    is_nan_best = number is None and is_float(dtype_of(value))
+    lanes = [name for name, _ in union_axes(value)]
+    if union_axes(target.result) or not lanes:
+        return _blended(placing, target, value, beats, best, is_nan_best, region, b)
+    (some,) = b.reduce("or", beats, over=lanes)
+    with b.branch(some, [old.type for old in best]) as (then, otherwise, chosen):
+        chosen.likely = False
+        then.yield_(*_blended(placing, target, value, beats, best, is_nan_best, region, then))
+        otherwise.yield_(*best)
+    return chosen.results
+
+
+def _number_of(target: Reduce) -> Value | None:
+    """The elements of a search that NaN takes no part in."""
+    match target.values[0].source:
+        case Select(condition=Value(source=IsNan(value=element)), then=Value(source=Const(value=least)), otherwise=other):
+            return element if other is element and least == identity_of(target.monoid, [dtype_of(other), "i64"])[0] else None
+        case _:
+            return None
+
+
+def _blended(
+    placing: TileValues, target: Reduce, value: Value, beats: Value, best: list[Value], is_nan_best: bool, region: TileRegion, b: Builder
+) -> list[Value]:
+    if is_nan_best:  # but one that came before stays
         beats = b.op("and", beats, b.op("eq", best[0], best[0]))
+    (axis,) = target.over
     number = b.cast(b.index(region.starts[axis].floordiv(placing.table[axis].tile)), dtype_of(best[1]))
     return [b.select(beats, after, before) for after, before in zip((value, number), best, strict=True)]
 

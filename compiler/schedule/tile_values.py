@@ -117,11 +117,12 @@ class TileValues:
             return [b.select(condition, b.op(target.monoid, accumulators[0], value, flags=flags), accumulators[0])]
         return self.combined(target, accumulators, self.brought(target, region), b)
 
-    def brought(self, target: Reduce, region: TileRegion) -> list[Value]:
-        """What this tile brings to a reduction: outside, the element that changes nothing."""
-        numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
+    def brought(self, target: Reduce, region: TileRegion, values: Sequence[Value] = ()) -> list[Value]:
+        """What this tile brings to a reduction, or of these `values`: outside, the element that changes nothing."""
+        values = values or target.values
+        numbers = identity_of(target.monoid, [dtype_of(v) for v in values])
         axes = [axis for axis in target.over if axis in region.masks]
-        return [self.masked(self.value(v, region), number, axes, region) for v, number in zip(target.values, numbers, strict=True)]
+        return [self.masked(self.value(v, region), number, axes, region) for v, number in zip(values, numbers, strict=True)]
 
     def guarded(self, target: Reduce, numbers: list[float | int]) -> tuple[Value, Value] | None:
         """The condition and value of a reduction that takes part only where the condition holds."""

@@ -298,3 +298,26 @@ def test_a_long_sum_keeps_the_golden_rule() -> None:
     h = x.astype(np.float16)
     (w,) = wide(h)
     holds(launched(reducing("+"), h), w.sum(), np.abs(w).sum(), len(h))
+
+
+@pytest.mark.parametrize("size", [1, 31, 33, 1000])
+@pytest.mark.parametrize(("operator", "start"), [(">", "-inf"), ("<", "inf")])
+def test_a_search_by_comparison_passes_over_nan(operator: str, start: str, size: int) -> None:
+    text = f"""def f(x) {{
+    compute(x) -> tensor[M, i64] {{
+        for i in 0..M {{
+            var best = {start}
+            var place = -7
+            for j in 0..N: if x[i, j] {operator} best {{ best = x[i, j]; place = j }}
+            out[i] = place
+        }}
+    }}
+}}
+"""
+    x = numbers("f32", (5, size))
+    x[1] = np.nan
+    x[2] = float(start)
+    x[3, : size // 2] = np.nan
+    beaten = np.where(np.isnan(x), np.float32(start), x)
+    places = beaten.argmax(1) if operator == ">" else beaten.argmin(1)
+    exactly(launched(text, x), np.where(np.isin(np.arange(5), (1, 2)), -7, places))
