@@ -124,7 +124,7 @@ def test_clamp_fma_where_isnan(dtype: str) -> None:
     wx, wy = wide(x, y)
     holds(launched(mapping("clamp(x[i], -0.5, 0.75)"), x), np.where(np.isnan(wx), wx, np.clip(wx, -0.5, 0.75)))
     holds(launched(mapping("fma(x[i], y[i], x[i])", "x, y"), x, y), wx * wy + wx, np.abs(wx * wy) + np.abs(wx))
-    exactly(launched(mapping("where(x[i] > y[i], x[i], y[i])", "x, y"), x, y), np.where(x > y, x, y))
+    exactly(launched(mapping("where(x[i] > y[i], x[i], y[i])", "x, y"), x, y), np.where(wx > wy, x, y))
     got = launched(mapping("isnan(x[i])"), x)
     exactly(got, np.isnan(wx))
 
