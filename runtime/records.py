@@ -154,7 +154,9 @@ class _Unwritten:
 
         fields, options = self._fields, self.options
         assert fields is not None
-        cls.__match_args__ = tuple(fields[name][0] for name in self._parameters)  # type: ignore[misc, attr-defined]
+        by_place = tuple(fields[name][0] for name in self._parameters)
+        cls.__match_args__ = _LatePatterns(self) if self._is_by_both else by_place  # type: ignore[misc, attr-defined]
+        self._standing_in = ["__match_args__"]
         if "__repr__" not in own:
             options["repr"] = True
             cls.__repr__ = repr_of(fields)  # type: ignore[method-assign, assignment]
@@ -179,11 +181,11 @@ class _Unwritten:
                 setattr(cls, method, written(method))
         if "__setattr__" not in own:
             if options.get("frozen"):
-                self._standing_in = ["__setattr__", "__delattr__"]
+                self._standing_in += ["__setattr__", "__delattr__"]
                 cls.__setattr__ = written("__setattr__")  # type: ignore[method-assign]
                 cls.__delattr__ = written("__delattr__")  # type: ignore[method-assign]
             elif self._converts:
-                self._standing_in = ["__setattr__"]
+                self._standing_in += ["__setattr__"]
                 cls.__setattr__ = converting_setattr(fields)  # type: ignore[method-assign, assignment]
 
     @property
@@ -219,11 +221,22 @@ class _Unwritten:
                     by_types = unwritten.options.pop("by_types", False)
                     plain: dict[str, Any] = {"on_setattr": attrs.setters.NO_OP} if by_types else {}
                     for name in unwritten._standing_in:
-                        delattr(cls, name)  # attrs freezes no class that has one
+                        delattr(cls, name)  # attrs freezes no class that has one, and keeps the patterns that are there
                     for name, said in [*vars(cls).items()]:
                         if isinstance(said, _LateField | _LateFactory):
                             setattr(cls, name, said.for_attrs())
                     attrs.define(cls, slots=False, **plain, **unwritten.options)
+
+
+class _LatePatterns:
+    """`__match_args__` of a class some of whose fields are given by their places and some by their names alone: as attrs has it."""
+
+    def __init__(self, unwritten: _Unwritten) -> None:
+        self.unwritten = unwritten
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        self.unwritten.write()
+        return owner.__match_args__  # type: ignore[attr-defined]
 
 
 def as_plain(value: Any) -> Any:

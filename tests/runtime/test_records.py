@@ -1,6 +1,7 @@
 """Classes of fields are written by attrs when they are first used, whichever use that is."""
 
 import enum
+import os
 import pickle
 import subprocess
 import sys
@@ -468,6 +469,26 @@ def test_assignments_convert_before_and_after_a_class_is_written():
     attrs.fields(step)
     made.parts = [6]
     assert made.parts == (6,) and step(first=1, parts=[2]).parts == (2,)
+
+
+def test_patterns_where_fields_of_some_bases_are_given_by_place():
+    base, derived = classes()
+    late = classes()[1]
+    attrs.fields(late)
+    made = derived(x=1)
+    assert not is_written(derived) and derived.__match_args__ == late.__match_args__
+    match made:
+        case base(x):
+            assert x == 1
+
+
+def test_every_class_of_ours_is_as_attrs_would_write_it():
+    root = Path(__file__).parents[2]
+    known = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run([sys.executable, str(Path(__file__).with_name("record_twins.py"))], capture_output=True, text=True, cwd=root, env=known)
+    *differences, count = done.stdout.splitlines() or [""]
+    assert (differences, done.stderr) == ([], "")
+    assert int(count) > 800
 
 
 def test_an_object_that_holds_itself_is_shown_with_dots():
