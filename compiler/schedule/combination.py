@@ -54,7 +54,7 @@ def combination(op: Contract | Reduce) -> PairReduction | None:
     """A reduction as one of two operands, in any order of its terms; None where it isn't, or where that order is written."""
     if isinstance(op, Contract):
         product = product_sum(op)
-        if product is None or not (product.m and product.n) or "reassoc" not in op.flags:
+        if product is None or not (product.m and product.n) or (is_float(op.to) and "reassoc" not in op.flags):
             return None
         return PairReduction(op, product.a, product.b, product.batch, product.m, product.n, product.k)
     if len(op.values) != 1 or not (op.monoid in FREE_ORDER or "reassoc" in op.flags or not is_float(dtype_of(op.values[0]))):

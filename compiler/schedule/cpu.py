@@ -8,6 +8,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
+from compiler.passes.products_of_ints import products_of_ints
 from compiler.passes.wide_terms import wide_terms
 from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
@@ -44,7 +45,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             _require_placeable(kernel.field)
             if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts))[1]:
                 raise NotPlaceable("its lines march in step")
-            field = materialise(wide_terms(kernel.field))
+            field = materialise(products_of_ints(wide_terms(kernel.field)))
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
             if packing is None and tile_of(field):
