@@ -1,5 +1,5 @@
 """The one launch of a field that is attention: blocks take tiles of queries, and attend to the keys in one of two ways
-(`attention_fragments.py`, `attention_roles.py`)."""
+(`fragment_attention.py`, `warpgroup_attention.py`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -9,13 +9,12 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.attention_walk import placed
+from compiler.schedule.gpu.attention_walk import QueryTiles, batch_of, placed
 from compiler.schedule.gpu.attention_weights import AttendingBlock
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import small, small_digits
 from compiler.schedule.gpu.last_block import BlockPart
-from compiler.schedule.gpu.query_tiles import QueryTiles, batch_of
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 

@@ -1,14 +1,86 @@
-"""In which order the blocks of attention take tiles of queries, and which tiles of keys each of them walks along."""
+"""Which tile of queries a block of attention has, in which order blocks take them, and which tiles of keys each of them walks along. Heads
+that share keys and values may be rows beside each other."""
+
+from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.region import TileRegion
 from runtime.records import evolve, frozen
+
+
+class QueryTiles:
+    """`batch`: the axes of the matrices."""
+
+    def __init__(self, field: HirFunction, attention: AttentionField, b: Builder) -> None:
+        self.field, self.attention, self.query, self.packed = field, attention, attention.query.axis, attention.packed
+        self.batch = batch_of(field, attention)
+        self.counts = [b.count(self.extent(axis)) for axis in self.batch]
+        rows = b.count(field.axes[self.query])
+        self.together: Value | None = None
+        """Heads beside each other among the rows."""
+        if self.packed is not None:
+            known = Affine.of(self.packed.together) if self.packed.together else field.axes[self.packed.axis]
+            self.together = b.op("max", b.index(known), b.const(1, "index"))
+            rows = b.mul(rows, self.together)
+        self.tiles = b.index(Affine.of(rows.name).ceildiv(attention.rows))
+        """Of a matrix."""
+
+    def heads_of(self, axis: str) -> int:
+        """Heads of a block along a batch's axis; of one that is among the rows as a whole, its one number is 0."""
+        return self.packed.together or 0 if self.packed is not None and self.packed.axis == axis else 1
+
+    def extent(self, axis: str) -> Affine:
+        """Blocks along a batch's axis."""
+        heads = self.heads_of(axis)
+        return self.field.axes[axis].ceildiv(heads) if heads else Affine.of(1)
+
+    def enter(self, numbers: Sequence[Affine], tile: Value, region: TileRegion) -> None:
+        """The places of a block's matrix and tile."""
+        for axis, number in zip(self.batch, numbers, strict=True):
+            region.forms[axis] = region.starts[axis] = number * self.heads_of(axis)
+        region.starts[self.query] = Affine.of(tile.name) * self.attention.rows
+        region.starts[self.attention.value.axis] = Affine()
+
+    def numbered(self, numbers: Sequence[Affine], tile: Value, b: Builder) -> tuple[list[Affine], list[Affine]]:
+        """The number of a tile among all, and how many there are along each dim of that number."""
+        extents, queries = [*map(self.extent, self.batch)], self.field.axes[self.query]
+        if self.packed is None or self.packed.together is not None:
+            heads = 1 if self.packed is None else self.packed.together or 1
+            return [*numbers, Affine.of(tile.name)], [*extents, (queries * heads).ceildiv(self.attention.rows)]
+        assert self.together is not None
+        own = [Affine.of(small(b, operator, tile, self.together).name) for operator in ("div", "rem")]
+        return [*numbers, *own], [*extents, queries, self.field.axes[self.packed.axis]]
+
+    def place_row(self, row: Affine, region: TileRegion) -> None:
+        """The places of a row of the block: its query, and its head where heads lie beside each other."""
+        b, query, packed = region.builder, self.query, self.packed
+        number = region.starts[query] + row
+        if packed is None or self.together is None:
+            region.forms[query] = number
+            if not divides(self.attention.rows, self.field.axes[query]):
+                region.masks[query] = self.field.axes[query]
+            return
+        whole = b.index(number)
+        region.forms[query] = Affine.of(small(b, "div", whole, self.together).name)
+        region.forms[packed.axis] = region.starts[packed.axis] + Affine.of(small(b, "rem", whole, self.together).name)
+        region.masks[query] = self.field.axes[query]
+        if packed.together is not None and not divides(packed.together, self.field.axes[packed.axis]):
+            region.masks[packed.axis] = self.field.axes[packed.axis]
+
+
+def batch_of(field: HirFunction, attention: AttentionField) -> list[str]:
+    """Axes along which keys and values, or what is done with them, may vary as queries do: each matrix is attended by itself."""
+    own = (attention.query.axis, attention.value.axis, attention.along, attention.inner)
+    return [axis for axis in field.axes if axis not in own]
+
 
 HEADS = 16
 """Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in

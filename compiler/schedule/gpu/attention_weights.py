@@ -14,13 +14,12 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.attention_walk import Walk
+from compiler.schedule.gpu.attention_walk import QueryTiles, Walk
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.last_block import BlockPart
-from compiler.schedule.gpu.query_tiles import QueryTiles
 from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve

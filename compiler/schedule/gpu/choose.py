@@ -9,9 +9,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
-from compiler.schedule.gpu.attention_fragments import WarpsBlock
 from compiler.schedule.gpu.attention_launch import AttentionDistributing
-from compiler.schedule.gpu.attention_roles import WarpgroupBlock
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.candidates import candidates, left_open
 from compiler.schedule.gpu.checked import checked_before, without_checks
@@ -24,9 +22,9 @@ from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
-from compiler.schedule.gpu.fragment_attention import RESIDENT, fragment_attention
+from compiler.schedule.gpu.fragment_attention import RESIDENT, WarpsBlock, fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
-from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
+from compiler.schedule.gpu.fragment_products import FragmentDistributing
 from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
 from compiler.schedule.gpu.maps import map_launches
@@ -47,7 +45,7 @@ from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.gpu.turned_operands import turned_launches
-from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
+from compiler.schedule.gpu.warpgroup_attention import WarpgroupBlock, warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
