@@ -6,10 +6,8 @@ from contextlib import suppress
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.gpu import WARP, WarpIndex
-from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.instruction import InstructionFamily
 from compiler.hir.module import Form, HirFunction
-from compiler.hir.tensor_core import Mma, WarpMma
 from compiler.hir.types import Mem
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.unheeded import warnings
@@ -26,7 +24,7 @@ from compiler.schedule.gpu.residue_parts import residue_extents
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.single_elements import single_taps
-from compiler.schedule.gpu.tensor_cores import refusal
+from compiler.schedule.gpu.tensor_cores import multiplies_matrices, refusal
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
@@ -70,7 +68,7 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     except Impossible as reason:
         raise ZyntaxError(Diagnostic(reason.code, f"{reason}", compute.span, hint=reason.hint)) from None
     info = built.nest.kernel_info
-    if info is not None and info.tensor_cores and not as_written and not any(map(_multiplies_matrices, kernel.functions)):
+    if info is not None and info.tensor_cores and not as_written and not any(map(multiplies_matrices, kernel.functions)):
         why, hint = refusal(field, facts, info.strict)
         raise ZyntaxError(Diagnostic("0504", f"`@tensor_cores(on)` can't be done: {why}", compute.span, hint=hint))
     for function in kernel.functions:
@@ -149,7 +147,3 @@ def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:
         return ()
     divided = built.analysed.divided(numbers)
     return numbers if divided is not None and divided.holds(sizes) else ()
-
-
-def _multiplies_matrices(function: HirFunction) -> bool:
-    return any(isinstance(op, Mma | WarpMma | WarpgroupMma) for top in function.body.body for op in top.walk())

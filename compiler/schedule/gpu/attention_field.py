@@ -1,5 +1,5 @@
 """Fields that are attention: two products joined by a maximum and its sums. Everything between the products is the field's: scales, masks,
-caps. Which processors take one, and how, is for others to say (`warpgroup_attention.py`, `fragment_attention.py`)."""
+caps. Which units take one, and how, is for others to say (`warpgroup_attention.py`, `fragment_attention.py`)."""
 
 from compiler.analysis.recognise import ProductSum, recognise
 from compiler.hir.affine import Affine
@@ -27,10 +27,20 @@ class Packed:
     together: int | None
 
 
+@frozen
+class AttendingUnit:
+    """What multiplies together, a warp or a warpgroup: the rows and threads of one, and the threads of a block that only copy."""
+
+    rows: int
+    threads: int
+    copying: int = 0
+
+
 @frozen(eq=False)
 class AttentionField:
     """A field that is attention: scores of queries and keys, summed along `inner`; values, weighted along `along`. `depth` and `width`:
-    elements of a query and of a value that a tile has; `terms`: keys of a tile."""
+    elements of a query and of a value that a tile has; `terms`: keys of a tile; `down` units along the rows of a block, `across` along the
+    keys of a tile."""
 
     rule: Online
     scores: Contract
@@ -47,29 +57,41 @@ class AttentionField:
     visible: Visible
     strict: bool
     """Whether a value that no weight is for isn't read, whatever it is: a guard stands around the sum, or memory goes on behind its end."""
+    unit: AttendingUnit = AttendingUnit(0, 0)
     terms: int = 0
-
-    @property
-    def dtype(self) -> str:
-        return self.query.mem.dtype
-
+    down: int = 1
+    across: int = 1
     parts: int = 1
     """Blocks that share the keys, at most."""
     packed: Packed | None = None
 
     @property
+    def dtype(self) -> str:
+        return self.query.mem.dtype
+
+    @property
     def rows(self) -> int:
         """Queries of a block."""
-        raise NotImplementedError
+        return self.unit.rows * self.down
 
     @property
     def threads(self) -> int:
         """Of a block."""
-        raise NotImplementedError
+        return self.unit.threads * self.down * self.across + self.unit.copying
 
     @property
     def words(self) -> tuple[str, ...]:
-        return ()
+        """How warps share the work; warpgroups have no choice."""
+        if self.unit.copying:
+            return ()
+        lines = [f"{self.rows} rows and tiles of {self.terms} keys a block, on the tensor cores"]
+        if self.packed is not None:
+            lines.append(f"{self.packed.together or 'all'} of {self.packed.axis} are rows beside each other: they share keys and values")
+        if self.across > 1:
+            lines.append(f"{self.across} warps share the keys of a tile")
+        if self.parts > 1:
+            lines.append(f"up to {self.parts} blocks share the keys, the last of them joins their sums")
+        return tuple(lines)
 
 
 def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:

@@ -2,7 +2,6 @@
 (`fragment_attention.py`, `warpgroup_attention.py`)."""
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
 
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Instruction, Value
@@ -18,17 +17,15 @@ from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
-Attention = TypeVar("Attention", bound=AttentionField)
 
-
-class AttentionDistributing(Distributing, Generic[Attention]):
+class AttentionDistributing(Distributing):
     """`block_of`: what a block does."""
 
     def __init__(
         self,
         field: HirFunction,
-        attention: Attention,
-        block_of: Callable[[BlockTiles, Attention, QueryTiles, TileRegion], AttendingBlock],
+        attention: AttentionField,
+        block_of: Callable[[BlockTiles, AttentionField, QueryTiles, TileRegion], AttendingBlock],
         resident: int | None = None,
     ) -> None:
         self.batch, self.own = batch_of(field, attention), (attention.query.axis, attention.value.axis)

@@ -1,14 +1,18 @@
 """Weights of attention in registers, between its two products: what scores become, the maximum that grows, what earlier sums are
 multiplied by, the sums of weights. Warps have scores as the tensor cores leave them: four lanes share a row, each has two neighbours of
 every eight columns, and rows eight apart. As in FlashAttention-4 (2025), a maximum that grows by little is left as it is, which the
-division by the sums makes up for."""
+division by the sums makes up for.
+
+What follows the sums is the field's. Where they met what they must not, they are repaired first: a tile's products are of all its keys, and
+a weight of 0 times a value that is infinite or NaN is NaN, where the nest never reads that value. Rows with a NaN are summed once more, key
+by key, with the weights that they had."""
 
 from collections.abc import Callable, Sequence
 from math import inf
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Pack2, Reduce, Select, dtype_of
+from compiler.hir.core import Binary, IsNan, Pack2, Reduce, Select, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
@@ -112,7 +116,7 @@ class AttendingBlock:
         if turn not in self.unhidden:
             value = self.hidden(turn, value)
         most = b.op("max", maximum, over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
-        scaled = b.mul(maximum, self.factor) if attention.rule.start == -inf else self.based(b, maximum)
+        scaled = self.scaled(b, maximum)
         grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
         most = b.select(grows, most, maximum)
         grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=self.rows)[0])).result
@@ -133,6 +137,10 @@ class AttendingBlock:
     def packed(self, b: Builder, weights: Value) -> Value:
         """In pairs, as the left operand of the second product."""
         return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
+
+    def scaled(self, b: Builder, maximum: Value) -> Value:
+        """The exponent of a maximum that earlier sums are less by: as it is, also while nothing is seen."""
+        return b.mul(maximum, self.factor) if self.attention.rule.start == -inf else self.based(b, maximum)
 
     def based(self, b: Builder, maximum: Value) -> Value:
         """What exponents are less by: 0 while nothing is seen, or at least what the program's maximum starts from."""
@@ -215,6 +223,60 @@ class AttendingBlock:
         with b.when(b.op("ne", sign, unit)) as body:
             turn_queries(body, sign)
         return b.mul(b.select(b.op("eq", factor, nothing), unit, b.op("abs", factor)), constant)
+
+    # ---- behind the sums ----
+
+    def followed(
+        self, group: Sequence[Target], region: TileRegion, walk: Walk, totals: Sequence[Value], output: Value, first: Affine
+    ) -> None:
+        """What follows the sums of the weights and of the values; the warp has features from the first on."""
+        attention, column, (pair, feature) = self.attention, self.attention.value.axis, self.features
+        region.forms[column] = first + self.across + Affine.of(feature) * 8 + pair
+        if self.placing.field.axes[column].value != attention.width:
+            region.masks[column] = self.placing.field.axes[column]
+        for op, total in zip(self.sums, totals[1:], strict=True):
+            region.made[op.results[0]] = total
+        if attention.strict:
+            output = self.repaired(region, walk, totals[0], output)
+        region.made[attention.weighted.results[0]] = output
+        self.placing.produce(group, region, {})
+
+    def repaired(self, region: TileRegion, walk: Walk, maximum: Value, output: Value) -> Value:
+        """The sums, or where they are NaN those of the keys that are there and that no guard hides."""
+        b, attention = region.builder, self.attention
+        wrong = b.emit(IsNan(value=output)).result
+        (any_wrong,) = b.reduce("or", wrong, over=(*self.features, *self.rows))
+        with b.branch(b.emit(Vote(operation="any", predicate=any_wrong)).result, [output.type]) as (again, fine, chosen):
+            first = again.index((Affine.of(walk.last.name) - walk.turns.name) * attention.terms)
+            end = again.op(
+                "min", again.index(Affine.of(walk.last.name) * attention.terms), again.index(self.placing.field.axes[attention.along])
+            )
+            base = self.based(again, maximum)
+            with again.loop("key", first.name, end.name, carried=[again.const(0.0, output.type)]) as (body, loop):
+                key = region.inside(body, (attention.along,))
+                key.forms[attention.along] = Affine.of(loop.variable.name)
+                key.made[attention.scores.results[0]] = self.score(key)
+                self.bases[key] = self.placing.value(attention.exponent.core, key), base
+                weight, value = (self.placing.value(factor, key) for factor in (attention.weight, attention.value.load.results[0]))
+                product = body.mul(body.cast(weight, "f32"), body.cast(value, "f32"))
+                for guard in attention.exponent.guards:
+                    product = body.select(self.placing.value(guard, key), product, body.const(0.0, "f32"))
+                body.yield_(body.add(loop.carried[0], product))
+            again.yield_(again.select(wrong, loop.results[0], output))
+            fine.yield_(output)
+        return chosen.results[0]
+
+    def score(self, region: TileRegion) -> Value:
+        """The sum of products of the thread's rows and one key."""
+        attention, b = self.attention, region.builder
+        rows = self.tile_of_rows("f32")
+        extent = self.placing.field.axes[attention.inner]
+        with b.loop("element", 0, extent, carried=[b.const(0.0, rows)]) as (body, loop):
+            inner = region.inside(body, (attention.inner,))
+            inner.forms[attention.inner] = Affine.of(loop.variable.name)
+            query, key = (body.cast(self.placing.value(side.load.results[0], inner), "f32") for side in (attention.query, attention.key))
+            body.yield_(body.fma(query, key, loop.carried[0]))
+        return loop.results[0]
 
 
 def over_lanes(b: Builder, operator: str, value: Value) -> Value:

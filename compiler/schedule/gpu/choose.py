@@ -31,7 +31,7 @@ from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
-from compiler.schedule.gpu.passes import launches_in_passes, launches_of_rows_first
+from compiler.schedule.gpu.passes import reductions_and_results, rows_first
 from compiler.schedule.gpu.product_sums import rounds, sum_of_loads
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts
@@ -43,6 +43,7 @@ from compiler.schedule.gpu.single_elements import without_single_elements, witho
 from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
+from compiler.schedule.gpu.tensor_cores import multiplies_matrices
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupBlock, warpgroup_attention
@@ -290,14 +291,23 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
     return evolve(copied, copies=(*computed.made, *copied.copies))
 
 
+def _in_parts(field: HirFunction, facts: Facts, parts: Sequence[tuple[HirFunction, Sequence["Way"]]], words: str) -> Launches | None:
+    """The parts of a field, each by the first of its ways that takes it, launched one after the other; None where one has none. How a
+    product is cut was chosen for the last."""
+    known: list[Launches] = []
+    for part, ways in reversed(parts):
+        launches = next(_ways_to(part, evolve(facts, tiling=None) if known else facts, ways), None)
+        if launches is None:
+            return None
+        known.insert(0, launches)
+    return one_after_the_other(field, known, words)
+
+
 def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
     """A field for each residue, where taps of sums depend on that."""
-    parts = residue_parts(field, facts)
-    if parts is None:
-        return None
-    facts = evolve(facts, tiling=None, table=None)
-    launches = [next(_ways_to(part, facts, WAYS)) for part in parts]
-    return one_after_the_other(field, launches, f"taps depend on residues: {len(parts)} sums with taps of their own, one after the other")
+    parts = residue_parts(field, facts) or ()
+    words = f"taps depend on residues: {len(parts)} sums with taps of their own, one after the other"
+    return _in_parts(field, evolve(facts, tiling=None, table=None), [(part, WAYS) for part in parts], words) if parts else None
 
 
 def _several(field: HirFunction, facts: Facts) -> Launches | None:
@@ -305,29 +315,16 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
     parts = several_products(field, facts)
     if parts is None:
         return None
-    single = (_product, _copied, _fragments, _computed)
-    launches = [next(_ways_to(part, evolve(facts, tiling=facts.tiling if part is parts[-1] else None), single), None) for part in parts]
-    if not any(launches) and (rounds(field) or all(products_of(part) for part in parts)):
-        return None
-    known = [
-        next(_ways_to(part, facts, REDUCTIONS), None) if chosen is None else chosen for chosen, part in zip(launches, parts, strict=True)
-    ]
-    if any(chosen is None for chosen in known):
-        return None
-    return one_after_the_other(field, [chosen for chosen in known if chosen is not None], APART)
+    launches = _in_parts(field, facts, [(part, (_product, _copied, _fragments, _computed, *REDUCTIONS)) for part in parts], APART)
+    joined = not rounds(field) and not all(products_of(part) for part in parts)
+    return launches if launches is not None and (joined or any(multiplies_matrices(each.function) for each in launches.launches)) else None
 
 
 def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
     """What rows come to, then the products that read it, where tensor cores take those."""
     parts = rows_and_products(field, facts)
-    if parts is None:
-        return None
-    rows, rest = parts
-    products = next(_ways_to(rest, facts, (_product, _together, _copied, _fragments, _computed, _several)), None)
-    reduced = None if products is None else next(_ways_to(rows, evolve(facts, tiling=None), REDUCTIONS), None)
-    if products is None or reduced is None:
-        return None
-    return one_after_the_other(field, (reduced, products), "what rows come to is computed first")
+    ways = REDUCTIONS, (_product, _together, _copied, _fragments, _computed, _several)
+    return None if parts is None else _in_parts(field, facts, [*zip(parts, ways, strict=True)], "what rows come to is computed first")
 
 
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
@@ -355,10 +352,7 @@ def _scan(field: HirFunction, facts: Facts) -> Launches | None:
 def _each_by_itself(field: HirFunction, facts: Facts) -> Launches | None:
     """Products, and what is reduced before and behind them, by themselves: what several threads would compute again is kept."""
     parts = each_product(field, facts)
-    if parts is None:
-        return None
-    launches = [next(_ways_to(part, evolve(facts, tiling=None), WAYS)) for part in parts]
-    return one_after_the_other(field, launches, APART)
+    return None if parts is None else _in_parts(field, evolve(facts, tiling=None), [(part, WAYS) for part in parts], APART)
 
 
 def _of_vector(field: HirFunction, facts: Facts) -> Launches | None:
@@ -373,11 +367,17 @@ def _passes(field: HirFunction, facts: Facts) -> Launches | None:
     table = block_table(field, facts)
     if table is None or any(plan.place == "once" for plan in table.plans):
         return None
-    return launches_in_passes(in_one_pass(field) or field, facts, _blocks, map_launches)
+    cut = reductions_and_results(in_one_pass(field) or field, facts)
+    if cut is None:
+        return None
+    parts = [*((part, (_blocks,)) for part in cut[0]), *((part, (map_launches,)) for part in cut[1])]
+    return _in_parts(field, facts, parts, "rows are few: a launch for each reduction along them")
 
 
 def _rows_first(field: HirFunction, facts: Facts) -> Launches | None:
-    return launches_of_rows_first(field, facts, _blocks)
+    words = "rows are reduced first: a launch behind combines what they make"
+    parts = rows_first(field, facts)
+    return None if parts is None else _in_parts(field, facts, [(part, (_blocks,)) for part in parts], words)
 
 
 def _blocks(field: HirFunction, facts: Facts) -> Launches | None:

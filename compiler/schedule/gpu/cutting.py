@@ -10,6 +10,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
+from compiler.schedule.gpu.need import needed
 from compiler.schedule.launches import Launch, Launches, Stage
 
 ALIGN = 256
@@ -78,23 +79,17 @@ class Cutting:
         part.stands_for(field)
         return part
 
+    def stored(self) -> HirFunction:
+        """The field's results, of what is kept."""
+        return self.part("stored", [op for op in self.field.body.body if isinstance(op, Store)])
+
     def axes(self, targets: Sequence[Instruction]) -> set[str]:
         """The axes of all that a part computes."""
-        names: set[str] = set()
-        waiting: list[Instruction] = [*targets]
-        seen: set[Instruction] = set()
-        while waiting:
-            op = waiting.pop()
-            if op in seen:
-                continue
-            seen.add(op)
-            names.update(axis for axis, _ in union_axes(*op.operand_values))
-            names.update(name for name in op.symbols if name in self.field.axes)
-            for value in self.reads(op):
-                names.update(axis for axis, _ in union_axes(value))
-                if value.source is not None and (value not in self.kept or value.source in targets):
-                    waiting.append(value.source)
-        return names
+        own = {result for target in targets for result in target.results}
+        read = [value for target in targets for value in self.reads(target)]
+        ops = [*targets, *needed(self.field, read, self.kept.keys() - own)]
+        values = [value for op in ops for value in self.reads(op)]
+        return {axis for axis, _ in union_axes(*values)} | {name for op in ops for name in op.symbols if name in self.field.axes}
 
 
 def one_after_the_other(field: HirFunction, parts: Sequence[Launches], words: str) -> Launches:

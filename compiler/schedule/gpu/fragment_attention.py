@@ -8,9 +8,7 @@ sums of its own, which are rescaled to the largest of the maxima and added up in
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import inf, isqrt
-
-from attrs import asdict
+from math import isqrt
 
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.async_copy import AsyncCommit, AsyncWait
@@ -23,8 +21,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.types import Mem, Space, Tile
 from compiler.machines.gpu import Feature
-from compiler.schedule.gpu.attention_field import AttentionField, Packed, attention_field
-from compiler.schedule.gpu.attention_repair import followed
+from compiler.schedule.gpu.attention_field import AttendingUnit, AttentionField, Packed, attention_field
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, shared_walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
@@ -37,10 +34,11 @@ from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.gpu.warpgroup_results import taken
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD
-from runtime.records import frozen
+from runtime.records import evolve
 
 WARP_ROWS = 16
 """Queries of a warp."""
+WARP = AttendingUnit(WARP_ROWS, 32)
 WARPS = 4
 TERMS = ((128, 64), (256, 32))
 """Elements of a query or value, and keys of a tile: scores and sums are in registers."""
@@ -55,34 +53,7 @@ JOINS = 2
 walks and joins take least together."""
 
 
-@frozen(eq=False, kw_only=True)
-class FragmentAttention(AttentionField):
-    """`down` warps along the rows of a block, `across` along the keys of a tile."""
-
-    down: int
-    across: int
-
-    @property
-    def rows(self) -> int:
-        return WARP_ROWS * self.down
-
-    @property
-    def threads(self) -> int:
-        return 32 * self.down * self.across
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        lines = [f"{self.rows} rows and tiles of {self.terms} keys a block, on the tensor cores"]
-        if self.packed is not None:
-            lines.append(f"{self.packed.together or 'all'} of {self.packed.axis} are rows beside each other: they share keys and values")
-        if self.across > 1:
-            lines.append(f"{self.across} warps share the keys of a tile")
-        if self.parts > 1:
-            lines.append(f"up to {self.parts} blocks share the keys, the last of them joins their sums")
-        return tuple(lines)
-
-
-def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | None:
+def fragment_attention(field: HirFunction, facts: Facts) -> AttentionField | None:
     """The field as attention for warps; None where they don't take it."""
     if not facts.machine.has(Feature.ASYNC_COPIES) or (field.kernel_info is not None and field.kernel_info.tensor_cores is False):
         return None
@@ -103,15 +74,13 @@ def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | 
     for axis in others:
         blocks *= -(-facts.about(field.axes[axis]) // (heads if packed is not None and axis == packed.axis else 1))
     parts = min(RESIDENT * facts.processors // max(1, blocks), isqrt(JOINS * (facts.about(field.axes[attention.along]) // terms)))
-    known = asdict(attention, recurse=False) | {"terms": terms, "parts": max(1, parts)}
+    known = evolve(attention, unit=WARP, terms=terms, down=down, across=across, parts=max(1, parts))
     if packed is not None:
-        known["packed"] = packed
-        known["visible"] = Visible((), tuple(attention.exponent.guards))
-    candidate = FragmentAttention(**known, down=down, across=across)
-    return candidate if _bytes(candidate) <= facts.machine.stage_shared else None
+        known = evolve(known, packed=packed, visible=Visible((), tuple(attention.exponent.guards)))
+    return known if _bytes(known) <= facts.machine.stage_shared else None
 
 
-def _bytes(attention: FragmentAttention) -> int:
+def _bytes(attention: AttentionField) -> int:
     tiles = attention.rows * padded(attention.depth) + STAGES * attention.terms * (padded(attention.depth) + padded(attention.width))
     return 2 * tiles + (4 * attention.across * attention.rows * (attention.width + CHUNK) if attention.across > 1 else 0)
 
@@ -147,82 +116,6 @@ TOGETHER = 4
 """Parts whose sums are read at a time."""
 GAP = 8
 """Numbers behind a row of sums in shared memory, so that rows begin in different banks."""
-
-
-def joined_by_warps(
-    block: AttendingBlock, attention: FragmentAttention, b: Builder, row: Affine, team: Affine, totals: Sequence[Value], output: Value
-) -> tuple[list[Value], Value, Affine]:
-    """The sums of the warps that share a tile's keys, through shared memory: each has then all of some features, from the first that is
-    given. `row`: that of a lane; `team`: the warp's number among those that share."""
-    rows, width, each = attention.rows, attention.width, attention.width // attention.across
-    sums = b.emit(SharedAlloc(type=Mem("f32", (attention.across, rows, width + GAP), space=Space.SHARED, align=16)), "sums").result
-    few = b.emit(SharedAlloc(type=Mem("f32", (attention.across, len(totals), rows), space=Space.SHARED, align=16)), "totals").result
-    pair, feature = block.features
-    b.store(sums, output, [team, row, block.across + Affine.of(feature) * 8 + Affine.of(pair)])
-    for number, total in enumerate(totals):
-        b.store(few, total, [team, Affine.of(number), row])
-    b.emit(SyncThreads())
-    own = block.placing.out.axis("feature", each // 8)
-    first = b.named(team * each)
-    sum: list[Value] = []
-    for other in range(attention.across):
-        warp = Affine.of(other)
-        there = [b.load(few, [warp, Affine.of(number), row]) for number in range(len(totals))]
-        there.append(b.load(sums, [warp, row, first + block.across + Affine.of(own) * 8 + Affine.of(pair)]))
-        sum = joined(block, b, sum, there) if sum else there
-    block.features = (pair, own)
-    return sum[:-1], sum[-1], first
-
-
-def joined(block: AttendingBlock, b: Builder, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-    """Two parts as one: maximum, sums of weights, sums of values."""
-    most = b.op("max", left[0], right[0])
-    base = block.based(b, most)
-    scaled = block.attention.rule.start == -inf
-    bases = [b.mul(side[0], block.factor) if scaled else block.based(b, side[0]) for side in (left, right)]
-    grown = [b.op("exp2", b.sub(side, base), flags=("afn", "ftz")) for side in bases]
-    flags = ("reassoc", "contract")
-    return [most, *(b.add(b.mul(a, grown[0]), b.mul(c, grown[1]), flags=flags) for a, c in zip(left[1:], right[1:], strict=True))]
-
-
-@contextmanager
-def joined_by_blocks(
-    block: AttendingBlock,
-    attention: FragmentAttention,
-    region: TileRegion,
-    row: Affine,
-    part: BlockPart,
-    totals: Sequence[Value],
-    output: Value,
-    first: Affine,
-) -> Iterator[tuple[TileRegion, list[Value], Value]]:
-    """`with joined_by_blocks(...) as (last, totals, output):` what the block does that comes last, with the sums of all."""
-    b = region.builder
-    most = Affine.of(part.most)
-    sums = block.placing.workspace("sums", Mem("f32", (*part.tiles, most, Affine.of(attention.rows), Affine.of(attention.width)), align=64))
-    few = block.placing.workspace("totals", Mem("f32", (*part.tiles, most, Affine.of(len(totals)), Affine.of(attention.rows)), align=64))
-    pair, feature = block.features
-    column = first + block.across + Affine.of(feature) * 8 + Affine.of(pair)
-
-    def there(number: Affine) -> tuple[list[Affine], list[list[Affine]]]:
-        return [*part.tile, number, row, column], [[*part.tile, number, Affine.of(n), row] for n in range(len(totals))]
-
-    at, others = there(Affine.of(part.number.name))
-    b.store(sums, output, at)
-    for value, index in zip(totals, others, strict=True):
-        b.store(few, value, index)
-    with comes_last(block.placing, part, region) as last:
-        deep = last.builder
-        nothing = block.tile_of_rows("f32")
-        start = [deep.const(float("-inf"), nothing), *(deep.const(0.0, nothing) for _ in totals[1:]), deep.const(0.0, output.type)]
-        with deep.loop("part", 0, part.count.name, carried=start, unroll=TOGETHER) as (body, loop):
-            at, others = there(Affine.of(loop.variable.name))
-            read = [body.load(few, index) for index in others]
-            body.yield_(*joined(block, body, loop.carried, [*read, body.load(sums, at)]))
-        *sums_, result = loop.results
-        yield last.inside(deep, region.axes), sums_, result
-
-
 STEP = 16
 """Terms of a product."""
 
@@ -230,9 +123,8 @@ STEP = 16
 class WarpsBlock(AttendingBlock):
     """Each warp multiplies rows of its own, or keys of its own."""
 
-    def __init__(self, placing: BlockTiles, attention: FragmentAttention, queries: QueryTiles, region: TileRegion) -> None:
+    def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
         super().__init__(placing, attention, queries, region)
-        self.attention: FragmentAttention = attention
         self.terms = attention.terms // attention.across
 
     # ---- the walk ----
@@ -295,12 +187,12 @@ class WarpsBlock(AttendingBlock):
         """Results of the sums, when those of all warps and blocks are joined."""
         attention, first = self.attention, Affine()
         if attention.across > 1:
-            totals, output, first = joined_by_warps(self, attention, region.builder, self.row_of_lane, self.team, totals, output)
+            totals, output, first = self.joined_by_warps(region.builder, totals, output)
         if attention.parts == 1:
-            followed(self, group, region, walk, totals, output, first)
+            self.followed(group, region, walk, totals, output, first)
         else:
-            with joined_by_blocks(self, attention, region, self.row_of_lane, part, totals, output, first) as (last, partials, joined):
-                followed(self, group, last, walk, partials, joined, first)
+            with self.joined_by_blocks(region, part, totals, output, first) as (last, partials, joined):
+                self.followed(group, last, walk, partials, joined, first)
 
     def start(self, walk: Walk, turn: Value) -> Affine:
         return super().start(walk, turn) + self.team * self.terms
@@ -342,6 +234,71 @@ class WarpsBlock(AttendingBlock):
     def multiplied(self, b: Builder, sums: Value, left: Sequence[Value], right: Sequence[Value], columns: int) -> Value:
         product = WarpMma(accumulator=sums, values=(*left, *right), shape=(WARP_ROWS, columns, STEP), dtype=self.attention.dtype)
         return b.emit(product).result
+
+    # ---- parts joined ----
+
+    def joined_by_warps(self, b: Builder, totals: Sequence[Value], output: Value) -> tuple[list[Value], Value, Affine]:
+        """The sums of the warps that share a tile's keys, through shared memory: each has then all of some features, from the first that is
+        given."""
+        attention, row = self.attention, self.row_of_lane
+        rows, width, each = attention.rows, attention.width, attention.width // attention.across
+        sums = b.emit(SharedAlloc(type=Mem("f32", (attention.across, rows, width + GAP), space=Space.SHARED, align=16)), "sums").result
+        few = b.emit(SharedAlloc(type=Mem("f32", (attention.across, len(totals), rows), space=Space.SHARED, align=16)), "totals").result
+        pair, feature = self.features
+        b.store(sums, output, [self.team, row, self.across + Affine.of(feature) * 8 + Affine.of(pair)])
+        for number, total in enumerate(totals):
+            b.store(few, total, [self.team, Affine.of(number), row])
+        b.emit(SyncThreads())
+        own = self.placing.out.axis("feature", each // 8)
+        first = b.named(self.team * each)
+        sum: list[Value] = []
+        for other in range(attention.across):
+            warp = Affine.of(other)
+            there = [b.load(few, [warp, Affine.of(number), row]) for number in range(len(totals))]
+            there.append(b.load(sums, [warp, row, first + self.across + Affine.of(own) * 8 + Affine.of(pair)]))
+            sum = self.joined(b, sum, there) if sum else there
+        self.features = (pair, own)
+        return sum[:-1], sum[-1], first
+
+    def joined(self, b: Builder, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        """Two parts as one: maximum, sums of weights, sums of values."""
+        most = b.op("max", left[0], right[0])
+        base = self.based(b, most)
+        bases = [self.scaled(b, side[0]) for side in (left, right)]
+        grown = [b.op("exp2", b.sub(side, base), flags=("afn", "ftz")) for side in bases]
+        flags = ("reassoc", "contract")
+        return [most, *(b.add(b.mul(a, grown[0]), b.mul(c, grown[1]), flags=flags) for a, c in zip(left[1:], right[1:], strict=True))]
+
+    @contextmanager
+    def joined_by_blocks(
+        self, region: TileRegion, part: BlockPart, totals: Sequence[Value], output: Value, first: Affine
+    ) -> Iterator[tuple[TileRegion, list[Value], Value]]:
+        """`with joined_by_blocks(...) as (last, totals, output):` what the block does that comes last, with the sums of all."""
+        b, attention, row = region.builder, self.attention, self.row_of_lane
+        most = Affine.of(part.most)
+        dims = (Affine.of(attention.rows), Affine.of(attention.width))
+        sums = self.placing.workspace("sums", Mem("f32", (*part.tiles, most, *dims), align=64))
+        few = self.placing.workspace("totals", Mem("f32", (*part.tiles, most, Affine.of(len(totals)), dims[0]), align=64))
+        pair, feature = self.features
+        column = first + self.across + Affine.of(feature) * 8 + Affine.of(pair)
+
+        def there(number: Affine) -> tuple[list[Affine], list[list[Affine]]]:
+            return [*part.tile, number, row, column], [[*part.tile, number, Affine.of(n), row] for n in range(len(totals))]
+
+        at, others = there(Affine.of(part.number.name))
+        b.store(sums, output, at)
+        for value, index in zip(totals, others, strict=True):
+            b.store(few, value, index)
+        with comes_last(self.placing, part, region) as last:
+            deep = last.builder
+            nothing = self.tile_of_rows("f32")
+            start = [deep.const(float("-inf"), nothing), *(deep.const(0.0, nothing) for _ in totals[1:]), deep.const(0.0, output.type)]
+            with deep.loop("part", 0, part.count.name, carried=start, unroll=TOGETHER) as (body, loop):
+                at, others = there(Affine.of(loop.variable.name))
+                read = [body.load(few, index) for index in others]
+                body.yield_(*self.joined(body, loop.carried, [*read, body.load(sums, at)]))
+            *sums_, result = loop.results
+            yield last.inside(deep, region.axes), sums_, result
 
     # ---- copies ----
 

@@ -7,7 +7,6 @@ the price of a read for each launch.
 Reductions of everything that combine what reductions of rows make: rows are reduced as others are, several at a time on a
 multiprocessor; a launch behind them combines a number for each."""
 
-from collections.abc import Callable, Sequence
 from math import prod
 
 from compiler.hir.core import Contract, Reduce, Scan, union_axes
@@ -16,13 +15,11 @@ from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.field import axes_contiguous
-from compiler.schedule.gpu.cutting import Cutting, one_after_the_other
+from compiler.schedule.gpu.cutting import Cutting
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.rows import is_chain
-from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
-
-Schedule = Callable[[HirFunction, Facts], Launches | None]
 
 ROWS_EACH = 2
 """Rows for each multiprocessor from which on a block a row keeps all of them at work."""
@@ -37,9 +34,10 @@ COLUMNS = 32
 """Columns that a block reads side by side."""
 
 
-def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapped: Schedule) -> Launches | None:
-    """The launches of a field whose rows are few: `reduced` schedules its reductions, `mapped` what is stored. None where rows are many,
-    nothing reads them again, or a part of it can't be scheduled by itself. Raises `NotPlaceable`."""
+def reductions_and_results(field: HirFunction, facts: Facts) -> tuple[list[HirFunction], list[HirFunction]] | None:
+    """A field whose rows are few, cut behind its reductions: those that wait for no other, those that wait for these, and so on; then what
+    is stored, apart by the axes along which it lies. What is read along the rows is computed where the last reduction is known that it
+    waits for, once a row. None where rows are many, or nothing reads them again."""
     along = _along(field)
     common = [axis for axis in common_axes(field) if axis not in along]
     rows, length = (prod(facts.about(field.axes[axis]) for axis in axes) for axes in (common, along))
@@ -48,59 +46,6 @@ def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapp
         rows, length = -(-rows // COLUMNS), length * COLUMNS
     if not along or not common or rows >= ROWS_EACH * facts.processors or length < LEAST:
         return None
-    launches = [schedule(part, facts) for part, schedule in _parts(field, reduced, mapped)]
-    if any(pass_ is None for pass_ in launches):
-        return None
-    words = "rows are few: a launch for each reduction along them"
-    return one_after_the_other(field, [pass_ for pass_ in launches if pass_ is not None], words)
-
-
-def launches_of_rows_first(field: HirFunction, facts: Facts, reduced: Schedule) -> Launches | None:
-    """The launches of a field that reduces what it makes of its rows. None where it doesn't, or where there is little of it."""
-    ops = field.body.body
-    whole = [op for op in ops if isinstance(op, Reduce) and not union_axes(*op.results)]
-    inner = [op for op in ops if isinstance(op, Reduce) and op not in whole]
-    outer = {frozenset(op.over) for op in whole}
-    if not inner or len(outer) != 1 or any(isinstance(op, Contract | Scan | Alloc) for op in ops):
-        return None
-    (over,) = outer
-    if any({axis for axis, _ in union_axes(*op.results)} != over for op in inner):
-        return None
-    values = list(dict.fromkeys(value for op in whole for value in op.values if _is_behind(value, inner)))
-    if not values or any({axis for axis, _ in union_axes(value)} != over for value in values):
-        return None
-    if prod(facts.about(field.axes[axis]) for axis in field.axes) < MANY:
-        return None
-    cutting = Cutting(field, values)
-    sources = [value.source for value in values if value.source is not None]
-    stores = [op for op in ops if isinstance(op, Store)]
-    launches = [reduced(cutting.part("rows", sources), facts), reduced(cutting.part("whole", stores), facts)]
-    if any(pass_ is None for pass_ in launches):
-        return None
-    words = "rows are reduced first: a launch behind combines what they make"
-    return one_after_the_other(field, [pass_ for pass_ in launches if pass_ is not None], words)
-
-
-def _is_behind(value: Value, reductions: Sequence[Reduce]) -> bool:
-    """Whether a value is computed from one of these."""
-    source = value.source
-    return source is not None and (source in reductions or any(_is_behind(operand, reductions) for operand in source.operand_values))
-
-
-def _along(field: HirFunction) -> frozenset[str]:
-    """The axes of every reduction, where something reads them again; none where reductions are along different ones."""
-    ops = field.body.body
-    over = {frozenset(op.over) for op in ops if isinstance(op, Reduce)}
-    if len(over) != 1 or any(isinstance(op, Contract | Scan | Alloc) for op in ops):
-        return frozenset()
-    (along,) = over
-    return along if any(is_chain(field, axis) for axis in along) else frozenset()
-
-
-def _parts(field: HirFunction, reduced: Schedule, mapped: Schedule) -> list[tuple[HirFunction, Schedule]]:
-    """The field cut behind its reductions: those that wait for no other, those that wait for these, and so on; then what is stored, apart
-    by the axes along which it lies. What is read along the rows is computed where the last reduction is known that it waits for, once a
-    row."""
     results = [result for op in field.body.body if isinstance(op, Reduce) for result in op.results]
     made = _of_rows(field)
     cutting = Cutting(field, dict.fromkeys((*results, *made)))
@@ -116,8 +61,38 @@ def _parts(field: HirFunction, reduced: Schedule, mapped: Schedule) -> list[tupl
     for op in field.body.body:
         if isinstance(op, Store):
             stores.setdefault(frozenset(axis for axis, _ in scope.axes_of(*op.index)), []).append(op)
-    parts = [(cutting.part(f"pass{level}", levels[level]), reduced) for level in sorted(levels)]
-    return parts + [(cutting.part(f"stored{number}", group), mapped) for number, group in enumerate(stores.values())]
+    reductions = [cutting.part(f"pass{level}", levels[level]) for level in sorted(levels)]
+    return reductions, [cutting.part(f"stored{number}", group) for number, group in enumerate(stores.values())]
+
+
+def rows_first(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
+    """What a field makes of its rows, and what it reduces of that. None where it doesn't, or where there is little of it."""
+    ops = field.body.body
+    whole = [op for op in ops if isinstance(op, Reduce) and not union_axes(*op.results)]
+    inner = [op for op in ops if isinstance(op, Reduce) and op not in whole]
+    outer = {frozenset(op.over) for op in whole}
+    if not inner or len(outer) != 1 or any(isinstance(op, Contract | Scan | Alloc) for op in ops):
+        return None
+    (over,) = outer
+    if any({axis for axis, _ in union_axes(*op.results)} != over for op in inner):
+        return None
+    values = list(dict.fromkeys(value for op in whole for value in op.values if not {*inner}.isdisjoint(needed(field, [value]))))
+    if not values or any({axis for axis, _ in union_axes(value)} != over for value in values):
+        return None
+    if prod(facts.about(field.axes[axis]) for axis in field.axes) < MANY:
+        return None
+    cutting = Cutting(field, values)
+    return [cutting.part("rows", [value.source for value in values if value.source is not None]), cutting.stored()]
+
+
+def _along(field: HirFunction) -> frozenset[str]:
+    """The axes of every reduction, where something reads them again; none where reductions are along different ones."""
+    ops = field.body.body
+    over = {frozenset(op.over) for op in ops if isinstance(op, Reduce)}
+    if len(over) != 1 or any(isinstance(op, Contract | Scan | Alloc) for op in ops):
+        return frozenset()
+    (along,) = over
+    return along if any(is_chain(field, axis) for axis in along) else frozenset()
 
 
 def _of_rows(field: HirFunction) -> list[Value]:

@@ -9,12 +9,12 @@ from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
-from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Store
+from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cutting import Cutting
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.product_sums import rounds
 
 WORTH = 1 << 24
@@ -68,36 +68,24 @@ def _groups(field: HirFunction, products: Mapping[Contract | Reduce | Scan, Prod
 
 def _parts(field: HirFunction, groups: Sequence[Sequence[Contract | Reduce]]) -> list[HirFunction]:
     cutting = Cutting(field, [result for group in groups[:-1] for op in group for result in op.results])
-    before = [cutting.part(f"sum{number}", group) for number, group in enumerate(groups[:-1])]
-    return [*before, cutting.part("stored", [op for op in field.body.body if isinstance(op, Store)])]
+    return [*(cutting.part(f"sum{number}", group) for number, group in enumerate(groups[:-1])), cutting.stored()]
 
 
-def rows_and_products(field: HirFunction, facts: Facts) -> tuple[HirFunction, HirFunction] | None:
+def rows_and_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
     """What rows come to by themselves, as the norm of a product's input, and the field that reads it where it was; None for fields
     without sums of products, or where a row needs what a product comes to."""
     products = products_of(field)
     rows = [op for op in field.body.body if isinstance(op, Reduce | Contract) and op not in products]
     if not (products and rows) or any(isinstance(op, Scan) for op in field.body.body):
         return None
-    cutting = Cutting(field, [result for op in rows for result in op.results])
-    if any(op in products for op in _before(cutting, rows)):
+    results = [result for op in rows for result in op.results]
+    if any(op in products for op in needed(field, results)):
         return None
     fewest = min(_elements(product.result, facts) for product in products.values())
-    if any(REUSED * _elements(result, facts) > fewest for op in rows for result in op.results):
+    if any(REUSED * _elements(result, facts) > fewest for result in results):
         return None
-    return cutting.part("rows", rows), cutting.part("stored", [op for op in field.body.body if isinstance(op, Store)])
-
-
-def _before(cutting: Cutting, ops: Sequence[Instruction]) -> set[Instruction]:
-    """These instructions, and all that they are computed from."""
-    seen: set[Instruction] = set()
-    waiting = [*ops]
-    while waiting:
-        op = waiting.pop()
-        if op not in seen:
-            seen.add(op)
-            waiting += [value.source for value in cutting.reads(op) if value.source is not None]
-    return seen
+    cutting = Cutting(field, results)
+    return [cutting.part("rows", rows), cutting.stored()]
 
 
 def products_of(field: HirFunction) -> dict[Contract | Reduce | Scan, ProductSum]:

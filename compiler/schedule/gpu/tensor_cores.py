@@ -2,8 +2,9 @@
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, dtype_of
+from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import WARP_KINDS
+from compiler.hir.tensor_core import WARP_KINDS, Mma, WarpMma
 from compiler.machines.nvidia import PORTABLE, first_with
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
@@ -17,6 +18,11 @@ def multiplies(target: Contract) -> bool:
     """Whether tensor cores give what the sum promises: exact products, sums in the accumulator's type."""
     left, right = dtype_of(target.a), dtype_of(target.b)
     return left == right and SUMS.get(left) == target.to and target.accumulator is None
+
+
+def multiplies_matrices(function: HirFunction) -> bool:
+    """Whether a launch multiplies on tensor cores."""
+    return any(isinstance(op, Mma | WarpMma | WarpgroupMma) for top in function.body.body for op in top.walk())
 
 
 def refusal(field: HirFunction | None, facts: Facts, strict: bool = False) -> tuple[str, str]:

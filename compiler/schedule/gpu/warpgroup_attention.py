@@ -8,8 +8,6 @@ see to the first; only tiles that a guard cuts hide anything."""
 
 from collections.abc import Sequence
 
-from attrs import asdict
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2
@@ -32,8 +30,7 @@ from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Barrier, Tile
 from compiler.machines.units.unit import Issue
-from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
-from compiler.schedule.gpu.attention_repair import followed
+from compiler.schedule.gpu.attention_field import AttendingUnit, AttentionField, attention_field, ends
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
@@ -46,7 +43,7 @@ from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_results import put_matrices
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
 from compiler.schedule.region import Target, TileRegion
-from runtime.records import frozen
+from runtime.records import evolve
 
 TERMS = ((128, 128), (256, 64))
 """Elements of a query or value, and keys of a tile: two tiles of keys and two of values go beside the queries into shared memory, and the
@@ -57,22 +54,10 @@ REACH = 256
 """Elements that a box reaches over along a dim, at most."""
 
 
-@frozen(eq=False, kw_only=True)
-class WarpgroupAttention(AttentionField):
-    """`groups`: warpgroups that multiply."""
-
-    groups: int
-
-    @property
-    def rows(self) -> int:
-        return ROWS * self.groups
-
-    @property
-    def threads(self) -> int:
-        return WARPGROUP * (self.groups + 1)
+UNIT = AttendingUnit(ROWS, WARPGROUP, copying=WARPGROUP)
 
 
-def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention | None:
+def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | None:
     """The field as attention for warpgroups; None where they don't take it."""
     attention = attention_field(field, facts) if facts.machine.unit(Issue.WARPGROUP) is not None else None
     if attention is None or facts.about(field.axes[attention.query.axis]) < ROWS:
@@ -86,8 +71,7 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
     strict = attention.strict or not (divides(terms, field.axes[attention.along]) or ends(value, attention.along, field))
-    known = asdict(attention, recurse=False) | {"terms": terms, "strict": strict}
-    return WarpgroupAttention(**known, groups=groups)
+    return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict)
 
 
 ALL_GROUPS, MEETING, TURNS = 1, 2, 5
@@ -136,45 +120,6 @@ class AttentionGroup:
                 own.emit(SyncThreads(id=TURNS + (number + 1) % self.count, count=2 * WARPGROUP, arrive=True))
 
 
-def is_boxed(field: HirFunction, attention: WarpgroupAttention, store: Store) -> bool:
-    """Whether bulk copies write the result's tile, from where the queries were: numbers of their type, that end in memory where the
-    axes do."""
-    mem = mem_of(store.mem)
-    tile = {attention.query.axis: attention.rows, attention.value.axis: wide_of(mem)}
-    dims = stored_dims(field, store, tile) if mem.dtype == attention.dtype and attention.width <= attention.depth else None
-    return dims is not None and dims[1] == mem.rank - 1
-
-
-def stored(
-    block: AttendingBlock, attention: WarpgroupAttention, group: AttentionGroup, memory: Value, store: Store, region: TileRegion
-) -> None:
-    """The tile through the shared memory of the warpgroup's queries."""
-    b = region.builder
-    wide = wide_of(attention.query.mem)
-    feature, features = block.features
-    packed = b.emit(Pack2(value=block.placing.value(store.value, region), over=feature)).result
-    row = group.row + group.warp * 16 + group.lane % 16
-    group.meet(b)
-    places = [(Affine(), Affine.of(n // wide), row, group.lane.floordiv(16) * 8 + n % wide) for n in range(0, attention.width, 16)]
-    put_matrices(b, packed, (features, block.half), 0, memory, places)
-    b.emit(FenceAsync())
-    group.meet(b)
-    target = region.find(store.mem)
-    assert target is not None
-    rows, columns = attention.query.axis, attention.value.axis
-    box = tuple(ROWS if rows in form.names else wide if columns in form.names else 1 for form in store.index)
-    with b.when(group.leader) as leading:
-        inside = region.inside(leading, ())
-        inside.forms[rows] = region.starts[rows] + group.row
-        for part in range(-(-attention.width // wide)):
-            inside.forms[columns] = Affine.of(part * wide)
-            at = (Affine(), Affine.of(part), group.row, Affine())
-            there = tuple(block.placing.form(form, inside) for form in store.index)
-            leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
-        leading.emit(BulkCommit())
-        leading.emit(BulkWait(count=0, read=True))
-
-
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
 
@@ -185,12 +130,12 @@ STAGES = 2
 class AttentionMemory:
     """The tile of queries, and the rings of keys and of values."""
 
-    def __init__(self, b: Builder, attention: WarpgroupAttention) -> None:
+    def __init__(self, b: Builder, attention: AttentionField) -> None:
         inner, along, rows, terms = attention.inner, attention.along, (attention.rows,), (attention.terms,)
         self.query = BoxedTiles(b, attention.query, 1, rows, inner, attention.depth)
-        self.keys = StageRing(b, STAGES, attention.groups)
+        self.keys = StageRing(b, STAGES, attention.down)
         self.key_tiles = BoxedTiles(b, attention.key, STAGES, terms, inner, attention.depth)
-        self.values = StageRing(b, STAGES, attention.groups)
+        self.values = StageRing(b, STAGES, attention.down)
         self.value_tiles = BoxedTiles(b, attention.value, STAGES, (attention.width,), along, attention.terms)
         self.asked = b.emit(BarrierMake(type=Barrier(1)), "asked").result
         assert self.query.bytes + STAGES * (self.key_tiles.bytes + self.value_tiles.bytes) <= SHARED_BYTES
@@ -207,9 +152,8 @@ class AttentionMemory:
 class WarpgroupBlock(AttendingBlock):
     """One warpgroup copies, others multiply."""
 
-    def __init__(self, placing: BlockTiles, attention: WarpgroupAttention, queries: QueryTiles, region: TileRegion) -> None:
+    def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
         super().__init__(placing, attention, queries, region)
-        self.attention: WarpgroupAttention = attention
         self.memory = AttentionMemory(region.builder, attention)
 
     # ---- roles ----
@@ -222,7 +166,7 @@ class WarpgroupBlock(AttendingBlock):
             self.memory.begin(once)
         b.emit(SyncThreads())
         walk = walk_of(self.placing, attention, region)
-        copies, multiplies = REGISTERS[attention.groups]
+        copies, multiplies = REGISTERS[attention.down]
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
             with copying.when(first) as leading:
@@ -268,7 +212,7 @@ class WarpgroupBlock(AttendingBlock):
         )
         feature, features = self.placing.out.axis("feature0", 2), self.placing.out.axis("feature1", attention.width // 8)
         self.columns, self.half, self.rows, self.features = (pair, eight), half, (half,), (feature, features)
-        self.group = standing = AttentionGroup(b, attention.groups, thread)
+        self.group = standing = AttentionGroup(b, attention.down, thread)
         self.lane, self.across = standing.lane, standing.column
         self.queries.place_row(standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8, inner)
         state = [*self.at_first(b), b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2))))]
@@ -302,7 +246,7 @@ class WarpgroupBlock(AttendingBlock):
             body.yield_(total)
         (output,) = last.results
         maximum, *others = totals
-        followed(self, group, inner, walk, [maximum, *(over_lanes(b, "add", total) for total in others)], output, Affine())
+        self.followed(group, inner, walk, [maximum, *(over_lanes(b, "add", total) for total in others)], output, Affine())
 
     def turn_queries(self, b: Builder, sign: Value) -> None:
         """The warpgroup's queries times a sign."""
@@ -313,7 +257,7 @@ class WarpgroupBlock(AttendingBlock):
             at = (Affine(), column.floordiv(wide), self.group.row + row, column % wide)
             self.signed(body, self.memory.query.memory, at, sign)
         b.emit(FenceAsync())
-        b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.attention.groups))
+        b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.attention.down))
 
     def step(self, b: Builder, region: TileRegion, walk: Walk, number: Value, state: Sequence[Value], whole: bool) -> list[Value]:
         """A turn: its scores and weights, while the products of the last turn's weights with its values are under way."""
@@ -340,11 +284,44 @@ class WarpgroupBlock(AttendingBlock):
 
     # ---- storing ----
 
-    def stored(self, target: Store, region: TileRegion) -> bool:
-        boxed = is_boxed(self.placing.field, self.attention, target)
-        if boxed:
-            stored(self, self.attention, self.group, self.memory.query.memory, target, region)
-        return boxed
+    def is_boxed(self, store: Store) -> bool:
+        """Whether bulk copies write the result's tile, from where the queries were: numbers of their type, that end in memory where the
+        axes do."""
+        mem, attention = mem_of(store.mem), self.attention
+        tile = {attention.query.axis: attention.rows, attention.value.axis: wide_of(mem)}
+        fits = mem.dtype == attention.dtype and attention.width <= attention.depth
+        dims = stored_dims(self.placing.field, store, tile) if fits else None
+        return dims is not None and dims[1] == mem.rank - 1
+
+    def stored(self, store: Store, region: TileRegion) -> bool:
+        """The tile through the shared memory of the warpgroup's queries."""
+        if not self.is_boxed(store):
+            return False
+        b, attention, group, memory = region.builder, self.attention, self.group, self.memory.query.memory
+        wide = wide_of(attention.query.mem)
+        feature, features = self.features
+        packed = b.emit(Pack2(value=self.placing.value(store.value, region), over=feature)).result
+        row = group.row + group.warp * 16 + group.lane % 16
+        group.meet(b)
+        places = [(Affine(), Affine.of(n // wide), row, group.lane.floordiv(16) * 8 + n % wide) for n in range(0, attention.width, 16)]
+        put_matrices(b, packed, (features, self.half), 0, memory, places)
+        b.emit(FenceAsync())
+        group.meet(b)
+        target = region.find(store.mem)
+        assert target is not None
+        rows, columns = attention.query.axis, attention.value.axis
+        box = tuple(ROWS if rows in form.names else wide if columns in form.names else 1 for form in store.index)
+        with b.when(group.leader) as leading:
+            inside = region.inside(leading, ())
+            inside.forms[rows] = region.starts[rows] + group.row
+            for part in range(-(-attention.width // wide)):
+                inside.forms[columns] = Affine.of(part * wide)
+                at = (Affine(), Affine.of(part), group.row, Affine())
+                there = tuple(self.placing.form(form, inside) for form in store.index)
+                leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
+            leading.emit(BulkCommit())
+            leading.emit(BulkWait(count=0, read=True))
+        return True
 
     # ---- products ----
 
