@@ -20,6 +20,7 @@ test:
 # The slow tier of the tests (see docs/testing.md); then the long runs: thousands of random nests, mutated programs and spoilt files of market data, every kernel in every layout and size, every program for every GPU.
 slow:
 	$(PYTHON) -m pytest -n auto -m slow
+	ZYNTAX_TIER=1 $(PYTHON) -m pytest -n auto tests/kernels tests/schedule tests/language tests/lowering tests/placement tests/programs
 	$(PYTHON) -m tests.random_nests 2000
 	$(PYTHON) -m tests.random_nests 1000 --device emulator
 	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels tests/backends/nvptx/test_program_matrix.py

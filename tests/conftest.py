@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+import zlib
 from collections import defaultdict
 from typing import Any
 
@@ -16,6 +17,12 @@ from tests.tiers.breadth import breadth
 
 LONGEST = ("sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs", "zyntax")
 """Folders by the time that a file of them takes."""
+
+QUICK = tuple(f"{room}/" for room in ("language", "lowering", "placement", "programs"))
+"""Folders whose tests ask what programs come to, not which code they become: their kernels stay in tier 0."""
+
+HALF = ("kernels/", "schedule/")
+"""Folders whose tests are about kernels: those of one half of the tests stay in tier 0, those of the others have all passes at once."""
 
 YOUNG = 50_000
 """New objects between two searches for garbage. After Python's 700, the searches took a fifth of the time of a test that compiles."""
@@ -45,7 +52,22 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-os.environ.setdefault("ZYNTAX_TIER", "1")  # kernels have their last code at once, but in the tests of tiers
+ASKED = "ZYNTAX_TIER" in os.environ
+"""Whether who runs the tests says in which tier kernels begin."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Kernels have one code while a test runs, that of tier 1 or that of tier 0, which is made in a third of the time and has the same bits."""
+    if not ASKED:
+        os.environ["ZYNTAX_TIER"] = "0" if _is_quick(item) else "1"
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    if item.get_closest_marker("slow"):
+        return False
+    test = item.nodeid.partition("[")[0].removeprefix("tests/")
+    return test.startswith(QUICK) or (test.startswith(HALF) and zlib.crc32(test.encode()) % 2 == 0)
 
 
 def _settings() -> dict[str, str]:
