@@ -18,6 +18,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import over_limit
 from compiler.hir.types import Mem
+from compiler.hir.verify import verify
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import THREAD_KERNELS, Cache
 from compiler.launch.cpu import first_fault, on_host
@@ -54,7 +55,7 @@ class EmulatedBlock:
         built = block.kernel_for(signature)
 
         def kernel_for(facts: Facts) -> ThreadKernel:
-            kernel = self._kernels.of((signature, facts), lambda: thread_kernel(built, block.compute, facts))
+            kernel = self._kernels.of((signature, facts), lambda: verified(thread_kernel(built, block.compute, facts)))
             block.tell(kernel.unheeded(block.compute))
             return kernel
 
@@ -128,6 +129,13 @@ def emulate(
     for name, result in updated.items():
         values[name].array[...] = result
     return value_of(plan.results, results, values)
+
+
+def verified(kernel: ThreadKernel) -> ThreadKernel:
+    """The kernel, if it is well formed. Raises ZyntaxError (0901): of what isn't, the interpreter and a device may make two things."""
+    for function in kernel.functions:
+        verify(function)
+    return kernel
 
 
 def _result(result: ResultPlan, number: int, plan: KernelPlan, arrays: Mapping[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from compiler.backends.nvptx.written_out import without_calls
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import HirFunction, HirGlobal, HirModule
 from compiler.hir.types import Mem, Tile, bytes_of
+from compiler.hir.verify import verify
 from compiler.machines.gpu import Feature
 from compiler.source import Sources
 from runtime import forks
@@ -90,8 +91,11 @@ class PtxModule:
 def compile_kernels(
     program: HirModule | HirFunction | Sequence[HirFunction], target: GpuTarget, sources: Sources | None = None, level: int = 3
 ) -> PtxModule:
-    """All kernels of a module, or these functions, as one PTX text. With `sources`, lines of the PTX point to the program's."""
+    """All kernels of a module, or these functions, as one PTX text. With `sources`, lines of the PTX point to the program's. Raises
+    ZyntaxError (0901) for functions that aren't well formed: what they would do isn't defined."""
     functions, tables = _functions(program)
+    for function in functions:
+        verify(function)
     module = ModuleWriter("kernels", native_half=True, backend="NVPTX")
     module.native_bfloat = target.machine.has(Feature.NARROW_FLOATS)
     module.c_library, module.constant_space = False, CONSTANT_SPACE
