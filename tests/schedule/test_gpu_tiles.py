@@ -11,8 +11,8 @@ from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_module
-from compiler.schedule.gpu.choose import settled
-from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Impossible, ProductWork, TileRequests, Tiling, best, nanoseconds, tilings
+from compiler.schedule.gpu.choose import choices
+from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Impossible, ProductWork, TileRequests, Tiling, nanoseconds, ranked, tilings
 from tests.schedule.test_gpu_warpgroups import facts, product
 
 RANDOM = np.random.default_rng(11)
@@ -24,6 +24,11 @@ def work(m: int, n: int, k: int, **more: object) -> ProductWork:
 
 def lying(rows: int) -> tuple[int, ...]:
     return (rows,)
+
+
+def best(work: ProductWork, wishes: TileRequests = TileRequests()) -> Tiling:
+    """What is estimated to end first of what the program allows."""
+    return ranked(work, lying, wishes)[0].tiling
 
 
 def shared(tiling: Tiling, twice: bool, boxed: bool) -> int:
@@ -47,20 +52,20 @@ def test_every_tile_fits_a_processor(apart: bool, twice: bool, boxed: bool) -> N
 
 def test_tf32_takes_the_tiles_that_fill_the_last_round() -> None:
     """21 rounds of 128 by 192 have fewer places than 16 of 128 by 256."""
-    assert best(work(8192, 8192, 16384, hot=True, across=False, boxed=False), lying, TileRequests()).columns == 192
+    assert best(work(8192, 8192, 16384, hot=True, across=False, boxed=False)).columns == 192
 
 
 def test_the_least_estimate_is_taken() -> None:
     for _ in range(20):
         m, n, k = (int(2**size) for size in RANDOM.uniform(4, 14, 3))
         one = work(m, n, k)
-        assert nanoseconds(best(one, lying, TileRequests()), one) == min(nanoseconds(tiling, one) for tiling in tilings(one, lying))
+        assert nanoseconds(best(one), one) == min(nanoseconds(tiling, one) for tiling in tilings(one, lying))
 
 
 def test_long_sums_of_few_tiles_are_cut_in_pieces() -> None:
-    found = best(work(64, 64, 1 << 16), lying, TileRequests())
+    found = best(work(64, 64, 1 << 16))
     assert found.pieces > 1 or found.cut
-    assert best(work(8192, 8192, 1 << 16), lying, TileRequests()).pieces == 1
+    assert best(work(8192, 8192, 1 << 16)).pieces == 1
 
 
 def test_many_sizes_make_few_kernels() -> None:
@@ -68,7 +73,7 @@ def test_many_sizes_make_few_kernels() -> None:
     found = set()
     for _ in range(80):
         m, n, k = (int(size) * 8 for size in RANDOM.integers(8, 1024, 3))
-        found.add(settled(field, facts(m, n, k, 132), {"M": m, "N": n, "K": k}).tiling)
+        found.add(choices(field, facts(m, n, k, 132), {"M": m, "N": n, "K": k})[0].facts.tiling)
     assert None not in found and len(found) <= 30
 
 
@@ -86,7 +91,7 @@ WISHES = [
 @pytest.mark.parametrize(("wishes", "kept"), WISHES, ids=[str(wishes) for wishes, _ in WISHES])
 @pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (100, 72, 4096)], ids=str)
 def test_what_a_program_says_is_kept(wishes: TileRequests, kept: object, sizes: tuple[int, int, int]) -> None:
-    assert callable(kept) and kept(best(work(*sizes), lying, wishes))
+    assert callable(kept) and kept(best(work(*sizes), wishes))
 
 
 IMPOSSIBLE = [
@@ -104,7 +109,7 @@ IMPOSSIBLE = [
 @pytest.mark.parametrize(("wishes", "code", "hint"), IMPOSSIBLE, ids=str)
 def test_what_can_not_be_is_told(wishes: TileRequests, code: str, hint: str) -> None:
     with pytest.raises(Impossible) as told:
-        best(work(4096, 4096, 4096), lying, wishes)
+        best(work(4096, 4096, 4096), wishes)
     assert (told.value.code, told.value.hint) == (code, hint)
 
 

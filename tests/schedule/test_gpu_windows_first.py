@@ -11,7 +11,7 @@ import zynml
 from bench.gpu.sources import convolution
 from compiler.hir.gpu import SharedAlloc
 from compiler.schedule.gpu import warpgroup_tiles
-from compiler.schedule.gpu.warpgroup_tiles import ProductWork, TileRequests, best
+from compiler.schedule.gpu.warpgroup_tiles import ProductWork, TileRequests, ranked
 from tests.windows import BF16, small
 
 DEVICE = "emulator:sm_90a"
@@ -41,7 +41,7 @@ def test_tiles_lie_along_the_results_rows(stride: int, width: int) -> None:
 
 def test_no_tile_is_wider_than_one_that_holds_all_columns() -> None:
     work = ProductWork(("i",), 1, (1 << 20,), 64, 18, 132, hot=True, across=False)
-    assert best(work, lambda rows: (rows,), TileRequests()).columns == 64
+    assert ranked(work, lambda rows: (rows,), TileRequests())[0].tiling.columns == 64
 
 
 @pytest.mark.parametrize(("side", "stride"), [((5, 16), 1), ((7, 9), 2), ((5, 7), 1)])

@@ -124,11 +124,6 @@ def _sums_together(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
     return evolve(together, ways=tuple(sorted((*together.ways, *apart), key=lambda way: way.nanoseconds)))
 
 
-def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> Facts:
-    """The first of the choices."""
-    return choices(field, facts, sizes)[0].facts
-
-
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`,
     `Impossible` for annotations that no schedule can keep."""

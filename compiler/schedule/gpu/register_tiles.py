@@ -27,8 +27,7 @@ from compiler.schedule.gpu.side_by_side import in_one_axis
 from compiler.schedule.gpu.single_elements import without_single_elements
 from compiler.schedule.gpu.taking_part import bounds_of
 from compiler.schedule.gpu.terms_of_products import terms_of_products, terms_of_window
-from compiler.schedule.gpu.triangles import triangle_product
-from compiler.schedule.gpu.windows import WindowProduct, window_product
+from compiler.schedule.gpu.windows import WindowProduct, triangle_product, window_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table

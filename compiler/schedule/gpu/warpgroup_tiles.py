@@ -258,11 +258,6 @@ def ranked(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: T
     return tuple(sorted(estimates, key=lambda estimate: estimate.nanoseconds))
 
 
-def best(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: TileRequests) -> Tiling:
-    """What is estimated to end first of what the program allows. Raises `Impossible`."""
-    return ranked(work, lying, wishes)[0].tiling
-
-
 def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Tiling]:
     """All that a processor holds."""
     most = 2 * (SEVERAL if work.sets > 1 else SUMS) // work.sets

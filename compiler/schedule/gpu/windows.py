@@ -1,19 +1,24 @@
-"""Windows with a border as products of tiles: `if inside: s += a * b` is a contraction of elements that are zeros outside. A weight that is
-infinite or NaN makes NaN of such a zero, so a thread whose sums have a NaN adds them up once more, term by term as the nest is written,
-and stores them again."""
+"""Windows with a border, and triangles, as products of tiles: `if inside: s += a * b` is a contraction of elements that are zeros outside.
+A factor that is infinite or NaN makes NaN of such a zero, so a thread whose sums have a NaN adds them up once more, term by term as the
+nest is written, and stores them again."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
+from compiler.analysis.accesses import constraints_of
+from compiler.analysis.recognise import product_sum
+from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, union_axes
+from compiler.hir.core import Binary, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy
+from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
+from compiler.hir.types import INDEX, is_float
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.product_sums import sum_of_loads
 from compiler.schedule.region import Target, TileRegion
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 
 @frozen(eq=False)
@@ -33,22 +38,82 @@ def window_product(function: HirFunction) -> WindowProduct | None:
     product = sum_of_loads(function)
     if product is None or not isinstance(product.target, Reduce):
         return None
+    factors = product.a.results[0], product.b.results[0]
+    return _contracted(function, product.target, factors, {}, ("reassoc", "contract"), bool(product.guard))
+
+
+def _contracted(
+    function: HirFunction,
+    target: Reduce,
+    factors: tuple[Value, Value],
+    zeros: Mapping[Value, Sequence[Affine]],
+    flags: tuple[str, ...],
+    inexact: bool,
+) -> WindowProduct:
+    """The field with a sum of products of these factors as a contraction: each is zeros where one of its forms is negative. `inexact`:
+    whether the sum as it was written may differ from that."""
     out = FieldCopy(function)
     out.parameters()
     out.axes()
-    exact, target = None, None
+    b, exact, product = out.body, None, None
     for op in function.body.body:
-        if op is product.target:
-            a, b = (out.values[load.results[0]] for load in (product.a, product.b))
-            exact = out.body.emit(out.rebuilt(op), "exact")
-            target = Contract(a=a, b=b, over=product.target.over, to=product.to, span=op.span)
-            out.emit(op, target)
+        if op is target:
+            exact = b.emit(out.rebuilt(op), "exact")
+            left, right = (_with_zeros(out.values[factor], zeros.get(factor, ()), b) for factor in factors)
+            product = Contract(a=left, b=right, over=target.over, to=dtype_of(target.values[0]), flags=flags, span=op.span)
+            out.emit(op, product)
         else:
             out.copy(op)
-    assert target is not None and isinstance(exact, Reduce)
+    assert product is not None and isinstance(exact, Reduce)
     field = out.finish()
     field.body.body = [op for op in field.body.body if op is not exact]
-    return WindowProduct(field, target, exact if product.guard else None)
+    return WindowProduct(field, product, exact if inexact else None)
+
+
+def triangle_product(function: HirFunction) -> WindowProduct | None:
+    """The field with its one sum of products, over part of an axis, as a contraction of operands with zeros: of `k in i..j + 1`, `k >= i`
+    makes zeros of elements of the first operand, `k <= j` of the second. Tiles in which no term takes part are left out
+    (`taking_part.py`). None where its conditions aren't each of one operand, or its terms have an order to keep."""
+    sums = [op for op in function.body.body if isinstance(op, Reduce | Contract | Scan)]
+    if len(sums) != 1 or not isinstance(sums[0], Reduce) or sums[0].monoid != "add" or in_written_order(function):
+        return None
+    (target,) = sums
+    assert isinstance(target, Reduce)
+    match target.values[0].source:
+        case Select(condition=condition, then=Value(source=Binary(operator="mul", left=a, right=b, flags=flags)), otherwise=other):
+            pass
+        case _:
+            return None
+    whole = product_sum(target)
+    if whole is None or not (whole.m and whole.n):
+        return None
+    forms, dtype = constraints_of(condition), dtype_of(target.values[0])
+    if not (isinstance(other.source, Const) and other.source.value == 0 and forms) or (is_float(dtype) and "contract" not in flags):
+        return None
+    sides = [_side(form, function, (a, b)) for form in forms]
+    if None in sides:
+        return None
+    zeros = {operand: [form for form, side in zip(forms, sides, strict=True) if side is operand] for operand in (a, b)}
+    return evolve(_contracted(function, target, (a, b), zeros, target.flags, is_float(dtype)), bounds=tuple(forms))
+
+
+def _side(form: Affine, function: HirFunction, operands: Sequence[Value]) -> Value | None:
+    """The operand along whose axes a form varies alone."""
+    axes = {name for name in form.names if name in function.axes}
+    sizes = {parameter.name for parameter in function.parameters}
+    if not set(form.names) <= axes | sizes:
+        return None
+    return next((operand for operand in operands if axes <= {axis for axis, _ in union_axes(operand)}), None)
+
+
+def _with_zeros(value: Value, forms: Sequence[Affine], b: Builder) -> Value:
+    """The operand where the forms are at least 0, zeros elsewhere."""
+    held: Value | None = None
+    for form in forms:
+        held = b.both(held, b.op("le", b.const(0, INDEX), b.index(form)))
+    if held is None:
+        return value
+    return b.select(held, value, b.const(0.0 if is_float(dtype_of(value)) else 0, dtype_of(value)))
 
 
 def added_again(
