@@ -73,6 +73,9 @@ class Zone:
     refuted: frozenset[Value] = frozenset()
 
 
+_Bounds = tuple[Value, Value, bool, frozenset[Value], frozenset[Value]]
+
+
 class ZoneBounds:
     """Where the zones of an axis meet, as numbers of its tiles. `extents`: of all other variables that the conditions name."""
 
@@ -87,6 +90,8 @@ class ZoneBounds:
         self.holds_below: list[Affine] = []
         self.possible: list[tuple[list[Affine], list[Affine]]] = []
         """Of each condition, the first tiles in which it may hold, and those behind the last."""
+        self.exact: list[tuple[int, Affine]] = []
+        """Steps and rests of forms that vary along no axis without a loop: the condition fails right up to one element."""
 
     def add(self, condition: Value, forms: Iterable[Affine]) -> None:
         """A condition that is the conjunction of `form >= 0`; left out where that says nothing of whole tiles."""
@@ -100,6 +105,8 @@ class ZoneBounds:
         for part in parts:
             assert part is not None
             step, least, most = part
+            if step and least == most:
+                self.exact.append((step, least))
             if step == 0:
                 self.outer.append(least)
             elif step > 0:
@@ -116,6 +123,11 @@ class ZoneBounds:
         step, rest = form.coefficient(axis), form.without(axis)
         least, negated = least_of(rest, self.extents), least_of(-rest, self.extents)
         return None if axis in rest.names or least is None or negated is None else (step, least, -negated)
+
+    def parts(self, extent: Affine, few: int) -> bool:
+        """Whether a condition may fail for more than a few elements at an end of the axis, as in a triangle."""
+        ends = (-rest if step > 0 else extent * -step - rest for step, rest in self.exact)
+        return any(end.value is None or end.value > few for end in ends)
 
     def zones(self, extent: Affine, skip_refuted: bool) -> list[Zone]:
         """All tiles of the axis in order, without those in which all conditions fail where these are to be skipped."""
@@ -134,16 +146,22 @@ class ZoneBounds:
             high = b.select(all_hold(self.outer, b), high, low)
         ragged = extent.floordiv(tile) != extent.ceildiv(tile)
         conditions, nothing = frozenset(self.conditions), frozenset[Value]()
-        zones: list[tuple[Value, Value, bool, frozenset[Value], frozenset[Value]]] = []
+        zones: list[_Bounds] = []
         if all(firsts) and not skip_refuted:
-            zones.append((zero, begin, ragged, nothing, conditions))
+            zones += self._refuted(zero, begin, whole, ragged)
         if self.holds_from:
             zones.append((begin, low, ragged, nothing, nothing))
         zones.append((low, high, False, conditions, nothing))
         zones.append((high, end, ragged, nothing, nothing))
         if all(lasts) and not skip_refuted:
-            zones.append((end, every, ragged, nothing, conditions))
+            zones += self._refuted(end, every, whole, ragged)
         return [Zone(Affine.of(a.name), Affine.of(c.name), masked, holds, fails) for a, c, masked, holds, fails in zones]
+
+    def _refuted(self, low: Value, high: Value, whole: Value, ragged: bool) -> list[_Bounds]:
+        """The tiles from `low` to `high`, in which no condition holds: those below `whole` have no masks."""
+        last = self.b.op("max", low, self.b.op("min", high, whole)) if ragged else high
+        ends = [(low, last, False), (last, high, True)] if ragged else [(low, high, False)]
+        return [(*bounds, frozenset(), frozenset(self.conditions)) for bounds in ends]
 
     def elements(self, extent: Value) -> tuple[Value, Value]:
         """The elements, for tiles of one, from which on and before which all holds that varies along the axis."""

@@ -147,8 +147,10 @@ class Placing(TileValues):
             return
         in_time = plan.place != self.outer or region.parent is not None
         if in_time and not scans and self.outer == "thread" and plan.lanes > 1 and may_store_twice(self.field, group):
-            store_in_vectors(self, plan, group, region, self.bounds(AxisPlan(axis), group, region))
-            return
+            bounds = self.bounds(AxisPlan(axis), group, region)
+            if not bounds.parts(self.form(extent, region), plan.tile):
+                store_in_vectors(self, plan, group, region, bounds)
+                return
         if in_time and not scans and (zones := self.zones(plan, group, carrying, region)):
             for zone in zones:
                 inner = region.inside(region.builder, ())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import zynml
+from tests.kernels.checks import numbers
 
 SOURCE = """
 def below(x: tensor[N, M]): tensor {
@@ -109,3 +110,18 @@ def test_what_is_not_finite_beyond_the_diagonal_does_not_count(program: Any, dty
     x[:, 70:] = np.nan
     np.testing.assert_array_equal(program.below(x), np.arange(1, 71))
     assert not np.isnan(program.causal(x)).any()
+
+
+@pytest.mark.parametrize("condition", ["j <= i", "j > i", "i + j < 20", "j >= i - 3 and j < i + 5", "j > 0 and j < M - 1"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
+def test_elements_on_both_sides_of_a_line(condition: str, dtype: str) -> None:
+    text = f"def f(x: tensor[N, M, {dtype}]) {{ compute(x) {{ for i in 0..N, j in 0..M: out[i, j] = x[i, j] if {condition} else 2 * x[i, j] }} }}"
+    program = zynml.compile(text)
+    for rows, columns in (0, 3), (3, 0), (1, 1), (3, 31), (40, 33), (7, 101), (64, 64):
+        x = numbers(dtype, (rows, columns + 1), rows, small=True)[:, 1:]
+        if dtype != "u8" and x.size > 3:
+            x[rows // 2, columns // 2], x[0, 0] = np.nan, np.inf
+        i, j = np.indices(x.shape)
+        holds = np.logical_and.reduce([eval(each, {"i": i, "j": j, "M": columns}) for each in condition.split(" and ")])
+        wide = x.astype(np.float64)
+        assert np.array_equal(program.f(x).astype(np.float64), np.where(holds, wide, 2 * wide), equal_nan=True), x.shape
