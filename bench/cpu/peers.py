@@ -33,7 +33,8 @@ class PeerProcess:
 
     def __init__(self, side: str, threads: int, python: str) -> None:
         worker = [python, str(Path(__file__).parent / "peer_worker.py"), side, str(threads), str(REPOSITORY)]
-        kept = {} if side == "ours" else KEEP_BLOCKS
+        # a side that stands still makes no better code in between
+        kept = {"ZYNTAX_TIER": "1"} if side == "ours" else KEEP_BLOCKS
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(worker, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **kept})
         assert self.process.stdout is not None
