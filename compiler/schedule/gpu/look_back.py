@@ -45,18 +45,15 @@ class LookBack:
         memories = [b.alloc(Mem("u64", (*around, count, words), align=64), "known") for count in levels]
         return LookBack(monoid, dtype, *memories)
 
-    def clear(self, b: Builder, around: Sequence[str], tile: Value) -> None:
+    def clear(self, b: Builder, around: Sequence[str], tile: Value, level: int = 0) -> None:
         """Nothing is known yet: one thread's part, that of a tile."""
-        self._clear(b, around, tile, [self.tiles, self.groups, self.rows])
-
-    def _clear(self, b: Builder, around: Sequence[str], tile: Value, levels: Sequence[Value]) -> None:
-        memory, *above = levels
+        memory, *above = (self.tiles, self.groups, self.rows)[level:]
         for word in range(words_of(self.dtype)):
             b.store(memory, b.const(0, "u64"), [*around, tile.name, Affine((), word)])
         if above:
             many = b.const(GROUP, "index")
             with b.when(b.op("eq", b.op("rem", tile, many), b.const(0, "index"))) as first:
-                self._clear(first, around, first.op("div", tile, many), above)
+                self.clear(first, around, first.op("div", tile, many), level + 1)
 
     def before(self, b: Builder, around: Sequence[str], tile: Value, total: Value, lane: Value) -> Value:
         """What stands before the tile, whose own elements make `total`. For all lanes of one warp."""

@@ -4,9 +4,9 @@ the next ones while these are computed. The operations and their order stay as t
 Registers hold few steps. Where few threads share a multiprocessor, and it copies from global to shared memory beside the computation,
 each thread has a ring of its own there: many steps are under way, and no thread waits for another."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
@@ -16,6 +16,7 @@ from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.stages import InstructionCopy, Start
 from runtime.records import frozen
 
@@ -55,11 +56,10 @@ def march_of(op: Instruction, few: bool) -> March | None:
     known = {result.name: inside for inside in body for result in inside.results}
     changing = {value.name for value in op.body.parameters[1:]}
     for inside in body:
-        names = {*(value.name for value in inside.operand_values), *inside.symbols}
-        if names & changing or (isinstance(inside, Load) and not _is_only_read(inside)):
+        if read_names(inside) & changing or (isinstance(inside, Load) and not _is_only_read(inside)):
             changing |= {result.name for result in inside.results}
-    loads = [inside for inside in body if isinstance(inside, Load) and inside.result.name not in changing]
-    loads = [load for load in loads if _varies(load, op, known)]
+    stepping = depending([op.variable], body) - changing
+    loads = [inside for inside in body if isinstance(inside, Load) and inside.result.name in stepping]
     words = sum(max(1, bytes_of(mem_of(load.mem).dtype) // 4) for load in loads)
     steps = MOST_STEPS
     while steps * words > WORDS << few and steps > 1:
@@ -71,8 +71,7 @@ def march_of(op: Instruction, few: bool) -> March | None:
     while wanted:
         inside = wanted.pop()
         early.add(inside)
-        names = {*(value.name for value in inside.operand_values), *inside.symbols}
-        wanted |= {known[name] for name in names if name in known} - early
+        wanted |= {known[name] for name in read_names(inside) if name in known} - early
     ahead = tuple(inside for inside in body if inside in early)
     return March(op, ahead, tuple(inside for inside in ahead if isinstance(inside, Load)), steps)
 
@@ -86,25 +85,12 @@ def _is_only_read(load: Load) -> bool:
     return mem.readonly and mem.space is Space.GLOBAL
 
 
-def _varies(load: Load, loop: For, known: dict[str, Instruction]) -> bool:
-    """Whether a load's place depends on the step."""
-    names, seen = [*load.symbols, *(value.name for value in load.operand_values)], set[str]()
-    while names:
-        name = names.pop()
-        if name == loop.variable.name:
-            return True
-        if name in known and name not in seen:
-            seen.add(name)
-            names += [*known[name].symbols, *(value.name for value in known[name].operand_values)]
-    return False
-
-
 def ring_parts(march: March, threads: int, machine: GpuMachine) -> int:
     """Parts of the rings of a block's threads; 0 where they would have fewer than two, or hold what isn't copied."""
     if not machine.has(Feature.ASYNC_COPIES):
         return 0
     read = {load.result.name for load in march.loads}
-    chained = any(read & {*op.symbols, *(value.name for value in op.operand_values)} for op in march.early)
+    chained = any(read & read_names(op) for op in march.early)
     widths = [bytes_of(mem_of(load.mem).dtype) for load in march.loads]
     if chained or any(load.where is not None for load in march.loads) or not set(widths) <= {4, 8}:
         return 0
@@ -119,10 +105,7 @@ def marched_through_rings(march: March, parts: int, start: Start, b: Builder) ->
     types = [mem_of(load.mem) for load in march.loads]
     memories = [Mem(type.dtype, (ring, threads), space=Space.SHARED, align=16) for type in types]
     rings = [start.out.body.emit(SharedAlloc(type=memory), "ring").result for memory in memories]
-    low, high = b.index(copy.form(loop.low)), b.index(copy.form(loop.high))
-    each = b.const(RING_STEPS, "index")
-    whole = b.op("div", b.op("max", b.sub(high, low), b.const(0, "index")), each)
-    full = b.add(low, b.mul(whole, each))
+    low, high, each, _, full = whole_steps(loop, RING_STEPS, copy, b)
     initial = [copy.value(value) for value in loop.carried]
 
     def begin(first: Value, place: Affine, body: Builder) -> None:
@@ -154,7 +137,7 @@ def marched_through_rings(march: March, parts: int, start: Start, b: Builder) ->
         read = [inner.load(memory, [Affine.of(place.name) + step, thread.name]) for step in range(RING_STEPS) for memory in rings]
         for step in range(RING_STEPS):
             values = read[step * len(rings) :][: len(rings)]
-            carried = _step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
+            carried = one_step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
         begin(inner.add(walked.variable, inner.const(ring, "index")), Affine.of(place.name), inner)
         after = inner.add(place, each)
         around = inner.op("lt", after, inner.const(ring, "index"))
@@ -165,10 +148,7 @@ def marched_through_rings(march: March, parts: int, start: Start, b: Builder) ->
 def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
     """Writes the march; what the loop results in is in the copy's values then."""
     loop, steps = march.loop, march.steps
-    low, high = b.index(copy.form(loop.low)), b.index(copy.form(loop.high))
-    each = b.const(steps, "index")
-    whole = b.op("div", b.op("max", b.sub(high, low), b.const(0, "index")), each)
-    full = b.add(low, b.mul(whole, each))
+    low, high, each, whole, full = whole_steps(loop, steps, copy, b)
     last = b.sub(full, each)
     initial = [copy.value(value) for value in loop.carried]
     with b.branch(b.op("lt", b.const(0, "index"), whole), [value.type for value in initial]) as (some, none, chosen):
@@ -179,11 +159,19 @@ def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
             carried, read = walked.carried[: len(initial)], walked.carried[len(initial) :]
             for step in range(steps):
                 values = read[step * len(march.loads) :][: len(march.loads)]
-                carried = _step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
+                carried = one_step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
             inner.yield_(*carried, *ahead)
         some.yield_(*walked.results[: len(initial)])
         none.yield_(*initial)
     rest(march, copy, full, high, chosen.results, b)
+
+
+def whole_steps(loop: For, steps: int, copy: InstructionCopy, b: Builder) -> tuple[Value, Value, Value, Value, Value]:
+    """Where the loop begins and ends, how many steps are taken at once, how often, and where the last of these end."""
+    low, high = b.index(copy.form(loop.low)), b.index(copy.form(loop.high))
+    each = b.const(steps, "index")
+    whole = b.op("div", b.op("max", b.sub(high, low), b.const(0, "index")), each)
+    return low, high, each, whole, b.add(low, b.mul(whole, each))
 
 
 def rest(march: March, copy: InstructionCopy, full: Value, high: Value, carried: Sequence[Value], b: Builder) -> None:
@@ -206,8 +194,17 @@ def _read(march: March, copy: InstructionCopy, first: Value, b: Builder) -> list
     return read
 
 
-def _step(march: March, copy: InstructionCopy, place: Value, carried: Sequence[Value], read: Sequence[Value], b: Builder) -> list[Value]:
-    """A step with what was read for it; what it carries on."""
+def one_step(
+    march: March,
+    copy: InstructionCopy,
+    place: Value,
+    carried: Sequence[Value],
+    read: Sequence[Value],
+    b: Builder,
+    tiles: Mapping[Load | Store, Value] | None = None,
+    own: Sequence[AffineLike] = (),
+) -> list[Value]:
+    """A step with what was read for it; what it carries on. `tiles`: where it stores at the place `own`, else where the loop says."""
     copy.values[march.loop.variable] = place
     copy.values.update(zip(march.loop.body.parameters[1:], carried, strict=True))
     loads = dict(zip(march.loads, read, strict=True))
@@ -215,6 +212,8 @@ def _step(march: March, copy: InstructionCopy, place: Value, carried: Sequence[V
     for op in body:
         if isinstance(op, Load) and op in loads:
             copy.values[op.result] = loads[op]
+        elif tiles is not None and isinstance(op, Store):
+            b.store(tiles[op], copy.value(op.value), own)
         else:
             copy.one(op, b)
     return [copy.value(value) for value in last.operand_values]

@@ -2,7 +2,6 @@
 steps of all its lines to shared memory and back, neighbours along each line side by side, and each thread goes along its own line
 there. The operations and their order stay as they are."""
 
-from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -12,7 +11,7 @@ from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
-from compiler.schedule.gpu.marching import March, rest
+from compiler.schedule.gpu.marching import March, one_step, rest, whole_steps
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import Start
 from runtime.records import frozen
@@ -106,9 +105,7 @@ def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, st
     line(b.op("min", place, behind), b)
     own = start.values[nest.outer.variable]
     copy.all(ops[: ops.index(loop)], b)
-    low, high = b.index(copy.form(loop.low)), b.index(copy.form(loop.high))
-    count = b.op("div", b.op("max", b.sub(high, low), b.const(0, "index")), b.const(steps, "index"))
-    full = b.add(low, b.mul(count, b.const(steps, "index")))
+    low, high, _, _, full = whole_steps(loop, steps, copy, b)
     with b.loop(loop.variable.name, low.name, full.name, steps, [copy.value(value) for value in loop.carried], unroll=1) as (inner, walked):
         read: list[tuple[Load, Affine, Affine, Value]] = []
         for number, row, step in rows:
@@ -120,11 +117,15 @@ def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, st
             inner.store(tiles[op], value, [row, step])
         inner.emit(SyncThreads())
         start.values[nest.outer.variable] = own
-        carried = _walk(plan, walked.variable, walked.carried, tiles, work, start, inner)
+        carried = walked.carried
+        places = [(work.thread.name, Affine((), turn)) for turn in range(steps)]
+        known = [[inner.load(tiles[op], place) for op in march.loads] for place in places]
+        for turn, (there, values) in enumerate(zip(places, known, strict=True)):
+            at = inner.index(Affine.of(walked.variable.name) + turn)
+            carried = one_step(march, copy, at, carried, values, inner, tiles, there)
         inner.emit(SyncThreads())
         for number, row, step in rows:
-            there = inner.op("lt", number, total)
-            with inner.when(there) as some:
+            with inner.when(inner.op("lt", number, total)) as some:
                 line(number, some)
                 start.values[loop.variable] = some.index(Affine.of(walked.variable.name) + step)
                 for store in plan.stores:
@@ -133,30 +134,3 @@ def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, st
     start.values[nest.outer.variable] = own
     with b.when(inside) as last:
         rest(march, copy, full, high, walked.results, last)
-
-
-def _walk(
-    plan: MarchAlongLines,
-    first: Value,
-    carried: Sequence[Value],
-    tiles: dict[Load | Store, Value],
-    work: Cooperation,
-    start: Start,
-    b: Builder,
-) -> list[Value]:
-    """The steps of a thread's own line in shared memory; what they carry on."""
-    loop, copy, values = plan.march.loop, start.copy, start.values
-    own = work.thread.name
-    read = [{op: b.load(tiles[op], [own, Affine((), step)]) for op in plan.march.loads} for step in range(plan.steps)]
-    for step, known in enumerate(read):
-        values[loop.variable] = b.index(Affine.of(first.name) + step)
-        values.update(zip(loop.body.parameters[1:], carried, strict=True))
-        for op in loop.body.body:
-            if isinstance(op, Load):
-                values[op.result] = known[op]
-            elif isinstance(op, Store):
-                b.store(tiles[op], copy.value(op.value), [own, Affine((), step)])
-            elif not isinstance(op, Yield):
-                copy.one(op, b)
-        carried = [copy.value(value) for value in loop.body.body[-1].operand_values]
-    return list(carried)

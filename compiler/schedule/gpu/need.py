@@ -1,6 +1,6 @@
-"""What values of a field are computed from."""
+"""What values are computed from, and what is computed from them."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
@@ -18,3 +18,17 @@ def needed(function: HirFunction, values: Sequence[Value] | None = None, known: 
             wanted.update(op.operand_values)
             wanted.update(named[name] for name in op.symbols if name in named)
     return ops[::-1]
+
+
+def read_names(op: Instruction) -> set[str]:
+    """The names that an instruction reads, of operands and in affine forms."""
+    return {*(value.name for value in op.operand_values), *op.symbols}
+
+
+def depending(on: Iterable[Value], ops: Iterable[Instruction]) -> set[str]:
+    """The names of these values, and of what instructions one after the other compute from them."""
+    names = {value.name for value in on}
+    for op in ops:
+        if names & read_names(op):
+            names |= {result.name for result in op.results}
+    return names

@@ -15,6 +15,7 @@ from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.need import read_names
 from compiler.schedule.gpu.reduction import combined, over_lanes
 from compiler.schedule.gpu.spread import Spread, is_single
 from compiler.schedule.stages import Start
@@ -121,7 +122,7 @@ def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
         reached.add(name)
         source = facts.nest.definitions[name].source if name in facts.nest.definitions else None
         if source is not None:
-            names += [*(value.name for value in source.operand_values), *source.symbols]
+            names += read_names(source)
     return [loop for loop in nest.loops if loop.variable.name in reached]
 
 

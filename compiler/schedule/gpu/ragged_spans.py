@@ -22,6 +22,7 @@ from compiler.hir.types import Mem, Slot, Space, Tile, bytes_of
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.pieces import align, loads_in_pieces
 from compiler.schedule.gpu.reduction import combined, identities
 from compiler.schedule.gpu.sorting import taken
@@ -90,8 +91,8 @@ def ragged_spans(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, 
     barriers.place(Region([], body))
     if barriers.before or any(isinstance(op, Load) and op.mem in stored for top in body for op in top.walk()):
         return None
-    own, bounds = _depending([nest.outer.variable], before), {*spread.outer.low.names, *spread.outer.high.names}
-    if own & {name for op in spread.outer.body.body for name in (*(v.name for v in op.operand_values), *op.symbols)}:
+    own, bounds = depending([nest.outer.variable], before), {*spread.outer.low.names, *spread.outer.high.names}
+    if any(own & read_names(op) for op in spread.outer.body.body):
         return None
     starts = [op for op in before if isinstance(op, Load) and op.result.name in own]
     if not bounds <= own or len(starts) < 2 or len({op.mem for op in starts}) > 1:
@@ -119,17 +120,8 @@ def overlaps(spread: Spread) -> bool:
 def joining(spread: Spread) -> list[Instruction]:
     """What the loop does with what the cells hold."""
     ops = spread.outer.body.body[:-1]
-    names = _depending([cell for fold in spread.folds for cell in fold.cells], ops)
+    names = depending([cell for fold in spread.folds for cell in fold.cells], ops)
     return [op for op in ops if any(result.name in names for result in op.results)]
-
-
-def _depending(on: Sequence[Value], ops: Sequence[Instruction]) -> set[str]:
-    """The names of these values, and of what depends on them."""
-    names = {value.name for value in on}
-    for op in ops:
-        if names & {*(value.name for value in op.operand_values), *op.symbols}:
-            names |= {result.name for result in op.results}
-    return names
 
 
 def span_launch(spans: RaggedSpans, around: Around, group: Group, name: str, known: Facts, facts: NestFacts) -> Launch:

@@ -35,45 +35,28 @@ class Stored:
 
 
 @frozen
-class SortElement:
-    """What a nest computes for one element: instructions, and the value that they end with."""
-
-    body: tuple[Instruction, ...]
-    value: Value
-
-
-@frozen
 class SortNest:
-    """A nest that computes the elements of all memories of a sort; `variables` are its loops', by the axes of these memories."""
+    """A nest that computes the elements of all memories of a sort: for each the instructions, and the value that they end with;
+    `variables` are its loops', by the axes of these memories."""
 
     variables: tuple[Value, ...]
-    elements: tuple[SortElement, ...]
+    elements: tuple[tuple[tuple[Instruction, ...], Value], ...]
 
     def from_values(self, known: Mapping[Value, Value], form: Callable[[Affine], Affine]) -> SortSource:
         """Elements from what a launch knows the nest's operands as."""
 
         def source(b: Builder, position: int, index: Sequence[Affine], where: Value | None) -> Value:
-            return self.element(b, self.elements[position], known, form, index, where)
+            body, value = self.elements[position]
+            values = dict(known)
+            places = {variable.name: at for variable, at in zip(self.variables, index, strict=True)}
+            values.update((variable, b.index(at)) for variable, at in zip(self.variables, index, strict=True))
+            for op in body:
+                changes: dict[str, Any] = {"where": where} if isinstance(op, Load) else {}
+                copy = b.emit(rebuilt(op, values.__getitem__, lambda index_form: form(index_form).substitute(places), **changes))
+                values[op.results[0]] = copy.results[0]
+            return values[value]
 
         return source
-
-    def element(
-        self,
-        b: Builder,
-        element: SortElement,
-        known: Mapping[Value, Value],
-        form: Callable[[Affine], Affine],
-        index: Sequence[Affine],
-        where: Value | None,
-    ) -> Value:
-        values = dict(known)
-        places = {variable.name: at for variable, at in zip(self.variables, index, strict=True)}
-        values.update((variable, b.index(at)) for variable, at in zip(self.variables, index, strict=True))
-        for op in element.body:
-            changes: dict[str, Any] = {"where": where} if isinstance(op, Load) else {}
-            copy = b.emit(rebuilt(op, values.__getitem__, lambda index_form: form(index_form).substitute(places), **changes))
-            values[op.results[0]] = copy.results[0]
-        return values[element.value]
 
 
 def nest_of(sort: Sort, nest: Spread, known: set[Value]) -> SortNest | None:
@@ -103,7 +86,7 @@ def nest_of(sort: Sort, nest: Spread, known: set[Value]) -> SortNest | None:
         slice_ = _slice(value, others, makers)
         if not any(along.name in op.symbols or along in op.operand_values for op in slice_) or len(slice_) > MOST:
             return None
-        elements.append(SortElement(slice_, value))
+        elements.append((slice_, value))
     return SortNest(variables, tuple(elements))
 
 

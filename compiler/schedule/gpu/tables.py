@@ -138,7 +138,6 @@ def _is_wide(field: HirFunction) -> bool:
     return any(bytes_of(dtype_of(result)) > 4 for op in computed for result in op.results)
 
 
-
 def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> Table:
     """Every result varies along the common axes; the rest is reduced, or walked again after a reduction. A row gets a warp where there
     are enough rows for all warps of a large GPU, or rows are short; else a block."""
@@ -183,8 +182,6 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     reasons = [f"{columns} lies along the threads: memory is contiguous along it"]
     below = [axis for axis in facts.common if axis != columns]
     if below and _short(field, facts.common, inside, launch):
-        lanes = lanes_along(field, [columns])
-        wide = max(1, min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes))))
         plans = [AxisPlan(axis, "block") for axis in below[:-1]]
         plans.append(AxisPlan(below[-1], "block", RESULTS if lanes > 1 else 1, threads=THREADS // wide, dim=1))
         plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))

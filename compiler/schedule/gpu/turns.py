@@ -13,6 +13,7 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load, Store
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import Start
 
@@ -39,14 +40,8 @@ def _body(nest: Spread) -> list[Instruction]:
 
 def _follows_loads(body: Sequence[Instruction]) -> bool:
     """Whether a load's place comes of another load."""
-    loaded: set[str] = set()
-    for op in body:
-        follows = bool(loaded & {*op.symbols, *(value.name for value in op.operand_values)})
-        if follows and isinstance(op, Load):
-            return True
-        if follows or isinstance(op, Load):
-            loaded.update(result.name for result in op.results)
-    return False
+    loaded = depending([op.result for op in body if isinstance(op, Load)], body)
+    return any(isinstance(op, Load) and loaded & read_names(op) for op in body)
 
 
 def in_turns(work: Cooperation, nest: Spread, start: Start, counts: Sequence[Value], turns: int, b: Builder) -> None:
