@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.tiers.breadth import breadth
 
-LONGEST = ("sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs", "zyntax")
+LONGEST = ("sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs", "zynml", "zyntax")
 """Folders by the time that a file of them takes."""
 
 QUICK = tuple(f"{room}/" for room in ("language", "lowering", "placement", "programs"))
