@@ -1,4 +1,5 @@
-"""The program `digits.zynml` as a NumPy script: `python digits_numpy.py FOLDER`, with the program's data and its pictures, in that folder."""
+"""The program `digits.zynml` as a NumPy script: `python digits_numpy.py FOLDER`. It reads the same data and draws the same pictures, into
+that folder."""
 
 import sys
 from pathlib import Path

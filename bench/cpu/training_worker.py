@@ -1,5 +1,5 @@
 """A process of `bench.cpu.training`, for one side and one number of threads: `python training_worker.py SIDE THREADS REPOSITORY`. It
-trains the network of `programs/zynml/digits.zynml` and stops before each epoch but the first two, until it is told to go on; it answers
+trains the network of `programs/zynml/digits.zynml` and stops before each epoch but the first, until it is told to go on; it answers
 with the seconds of the epoch. Peers' interpreters run it too."""
 
 import os
@@ -18,7 +18,7 @@ PROGRAM = REPOSITORY / "programs" / "zynml" / "digits.zynml"
 BEFORE, AFTER = "    mut total = 0.0\n", "// ---- result"
 """Where an epoch of the program begins, and what stands behind the last."""
 MANY = "1000000000"
-WARM = 2
+WARM = 4
 """Epochs in which code is made."""
 
 

@@ -11,6 +11,7 @@ from compiler.devices.placement import PlacedBlock
 from compiler.diagnostics import ZyntaxError
 from compiler.fusion.kernel import JoinedBlock
 from compiler.fusion.merge import NUMBERS
+from compiler.fusion.native_chains import CHAINS_REMEMBERED, JoinedBlocks, NativeChains, identity
 from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.native_calls import watch
@@ -20,8 +21,6 @@ from compiler.lowering.kernel import NeedsNumbers
 from compiler.lowering.result_plan import number_of
 from runtime.records import Factory, define, field, frozen
 from runtime.tensor import Tensor, numpy_dtype
-
-CHAINS_REMEMBERED = 256
 
 INTERNAL = "09"
 """What codes of the compiler's own faults begin with: joining blocks must not hide them."""
@@ -51,6 +50,8 @@ class Chains:
     """The chains of one program. `together`: their blocks may become one kernel."""
 
     together: bool = True
+    native: NativeChains | None = None
+    """Has machine code launch what comes again."""
     _known: "dict[Any, _Planned]" = Factory(dict)
 
     def run(self, last: PlacedBlock, values: Mapping[str, Any]) -> Any:
@@ -66,6 +67,18 @@ class Chains:
         return value.value
 
     def _run(self, blocks: "Sequence[_Block]") -> Any:
+        if self.native is None:
+            return _kept(blocks, self._results(blocks))
+        return _kept(blocks, self.native.results(blocks, lambda: self._joined(blocks), lambda: self._results(blocks)))
+
+    def _joined(self, blocks: "Sequence[_Block]") -> JoinedBlocks:
+        if not self.together or len(blocks) == 1:
+            return JoinedBlocks(None)
+        groups = self._groups(blocks)
+        by_extents = self._known[_key(blocks)].wants_extents
+        return JoinedBlocks(None if groups is None else [group.joined for group in groups], by_extents)
+
+    def _results(self, blocks: "Sequence[_Block]") -> dict[int, Any]:
         if not self.together or len(blocks) == 1:
             return _one_by_one(blocks)
         groups = self._groups(blocks)
@@ -120,6 +133,10 @@ class _Block:
     def placed(self) -> PlacedBlock:
         return self.pending.placed
 
+    @property
+    def readers(self) -> int:
+        return self.pending.readers
+
 
 def _in_order(last: Pending) -> list[_Block]:
     """The block and its makers that haven't run, these first."""
@@ -152,12 +169,8 @@ def _key(blocks: Sequence[_Block]) -> Any:
         constants = block.placed.block.constants
         key += (block.placed, tuple(block.links.items()))
         for name, value in block.values.items():
-            key += (kernel_key(value, name in constants), numbers.setdefault(_identity(name, value), len(numbers)))
+            key += (kernel_key(value, name in constants), numbers.setdefault(identity(name, value), len(numbers)))
     return tuple(key)
-
-
-def _identity(name: str, value: Any) -> Any:
-    return (name, value) if value.__class__ is int or value.__class__ is bool else id(value)
 
 
 def _extents(blocks: Sequence[_Block]) -> Any:
@@ -185,7 +198,7 @@ def _planned(blocks: Sequence[_Block], exact: bool) -> _Planned:
                 return _Planned(wants_extents=True, is_usable=False)
             kernels.append(kernel)
             made.append(_stand_in(kernel, order if exact else None))
-            outside = {name: _identity(name, value) for name, value in block.values.items()}
+            outside = {name: identity(name, value) for name, value in block.values.items()}
             device = block.placed.wish.device if block.placed.wish is not None else None
             chain.append(Link(kernel, outside, block.links, device, block.pending.readers))
         plan = plan_chain(chain, blocks[-1].placed.block.options)
@@ -233,7 +246,7 @@ def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:
     return _Group(PlacedBlock(joined, last.wish, last.places, last.explain), group)
 
 
-def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> Any:
+def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> dict[int, Any]:
     results: dict[int, Any] = {}
     for group in groups:
         joined = group.joined
@@ -243,16 +256,16 @@ def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> Any:
             values = {name: values[name] for name in blocks[joined.last].pending.values}
         value = group.placed.for_values(values)(values)
         results.update(zip(joined.results, value if len(joined.results) > 1 else (value,), strict=True))
-    return _kept(blocks, results)
+    return results
 
 
-def _one_by_one(blocks: Sequence[_Block]) -> Any:
+def _one_by_one(blocks: Sequence[_Block]) -> dict[int, Any]:
     results: dict[int, Any] = {}
     for number, block in enumerate(blocks):
         given = {**block.values, **{name: results[maker] for name, maker in block.links.items()}}
         values = {name: given[name] for name in block.pending.values}
         results[number] = block.placed.for_values(values)(values)
-    return _kept(blocks, results)
+    return results
 
 
 def _kept(blocks: Sequence[_Block], results: Mapping[int, Any]) -> Any:

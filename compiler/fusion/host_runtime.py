@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.launch.native_calls.host_blocks import NativeBlock, is_possible
 from compiler.options import CompileOptions
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -51,16 +53,25 @@ class ProgramRuntime:
         self.sites: list[nodes.Compute] = []
         self._blocks: dict[int, PlacedBlock] = {}
         self._chains: Chains | None = None
+        self._native: dict[int, NativeBlock] = {}
+        """Blocks that machine code may launch."""
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
         return {}
 
     def compute(self, site: int, values: dict[str, Any]) -> Any:
+        native = self._native.get(site)
+        return self._compute(site, values) if native is None else native.value(values, partial(self._compute, site))
+
+    def _compute(self, site: int, values: dict[str, Any]) -> Any:
         compute = self.sites[site]
         placed = self._blocks.get(site)
         if placed is None:
             placed = self._placed(site)
+            if self._launches_natively(placed, values) and not (compute.kernel is not None and compute.kernel.is_async):
+                updated = tuple(entry.name for entry in compute.inputs if entry.mutable)
+                self._native[site] = NativeBlock(tuple(values), updated, self.program.unawaited.futures)
         block = placed.for_values(values)
         if under_way():
             from compiler.launch.async_blocks import wait_for_readers
@@ -88,9 +99,17 @@ class ProgramRuntime:
     def _known_chains(self) -> "Chains":
         if self._chains is None:
             from compiler.fusion.chains import Chains
+            from compiler.fusion.native_chains import NativeChains
 
-            self._chains = Chains(together=not self.program.options.sanitize or ":" in (self.program.options.device or ""))
+            native = NativeChains(self.program.unawaited.futures, self._launches_natively)
+            self._chains = Chains(native=native, together=not self.program.options.sanitize or ":" in (self.program.options.device or ""))
         return self._chains
+
+    def _launches_natively(self, placed: "PlacedBlock", values: Mapping[str, Any]) -> bool:
+        """Whether machine code may launch a block: it runs on the CPU, nobody is told of launches, and no value decides on its kernel."""
+        options = self.program.options
+        told = options.explain is not None or options.launched is not None or options.sanitize or options.dry
+        return not told and placed.always_on_cpu and placed.block.constants.isdisjoint(values) and is_possible()
 
     def _placed(self, site: int) -> "PlacedBlock":
         placed = self._blocks[site] = self.program.block(self.sites[site])

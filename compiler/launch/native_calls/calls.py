@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
 from compiler.backends.cpu.native import NativeKernel
@@ -12,9 +12,8 @@ from compiler.launch.native_calls.answers import answer, entries, made, new_code
 from compiler.launch.native_calls.kept import KeptAnswers
 from compiler.launch.native_calls.kinds import Kinds, kinds_of
 from compiler.launch.native_calls.launches import kernel_symbol
-from compiler.launch.native_calls.learn import BlocksFunction, plan_of
 from compiler.launch.native_calls.plan import CallPlan, Unplannable
-from compiler.launch.native_calls.watch import CPU_LAUNCHES
+from compiler.launch.native_calls.watch import CPU_LAUNCHES, CpuLaunch
 from compiler.launch.tiers import AUTO, LaterWork, later, wake
 from runtime import forks
 from runtime.calls.answering import PLANS
@@ -29,12 +28,23 @@ COMES_AGAIN = 2
 KINDS_REMEMBERED = 64
 
 
+class Plannable(Protocol):
+    """What is called."""
+
+    @property
+    def count(self) -> int:
+        """How many arguments it takes."""
+
+    def plan(self, kinds: Kinds, given: Sequence[Any], launches: Sequence[CpuLaunch], value: Any) -> CallPlan:
+        """The plan of calls like this one, which took `given`, made these launches, and came to `value`. Raises Unplannable."""
+
+
 @define(eq=False)
 class NativeCalls:
     """The calls of one function. `target`: the callable that Python has, with fields as `vectorcall_type` adds them; `offsets`: where they
     lie; `unawaited`: a dictionary with something in it while futures of the program are under way whose faults a call must tell."""
 
-    function: BlocksFunction
+    function: Plannable
     target: "ref[Any]"
     offsets: dict[str, int]
     unawaited: object
@@ -42,6 +52,7 @@ class NativeCalls:
     """Where other processes find the code; None where the program may be another one there."""
     anywhere: bool = False
     """Whether the blocks run on the CPU whatever other devices a machine has."""
+    comes_again: int = COMES_AGAIN
     _planned: dict[Kinds, list[NativeKernel]] = Factory(dict)
     """The kinds that machine code answers, and the kernels that it runs."""
     _seen: dict[Kinds, int] = Factory(dict)
@@ -50,7 +61,7 @@ class NativeCalls:
     def value(self, values: Sequence[Any], given: Sequence[Any], program: Callable[..., Any]) -> Any:
         """The function's value, through the program; calls of this kind get machine code when they come again."""
         wake()
-        kinds = kinds_of(values) if len(values) == len(self.function.type.parameters) else None
+        kinds = kinds_of(values) if len(values) == self.function.count else None
         if kinds is None or not self._comes_again(kinds):
             return program(*given)
         with CPU_LAUNCHES.watched() as launches:
@@ -60,7 +71,7 @@ class NativeCalls:
                 self._seen.pop(kinds, None)  # the next call that goes well tells the plan
                 raise
         with suppress(Unplannable), uncollected():
-            self._plan(kinds, plan_of(self.function, kinds, given, launches, value))
+            self._plan(kinds, self.function.plan(kinds, given, launches, value))
         return value
 
     def _plan(self, kinds: Kinds, plan: CallPlan) -> None:
@@ -92,7 +103,7 @@ class NativeCalls:
         if len(self._seen) >= KINDS_REMEMBERED:
             self._seen.clear()
         self._seen[kinds] = count = self._seen.get(kinds, 0) + 1
-        return count == (COMES_AGAIN if self.kept is None else 1)
+        return count == (self.comes_again if self.kept is None else 1)
 
     def _add(self, kinds: Kinds, plan: CallPlan, ending: bool = False) -> None:
         """Calls by this plan are answered by machine code from now on; where the process ends, those of other processes. Raises

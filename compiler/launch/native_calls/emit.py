@@ -99,7 +99,8 @@ class _Call:
         if self.plan.gives_nothing:
             return None
         if self.plan.value is not None:
-            return launches[self.plan.value.launch].part(self.plan.value.result)
+            parts = tuple(launches[origin.launch].part(origin.result) for origin in self.plan.value)
+            return parts if len(parts) > 1 else parts[0]
         last = launches[-1]
         return grouped(last.results, [last.part(number) for number in range(len(last.results))])
 

@@ -47,6 +47,14 @@ class BlocksFunction:
     sizes: Mapping[str, tuple[int, int]]
     extents: tuple[tuple[Affine | None, ...] | None, ...]
 
+    @property
+    def count(self) -> int:
+        return len(self.type.parameters)
+
+    def plan(self, kinds: Kinds, given: Sequence[Any], launches: Sequence[CpuLaunch], value: Any) -> CallPlan:
+        """The plan of calls like this one, which took `given`, made these launches, and came to `value`. Raises Unplannable."""
+        return plan_of(self, kinds, given, launches, value)
+
 
 def blocks_function(function: nodes.Function, type: FunctionType, globals: Container[str]) -> BlocksFunction | None:
     """The function as blocks, `type` as declared; None where it is something else. `globals`: names that mean something outside."""
@@ -125,7 +133,7 @@ def plan_of(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launch
         if result.input is not None and isinstance(input_ := launch.inputs[result.input], int)
     }
     arguments = [_argument(function, kinds[position], position, position in updated) for position in range(len(kinds))]
-    return CallPlan(launches[-1].threads, arguments, function.sizes, planned, origin, gives_nothing)
+    return CallPlan(launches[-1].threads, arguments, function.sizes, planned, None if origin is None else (origin,), gives_nothing)
 
 
 def _planned(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launches: Sequence[CpuLaunch], number: int) -> PlannedLaunch:

@@ -57,14 +57,14 @@ class PlannedLaunch:
 @frozen
 class CallPlan:
     """Calls of one function with arguments of these kinds. `sizes`: where each size that the function names is read: position and axis.
-    `launches`: in the order in which they run. `value`: the result that is the function's value; None where that is all that the last
-    launch gives. `gives_nothing`: the value is Python's None."""
+    `launches`: in the order in which they run. `value`: the results that are the function's value, a tuple where there are several; None
+    where that is all that the last launch gives. `gives_nothing`: the value is Python's None."""
 
     threads: int
     arguments: tuple[Argument, ...] = field(converter=as_tuple)
     sizes: Mapping[str, tuple[int, int]]
     launches: tuple[PlannedLaunch, ...] = field(converter=as_tuple)
-    value: EarlierResult | None = None
+    value: tuple[EarlierResult, ...] | None = None
     gives_nothing: bool = False
 
 
