@@ -10,7 +10,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For
-from compiler.hir.core import dtype_of
+from compiler.hir.core import dtype_of, union_axes
 from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
 from compiler.hir.library import Sort
@@ -54,8 +54,8 @@ class Group:
 
 @define(eq=False)
 class Around:
-    """What all launches of a kernel have in common. `memories` are the workspaces: `shared` memories, a memory of one element for each
-    value that one launch computes and another reads (`handed`), and `others` by what they belong to (the second memories of what is
+    """What all launches of a kernel have in common. `memories` are the workspaces: `shared` memories, a memory for each value that one
+    launch computes and another reads (`handed`), of its elements, and `others` by what they belong to (the second memories of what is
     sorted, partial results), by their place among the workspaces."""
 
     function: HirFunction
@@ -104,7 +104,7 @@ def stages_of(
     results = [(group, value) for group in groups for value in group.results() if isinstance(value.type, Tile)]
     handed = [value for group, value in results if any(other.uses(value) for other in groups if other is not group)]
     handed.sort(key=lambda value: value.name)
-    memories = [*(evolve(op.type, space=Space.GLOBAL) for op in shared), *(Mem(dtype_of(value), (Affine((), 1),)) for value in handed)]
+    memories = [*(evolve(op.type, space=Space.GLOBAL) for op in shared), *map(_box, handed)]
     others: dict[Value, int] = {}
     for group in groups:
         wanted: dict[Value, Mem] = {}
@@ -140,6 +140,14 @@ def _repeats(op: Instruction) -> bool:
     """Whether every launch that needs it may do it again: it is pure, or reads what no launch writes."""
     pure = op.effects is Effect.PURE and not op.regions
     return pure or (isinstance(op, Load) and op.mem.source is None and mem_of(op.mem).readonly)
+
+
+def _box(value: Value) -> Mem:
+    return Mem(dtype_of(value), tuple(extent for _, extent in union_axes(value)) or (Affine((), 1),))
+
+
+def _place_in_box(value: Value) -> list[Affine]:
+    return [Affine.of(axis) for axis, _ in union_axes(value)] or [Affine()]
 
 
 def _copied(value: Value) -> Mem:
@@ -188,7 +196,7 @@ class Start:
         own = group.results()
         for value, box in self.boxes.items():
             if value not in own and group.uses(value):
-                self.values[value] = b.load(box, [0], name=value.name)
+                self.values[value] = b.load(box, _place_in_box(value), name=value.name)
         self.copy.all(group.again, b)
 
     def give(self, group: Group, b: Builder, where: Value | None = None) -> None:
@@ -196,7 +204,7 @@ class Start:
         own = group.results()
         for value, box in self.boxes.items():
             if value in own:
-                b.store(box, self.values[value], [0], where)
+                b.store(box, self.values[value], _place_in_box(value), where)
 
     def finish(self, counts: tuple[Affine, ...], share: int, shared: Sequence[LaunchSizedShared] = ()) -> Launch:
         """The launch; `share`: how many iterations of those that the counts say a block does; the counts, and the extents of `shared`
