@@ -75,9 +75,7 @@ class NativeChains:
         elif known is MISSED:
             joined = groups()
             known = self._keep(key, BY_EXTENTS if joined.by_extents else self._launches(blocks, joined.groups, values))
-        if known is BY_EXTENTS:
-            return program()
-        if known is None:
+        if known is BY_EXTENTS or known is None:
             return program()
         value = known.launches.value(values)
         if value is MISSED:
