@@ -7,18 +7,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import zynml
 from bench.cpu import wide as cpu_wide
+from bench.cpu.wide_limits import SAMPLE, NestLimits, drawn
 from bench.gpu import wide
 from bench.nests import c, printing, report
 from bench.nests.arrays import largest_error, operands_of, wanted
 from bench.nests.families import FAMILIES, nest_of
-from bench.nests.form import BenchNest
+from bench.nests.form import BenchNest, Lookups, Operand
 from bench.nests.numpy_arrays import NUMPY, NumpyArrays
+from bench.nests.work import slots_of
 
 LEAST, MOST = 200, 5_000
 """Bytes of a small nest."""
@@ -103,6 +107,39 @@ def test_a_limit_is_of_bytes_or_of_operations() -> None:
     nest = nest_of(9, 64e6, 2e9, "maps")
     assert wide.limit_seconds(nest, limits) == pytest.approx(nest.bytes / 4e12 + 3e-6)
     assert wide.limit_seconds(nest, {**limits, "rates": dict.fromkeys(limits["rates"], 1e9)}) == pytest.approx(nest.operations / 1e9 + 3e-6)
+
+
+def nest_with(loops: str, dtype: str, **more: Any) -> BenchNest:
+    return BenchNest("maps", "", dtype, {"N": 8}, {"x": Operand(("N",), dtype)}, ("N",), dtype, loops, lambda library: None, **more)
+
+
+@pytest.mark.parametrize(
+    ("loops", "dtype", "slots"),
+    [
+        ("for i in range(N):\n    out[i] = x[N - 1 - i]", "f16", 0),
+        ("for i in range(N):\n    out[i] = x[i] * 2 + 1", "f32", 8),
+        ("for i in range(N):\n    out[i] = x[i] * 2 + 1", "bf16", 8 + 8 * (1 + 3)),
+        ("for i in range(N):\n    out[i] = max(x[i], 0.0)", "bf16", 8),
+        ("for i in range(N):\n    s: total = 0.0\n    for k in range(i + 1):\n        s += exp(x[k])\n    out[i] = s", "f32", 36 * 9),
+    ],
+)
+def test_slots_are_those_of_elements_and_of_narrow_floats_that_are_computed_with(loops: str, dtype: str, slots: float) -> None:
+    assert slots_of(nest_with(loops, dtype)) == slots
+
+
+def test_a_limit_on_the_cpu_is_the_largest_of_its_parts() -> None:
+    lookups = Lookups(count=3 * SAMPLE, entries=100, entry_bytes=4, updates=True)
+    nest = nest_with("for i in range(N):\n    out[i] = x[i] + 1", "u8", unit="i32", lookups=lookups, lengths=SAMPLE)
+    limits = NestLimits(nest, SimpleNamespace(changes_of_4=None), np.random.default_rng(0))
+    assert sorted(limits.calls(1)) == ["branches", "copy", "lookups", "straight"]
+    times = {"copy": 1.0, "lookups": 2.0, "branches": 5.0, "straight": 1.0}
+    assert limits.seconds(times, {"f32": 2.0, "f64": 1.0}) == {"copy": 1.0, "operations": 2.0, "lookups": 6.0, "lengths": 8.0}
+
+
+def test_places_of_lookups_come_all_before_one_comes_again() -> None:
+    places = drawn(Lookups(1e6, 1 << 18, 4), np.random.default_rng(0))
+    assert len(places) == 1 << 20
+    assert all((np.sort(places[start : start + (1 << 18)]) == np.arange(1 << 18)).all() for start in range(0, 1 << 20, 1 << 18))
 
 
 def test_a_nest_that_needs_too_many_operations_is_drawn_with_fewer_bytes() -> None:

@@ -2,8 +2,9 @@
 
     python -m bench.cpu.wide [--seed 0] [--count 300] [--seconds 540] [--threads 1,2] [--json FILE]
 
-The nests are those of `bench.nests`, with 1 MB to 256 MB of traffic. A nest's limit is the larger of the time of a copy that moves as many
-bytes, and of its operations at the rate of fused products, both measured in the same process, in turn. The peer is
+The nests are those of `bench.nests`, with 1 MB to 256 MB of traffic. A nest's limit is the largest of several times: a copy that moves as
+many bytes, its operations at the rate of fused products, and, where data decide, lookups in a table as large as its own and the ends of
+loops (`bench.cpu.wide_limits`). All are measured in the same process, in turn. The peer is
 `gcc -O3 -march=native -ffast-math -fopenmp` of the same loops. Times are the least of several rounds: on a machine with other work
 they say the most. Results are compared with NumPy in float64. With `--json` a later call goes on behind the last seed of the file."""
 

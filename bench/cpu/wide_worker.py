@@ -14,6 +14,7 @@ import numpy as np
 
 import zynml
 from bench.cpu.wide import LEAST, MOST, WORK
+from bench.cpu.wide_limits import NestLimits
 from bench.nests.arrays import largest_error, operands_of, wanted
 from bench.nests.c import program as c_program
 from bench.nests.c import size_arguments
@@ -77,11 +78,6 @@ def rates_of(limits: Any, threads: int) -> dict[str, float]:
     return rates
 
 
-def rate(rates: Mapping[str, float], unit: str) -> float:
-    """That of f32 stands for all units but f64."""
-    return rates["f64" if unit == "f64" else "f32"]
-
-
 def measure(nest: BenchNest, limits: Any, rates: Mapping[int, Mapping[str, float]], folder: Path) -> None:
     """Says what is known of the nest as soon as it is."""
     arrays = NumpyArrays(nest.seed)
@@ -107,20 +103,15 @@ def measure(nest: BenchNest, limits: Any, rates: Mapping[int, Mapping[str, float
     out = np.zeros(nest.shape(nest.result_dims), NUMPY[nest.result_dtype])
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*operands.values(), out)]
     sizes = [ctypes.c_int64(nest.sizes[name]) for name in size_arguments(nest)]
-    half = max(1, int(nest.bytes / 2))
-    moved = np.ones(half, np.uint8), np.zeros(half, np.uint8)
-    ends = [ctypes.c_void_p(array.ctypes.data) for array in moved]
-    known: dict[int, dict[str, float]] = {}
+    least = NestLimits(nest, limits, arrays.generator)
+    known: dict[int, dict[str, Any]] = {}
     for threads in rates:
         limits.omp_set_num_threads(threads)
-        calls = {
-            "ours": lambda threads=threads: programs[threads](*values),
-            "copy": lambda threads=threads: limits.copy(*ends, ctypes.c_int64(half), ctypes.c_int64(threads)),
-        }
-        times = least_seconds(calls)
-        limit = 1e3 * max(times["copy"], nest.operations / rate(rates[threads], nest.unit))
-        limit = min([limit, *(row["limit_ms"] for row in known.values())])  # more threads than cores are free are no excuse
-        known[threads] = {"ours_ms": 1e3 * times["ours"], "limit_ms": limit}
+        times = least_seconds({"ours": lambda threads=threads: programs[threads](*values), **least.calls(threads)})
+        parts = {name: 1e3 * seconds for name, seconds in least.seconds(times, rates[threads]).items()}
+        # more threads than cores are free are no excuse
+        limit = min([max(parts.values()), *(row["limit_ms"] for row in known.values())])
+        known[threads] = {"ours_ms": 1e3 * times["ours"], "limit_ms": limit, "limits_ms": parts}
         say(threads=known)
     for threads in rates:
         limits.omp_set_num_threads(threads)

@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from bench.nests.form import BYTES, DTYPES, FLOATS, GATHERED, INTS, BenchNest, Chance, Operand, slots, unit_of
+from bench.nests.form import BYTES, DTYPES, FLOATS, GATHERED, INTS, BenchNest, Chance, Lookups, Operand, slots, unit_of
 
 AXES = "ijkl"
 EXTENTS = ("A", "B", "C", "D")
@@ -334,7 +334,8 @@ def gathered_elements(chance: Chance) -> BenchNest:
     operands = {"t": Operand(("V",), dtype, chance.content(dtype)), "x": Operand(("N",), index, "table", below="V")}
     touched = table * BYTES[dtype] + count * (BYTES[dtype] + BYTES[index])
     sizes = {"V": table, "N": count}
-    return BenchNest("gather", "elements of a table", dtype, sizes, operands, ("N",), dtype, loops, reference, touched=touched)
+    found, kind = Lookups(count, table, BYTES[dtype]), "elements of a table"
+    return BenchNest("gather", kind, dtype, sizes, operands, ("N",), dtype, loops, reference, touched=touched, lookups=found)
 
 
 def gathered_rows(chance: Chance) -> BenchNest:
@@ -351,7 +352,8 @@ def gathered_rows(chance: Chance) -> BenchNest:
     read = table * (1 - (1 - 1 / table) ** rows)
     touched = read * width * BYTES[dtype] + rows * (4 + width * BYTES[dtype])
     sizes = {"V": table, "C": width, "N": rows}
-    return BenchNest("gather", "rows of a table", dtype, sizes, operands, ("N", "C"), dtype, loops, reference, touched=touched)
+    found, kind = Lookups(rows, table, width * BYTES[dtype]), "rows of a table"
+    return BenchNest("gather", kind, dtype, sizes, operands, ("N", "C"), dtype, loops, reference, touched=touched, lookups=found)
 
 
 def gathered_within_rows(chance: Chance) -> BenchNest:
@@ -371,4 +373,5 @@ def gathered_within_rows(chance: Chance) -> BenchNest:
     read = rows * columns * (1 - (1 - 1 / columns) ** columns)
     touched = read * BYTES[dtype] + rows * columns * (2 * BYTES[dtype] + 4)
     sizes = {"M": rows, "N": columns}
-    return BenchNest("gather", "within rows", dtype, sizes, operands, ("M", "N"), dtype, loops, reference, touched=touched)
+    found, kind = Lookups(rows * columns, columns, BYTES[dtype]), "within rows"
+    return BenchNest("gather", kind, dtype, sizes, operands, ("M", "N"), dtype, loops, reference, touched=touched, lookups=found)

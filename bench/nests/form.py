@@ -42,6 +42,16 @@ class Operand:
     below: str = ""
 
 
+@frozen
+class Lookups:
+    """Accesses whose places data decide: how many, to a table of how many entries of how many bytes; whether they change them."""
+
+    count: float
+    entries: int
+    entry_bytes: int
+    updates: bool = False
+
+
 Reference = Callable[..., Any]
 """Takes a library of arrays (`bench.nests.arrays`), a mapping of inputs in float64 (of indices in i64) and sizes; gives the result."""
 
@@ -49,7 +59,8 @@ Reference = Callable[..., Any]
 @frozen
 class BenchNest:
     """`operations`: twice the issue slots of `unit`, whose rate limits them. `touched`: bytes that are read or written at least, where
-    that is less than all of every operand. `stated`: whether the program has to say the result's shape."""
+    that is less than all of every operand. `lookups`: what data decide of its addresses. `lengths`: how many inner loops have a length that
+    data decide. `stated`: whether the program has to say the result's shape."""
 
     family: str
     kind: str
@@ -63,6 +74,8 @@ class BenchNest:
     operations: float = 0.0
     unit: str = "f32"
     touched: float | None = None
+    lookups: Lookups | None = None
+    lengths: int = 0
     stated: bool = False
     zeroed: bool = False
     named: bool = False
@@ -81,9 +94,12 @@ class BenchNest:
 
     @property
     def bytes(self) -> float:
-        """Each element that the result needs, once."""
-        if self.touched is not None:
-            return self.touched
+        """Of each element that the result needs, once."""
+        return self.operand_bytes if self.touched is None else self.touched
+
+    @property
+    def operand_bytes(self) -> float:
+        """Of all operands and the result."""
         operands = sum(math.prod(self.shape(one.dims)) * BYTES[one.dtype] for one in self.operands.values())
         return operands + math.prod(self.shape(self.result_dims)) * BYTES[self.result_dtype]
 
@@ -94,7 +110,11 @@ class BenchNest:
 
 
 def extent_of(form: str, sizes: Mapping[str, int]) -> int:
-    return int(eval(form, {"__builtins__": {}}, dict(sizes)))
+    return int(number_of(form, sizes))
+
+
+def number_of(form: str, known: Mapping[str, float]) -> float:
+    return float(eval(form, {"__builtins__": {}}, dict(known)))
 
 
 def slots(expression: str) -> int:

@@ -83,7 +83,8 @@ def line(row: Row) -> str:
     state = "" if row["state"] == FINE else f"  {row['state'].upper()} {row.get('message', '')}"
     error = f"  error {row['error']:.1e}" if row["state"] == "wrong" and "error" in row else ""
     peer = f"  C / ours {row['c_ms'] / row['ours_ms']:.2f}" if "c_ms" in row else ""
-    return f"{head} {100 * share(row):5.1f} % {time}{peer}  {sizes}{layouts}{state}{error}"
+    bound = f" ({max(row['limits_ms'], key=row['limits_ms'].__getitem__)})" if "limits_ms" in row else ""
+    return f"{head} {100 * share(row):5.1f} % {time}{bound}{peer}  {sizes}{layouts}{state}{error}"
 
 
 def shown(rows: Sequence[Row]) -> str:

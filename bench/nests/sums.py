@@ -3,7 +3,7 @@
 from typing import Any
 
 from bench.nests.elementwise import lowest, nested
-from bench.nests.form import BYTES, DTYPES, FLOATS, GATHERED, BenchNest, Chance, Operand, unit_of
+from bench.nests.form import BYTES, DTYPES, FLOATS, GATHERED, BenchNest, Chance, Lookups, Operand, unit_of
 
 TERMS = {
     "product": ("s += {a} * {b}", 1),
@@ -248,7 +248,10 @@ def ragged(chance: Chance) -> BenchNest:
     if sparse:
         operands |= {"x": Operand(("K",), "i32", "table", below="V"), "v": Operand(("V",), dtype)}
     sizes = {"K": count, "P": rows + 1, **({"V": table} if sparse else {})}
-    return BenchNest("ragged", f"{kind}, rows of {length:.0f}", dtype, sizes, operands, ("P - 1",), gathered, loops, reference)
+    found, words = Lookups(count, table, BYTES[dtype]) if sparse else None, f"{kind}, rows of {length:.0f}"
+    return BenchNest(
+        "ragged", words, dtype, sizes, operands, ("P - 1",), gathered, loops, reference, lookups=found, lengths=rows
+    )  # fmt: skip
 
 
 def scatter(chance: Chance) -> BenchNest:
@@ -267,7 +270,10 @@ def counted(chance: Chance) -> BenchNest:
 
     operands = {"x": Operand(("N",), index, "table", below="B")}
     sizes = {"N": count, "B": bins}
-    return BenchNest("scatter", "counts", index, sizes, operands, ("B",), "i32", loops, reference, stated=True, zeroed=True)
+    found = Lookups(count, bins, 4, True)
+    return BenchNest(
+        "scatter", "counts", index, sizes, operands, ("B",), "i32", loops, reference, stated=True, zeroed=True, lookups=found
+    )  # fmt: skip
 
 
 def scattered_sums(chance: Chance) -> BenchNest:
@@ -283,7 +289,10 @@ def scattered_sums(chance: Chance) -> BenchNest:
 
     operands = {"x": Operand(("N",), "i32", "table", below="B"), "v": Operand(("N",), dtype, chance.content(dtype))}
     sizes = {"N": count, "B": bins}
-    return BenchNest("scatter", "sums", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True, zeroed=True)
+    found = Lookups(count, bins, BYTES[dtype], True)
+    return BenchNest(
+        "scatter", "sums", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True, zeroed=True, lookups=found
+    )  # fmt: skip
 
 
 def scattered_rows(chance: Chance) -> BenchNest:
@@ -300,7 +309,10 @@ def scattered_rows(chance: Chance) -> BenchNest:
 
     operands = {"x": Operand(("N",), "i32", "table", below="B"), "v": Operand(("N", "C"), dtype, chance.content(dtype))}
     sizes = {"N": rows, "C": width, "B": bins}
-    return BenchNest("scatter", "rows", dtype, sizes, operands, ("B", "C"), dtype, loops, reference, stated=True, zeroed=True)
+    found = Lookups(rows, bins, width * BYTES[dtype], True)
+    return BenchNest(
+        "scatter", "rows", dtype, sizes, operands, ("B", "C"), dtype, loops, reference, stated=True, zeroed=True, lookups=found
+    )  # fmt: skip
 
 
 def scattered_maxima(chance: Chance) -> BenchNest:
@@ -318,4 +330,7 @@ def scattered_maxima(chance: Chance) -> BenchNest:
     content = "share" if dtype in FLOATS else "whole"
     operands = {"x": Operand(("N",), "i32", "table", below="B"), "v": Operand(("N",), dtype, content)}
     sizes = {"N": count, "B": bins}
-    return BenchNest("scatter", "maxima", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True, zeroed=True)
+    found = Lookups(count, bins, BYTES[dtype], True)
+    return BenchNest(
+        "scatter", "maxima", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True, zeroed=True, lookups=found
+    )  # fmt: skip
