@@ -5,6 +5,7 @@ Values that a launch needs from before it are computed again when they are pure 
 that several launches share is handed to all of them as a workspace."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -223,11 +224,15 @@ class Start:
         return Launch(function_, counts, tuple(before), share, tuple(shared))
 
 
-class InstructionCopy:
-    """Instructions put into another function, whose axes are the same; names of values are kept where they are free."""
+AXES_NAMED = ("type", "types", "over", "axis")
+"""Attributes of instructions that name axes, beside affine forms."""
 
-    def __init__(self, out: FunctionBuilder, values: dict[Value, Value]) -> None:
-        self.out, self.values = out, values
+
+class InstructionCopy:
+    """Instructions put into another function, names kept where they are free. `axes`: those with another name there."""
+
+    def __init__(self, out: FunctionBuilder, values: dict[Value, Value], axes: Mapping[str, str] | None = None) -> None:
+        self.out, self.values, self.axes = out, values, axes or {}
 
     def all(self, ops: Sequence[Instruction], b: Builder) -> None:
         for op in ops:
@@ -240,7 +245,8 @@ class InstructionCopy:
         mentioned = form.names
         if not mentioned:
             return form
-        return form.substitute({old.name: new.name for old, new in self.values.items() if old.name in mentioned and old.name != new.name})
+        renamed = {old.name: new.name for old, new in self.values.items() if old.name in mentioned and old.name != new.name}
+        return form.substitute({**self.axes, **renamed})
 
     def one(self, op: Instruction, b: Builder) -> None:
         if isinstance(op, Alloc) and any(dim.value is None for dim in op.type.dims):
@@ -252,13 +258,25 @@ class InstructionCopy:
         changes: dict[str, object] = {"place": "time"} if isinstance(op, For) else {}
         if isinstance(op, For) and op.unrolled is None:
             changes["marks"] = tuple((name, mark) for name, mark in op.marks if name != "unroll")
+        if self.axes:
+            changes |= {name: self.renamed(getattr(op, name)) for name in op.fields(Role.ATTRIBUTE) if name in AXES_NAMED}
         copy = b.emit(rebuilt(op, self.value, self.form, regions, **changes), op.results[0].name if op.results else "")
         self.values.update(zip(op.results, copy.results, strict=True))
+
+    def renamed(self, attribute: Any) -> Any:
+        """What says axes, with their names in the other function."""
+        match attribute:
+            case Tile(axes=axes):
+                return evolve(attribute, axes=tuple((self.axes.get(name, name), extent) for name, extent in axes))
+            case tuple():
+                return tuple(map(self.renamed, attribute))
+            case _:
+                return self.axes.get(attribute, attribute) if isinstance(attribute, str) else attribute
 
     def region(self, region: Region, b: Builder) -> Region:
         copy = Region()
         for parameter in region.parameters:
-            self.values[parameter] = self.out.value(parameter.name, parameter.type)
+            self.values[parameter] = self.out.value(parameter.name, self.renamed(parameter.type))
             copy.parameters.append(self.values[parameter])
         self.all(region.body, b.child(copy))
         return copy

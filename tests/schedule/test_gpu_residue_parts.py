@@ -12,6 +12,7 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
+from compiler.hir.verify import faults
 from compiler.schedule.gpu import residue_parts
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 
@@ -74,9 +75,20 @@ def test_elements_without_taps_are_filled_at_once() -> None:
     assert len(launches.workspaces) == 4
 
 
-def test_parts_by_threads_are_launches_one_after_the_other() -> None:
+def test_parts_by_threads_are_one_launch_whose_blocks_take_turns() -> None:
     launches = launched(text_of(1, 5, 1, 2, 0, 1), "x=16x32x4096:f32, weight=32x64x3:f32")
-    assert [launch.function.name for launch in launches.launches] == ["kernel_nothing_0", "kernel_0_0", "kernel_2_0", "kernel_4_0"]
+    assert [launch.function.name for launch in launches.launches] == ["kernel_nothing_0", "kernel_0_0"]
+    one = launched(text_of(1, 5, 1, 2, 0, 1), "x=16x32x4096:f32, weight=32x64x1:f32").launches[-1]
+    sizes = launches.counted_sizes({"N": 16, "C": 32, "H": 4096, "O": 64, "Q": 3})
+    assert launches.launches[-1].blocks(sizes) == 3 * one.blocks(sizes)
+
+
+def test_axes_of_parts_with_other_extents_have_names_of_their_own() -> None:
+    """Sums of 1, 2, 4 and 8 taps; what loops and conditions give varies along the axes that they are put together of."""
+    launches = launched(text_of(3, 2, 1, 1, 0, 4), "x=8x32x12x24x48:f32, weight=32x8x3x3x3:f32, G=4")
+    (one,) = launches.launches
+    assert len([axis for axis in one.function.axes if axis.startswith("c_r")]) == 8
+    assert not faults(one.function)
 
 
 def test_small_sums_stay_one_launch() -> None:

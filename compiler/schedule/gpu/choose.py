@@ -25,6 +25,7 @@ from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_attention import RESIDENT, WarpsBlock, fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_products import FragmentDistributing
+from compiler.schedule.gpu.interleaved import interleaved
 from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
 from compiler.schedule.gpu.maps import map_launches
@@ -286,23 +287,29 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
     return evolve(copied, copies=(*computed.made, *copied.copies))
 
 
-def _in_parts(field: HirFunction, facts: Facts, parts: Sequence[tuple[HirFunction, Sequence["Way"]]], words: str) -> Launches | None:
-    """The parts of a field, each by the first of its ways that takes it, launched one after the other; None where one has none. How a
-    product is cut was chosen for the last."""
+def _in_parts(
+    field: HirFunction,
+    facts: Facts,
+    parts: Sequence[tuple[HirFunction, Sequence["Way"]]],
+    words: str,
+    joined: Callable[[Sequence[Launches]], list[Launches]] = list,
+) -> Launches | None:
+    """The parts of a field, each by the first of its ways that takes it, launched one after the other, or as `joined` says; None where one
+    has none. How a product is cut was chosen for the last."""
     known: list[Launches] = []
     for part, ways in reversed(parts):
         launches = next(_ways_to(part, evolve(facts, tiling=None) if known else facts, ways), None)
         if launches is None:
             return None
         known.insert(0, launches)
-    return one_after_the_other(field, known, words)
+    return one_after_the_other(field, joined(known), words)
 
 
 def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
     """A field for each residue, where taps of sums depend on that."""
     parts = residue_parts(field, facts) or ()
     words = f"taps depend on residues: {len(parts)} sums with taps of their own, one after the other"
-    return _in_parts(field, evolve(facts, tiling=None, table=None), [(part, WAYS) for part in parts], words) if parts else None
+    return _in_parts(field, evolve(facts, tiling=None, table=None), [(part, WAYS) for part in parts], words, interleaved) if parts else None
 
 
 def _several(field: HirFunction, facts: Facts) -> Launches | None:

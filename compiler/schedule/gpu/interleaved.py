@@ -1,0 +1,96 @@
+"""Launches that write between each other's elements, as one launch whose blocks take turns: lines of the cache are whole when they leave
+it."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.gpu import GridIndex, SharedAlloc
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.module import Form
+from compiler.schedule.launches import Launch, Launches
+from compiler.schedule.stages import InstructionCopy
+from runtime.records import evolve
+
+
+def interleaved(parts: Sequence[Launches]) -> list[Launches]:
+    """The launches, with those alike as one, which stands where the last of them stood."""
+    alike = [part for part in parts if _is_alike(part, parts[-1])]
+    if len(alike) < 2:
+        return [*parts]
+    launch = _interleaved([part.launches[0] for part in alike])
+    return [*(part for part in parts if part not in alike), evolve(alike[-1], stages=(launch,))]
+
+
+def _is_alike(part: Launches, other: Launches) -> bool:
+    """Whether blocks of both can be those of one launch."""
+    launches = part.stages[0], other.stages[0]
+    if any(len(one.stages) > 1 or one.workspaces or not isinstance(one.stages[0], Launch) for one in (part, other)):
+        return False
+    first, second = (launch for launch in launches if isinstance(launch, Launch))
+    return (
+        first.share == second.share == 1
+        and first.block == second.block
+        and not (first.shared or second.shared)
+        and [(one.name, one.type) for one in first.function.parameters] == [(one.name, one.type) for one in second.function.parameters]
+    )
+
+
+def _known_before(part: Launch) -> list[Instruction]:
+    """The instructions that its counts may name, and no thread's place."""
+    known = {value.name for value in part.function.parameters}
+    ops = list[Instruction]()
+    for op in part.before:
+        if not isinstance(op, GridIndex) and known.issuperset([*op.symbols, *(value.name for value in op.operand_values)]):
+            ops.append(op)
+            known.update(result.name for result in op.results)
+    return ops
+
+
+def _interleaved(parts: Sequence[Launch]) -> Launch:
+    functions = [part.function for part in parts]
+    out = FunctionBuilder(functions[0].name, Form.THREAD)
+    parameters = [out.parameter(parameter.name, parameter.type) for parameter in functions[0].parameters]
+    copies = []
+    for which, function in enumerate(functions):
+        names = {axis: f"{axis}_{which}" for axis, extent in function.axes.items() if out.function.axes.get(axis, extent) != extent}
+        for axis, extent in function.axes.items():
+            if names.get(axis, axis) not in out.function.axes:
+                out.axis(names.get(axis, axis), extent)
+        copies.append(InstructionCopy(out, dict(zip(function.parameters, parameters, strict=True)), names))
+    b, counts = out.body, list[Value]()
+    for part, copy in zip(parts, copies, strict=True):
+        copy.all(_known_before(part), b)
+        extents = [b.op("max", b.index(copy.form(form)), b.const(0, "index")) for form in part.counts]
+        counts.append(b.product(extents))
+    most = counts[0]
+    for count in counts[1:]:
+        most = b.op("max", most, count)
+    many = b.const(len(parts), "index")
+    total = b.mul(most, many)
+    before = tuple(out.function.body.body)
+    number = b.emit(GridIndex(operator="block_idx", dim="x")).result
+    place, turn = b.op("div", number, many), b.op("rem", number, many)
+    shared = list[Value]()
+    for position, (part, copy, count) in enumerate(zip(parts, copies, counts, strict=True)):
+        own = b.both(b.op("eq", turn, b.const(position, "index")), b.op("lt", place, count))
+        free = [*shared]
+        with b.when(own) as inner:
+            for op in part.function.body.body:
+                if copy.values.keys() >= {*op.results} and op.results:
+                    continue
+                if isinstance(op, GridIndex) and op.operator == "block_idx":
+                    copy.values[op.result] = place
+                elif isinstance(op, SharedAlloc):
+                    memory = next((value for value in free if value.type == op.type), None)
+                    if memory is None:
+                        shared.append(memory := b.emit(SharedAlloc(type=op.type), op.result.name).result)
+                    else:
+                        free.remove(memory)
+                    copy.values[op.result] = memory
+                else:
+                    copy.one(op, inner)
+    function = out.finish()
+    function.kernel_info, function.sites = functions[0].kernel_info, functions[0].sites
+    function.calling_convention = functions[0].calling_convention
+    return Launch(function, (Affine.of(total.name),), before)
