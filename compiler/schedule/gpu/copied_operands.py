@@ -158,7 +158,7 @@ def _copied(
     forms: Mapping[str, Affine],
 ) -> tuple[Copied, list[Affine]]:
     """The copy of what a load reads, and its index in it but for the `last` axis, which dims become that run along an axis of `forms`
-    alone. Dims of these windows become places, and taps where those aren't part of the last axis."""
+    alone. Dims of windows become places, and taps where those aren't part of the last axis; of dims read at one place that is copied."""
     inner = {window.dim: window for window in windows if window.load is load}
     dims: list[tuple[str, Affine]] = []
     index: list[Affine] = []
@@ -187,6 +187,9 @@ def _copied(
             position = position.substitute({axis: name})
             dims.append((name, function.axes[axis]))
             read.append(Affine.of(axis))
+        elif function.axes.keys().isdisjoint(position.names) and position == load.index[dim]:
+            if load.where is not None:
+                inside += [position, size - 1 - position]
         else:
             name = names.fresh(f"{load.mem.name}{dim}")
             position = Affine.of(name)
