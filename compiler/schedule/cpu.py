@@ -17,6 +17,7 @@ from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
 from compiler.schedule.packed import in_blocks, packing_for
+from compiler.schedule.padded_windows import PlacingWindows, padded_windows
 from compiler.schedule.panels import PlacingPacked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
@@ -56,6 +57,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
             if packing is not None:
                 return Scheduled(PlacingPacked(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
+            if windows := padded_windows(field, table):
+                return Scheduled(PlacingWindows(field, table, windows).run(), (*words, str(windows)), table.unheeded)
             if not tile_of(field) and (lines := columns_of(kernel.nest, kernel.field, kernel.facts)):
                 words = (*words, *(f"{each} where they are many" for each in lines))
                 return Scheduled(PlacingColumns(field, table, kernel.nest, lines).run(), words, table.unheeded)

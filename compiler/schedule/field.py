@@ -255,7 +255,7 @@ def _choose_vector(
     if downwards and _slides(field, best, facts):
         rows = [a for a in facts.common if a not in (best, *tiles, *facts.ordered) and _slides(field, a, facts)]
         if rows:
-            tiles[rows[-1]] = (_registers(field, rows[-1], WINDOW_ROWS if machine.vector_registers >= 32 else WINDOW_ROWS // 2, 1), 1)
+            tiles[rows[-1]] = (_registers(field, rows[-1], WINDOW_ROWS, 1), 1)
             reasons.append(f"{rows[-1]} moves the window too: some of its rows share what is read")
     elif downwards:
         # The reduction walks down columns: a wide panel reads whole stretches of each row, which the prefetcher follows.

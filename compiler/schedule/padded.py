@@ -3,19 +3,23 @@ as often. Its operand is copied once instead, with zeros where the program's con
 the place of its window and an offset that all windows have in common, which a table holds. Where windows lie several elements apart,
 neighbours along the vector are those apart in the memory: the copy has such elements side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Cast, dtype_of
+from compiler.hir.core import Cast
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
+from compiler.hir.types import Mem
 from compiler.schedule.combination import PairReduction
-from compiler.schedule.interior import all_hold, bounds_of, least_of
+from compiler.schedule.interior import ZoneBounds, all_hold, bounds_of, least_of
 from compiler.schedule.region import TileRegion
-from compiler.schedule.table import SIMD, AxisPlan
+from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
 from runtime.records import frozen
+
+LinePlace = Callable[[Mapping[int, Affine], Value, Builder], Sequence[Affine]]
+"""The index at which a line begins, by its places along the dimensions and its phase."""
 
 MOST_STEPS = 4
 """Elements between windows up to which these are read in place."""
@@ -82,7 +86,6 @@ class PaddedCopy:
             lines = Affine.of(b.mul(stride, count).name).ceildiv(LINE)
             stride = b.index((lines.floordiv(2) * 2 + 1) * LINE)
         self.size = stride
-
     def least(self, form: Affine, sign: int = 1) -> Affine:
         """The least value of an index, `sign` times what it is at most for -1."""
         least = least_of(form, self.extents)
@@ -93,9 +96,25 @@ class PaddedCopy:
         """The index at which the copy begins."""
         return self.placing.form(self.least(self.source.load.index[dim]), region)
 
-    def fill(self, work: Value, at: Affine, dtype: str, region: TileRegion) -> None:
-        """Copies what lies inside and puts zeros around it; threads share the rows."""
-        source, b = self.source, region.builder
+    def type(self, dtype: str, table: Table) -> Mem:
+        """The copy as a memory of its own: dimensions but that of vectors, phases, and what lies along a line. Tiles that reach over ends
+        of axes find something behind it."""
+        row, index = Affine.of(self.row.name), self.source.load.index
+        strides = [Affine.of(self.strides[dim].name) for dim in self.others]
+        behind = [sum(index[dim].coefficient(axis) * (table[axis].tile - 1) for axis in self.axes) for dim in self.others]
+        counts = [Affine.of(count.name) + more for count, more in zip(self.counts, (*behind, 1), strict=True)]
+        return Mem(dtype, (*counts, row), (*strides, row, Affine.of(1)), align=64)
+
+    def index(self, region: TileRegion) -> list[Affine]:
+        """The index in that memory of what the windows of a tile read."""
+        source, forms = self.source, self.source.load.index
+        offset = self.placing.form(forms[source.dim].without(source.axis), region) - self.low(source.dim, region)
+        others = [self.placing.form(forms[dim], region) - self.low(dim, region) for dim in self.others]
+        return [*others, offset % source.step, region.forms[source.axis] + offset.floordiv(source.step)]
+
+    def fill(self, work: Value, region: TileRegion, at: LinePlace) -> None:
+        """Copies what lies inside and puts zeros around it; threads share the lines, which begin `at` these places of the memory."""
+        source, b, dtype = self.source, region.builder, mem_of(work).dtype
         mem = region.find(source.load.mem)
         assert mem is not None
         dims = mem_of(source.load.mem).dims
@@ -103,31 +122,37 @@ class PaddedCopy:
         plan = AxisPlan(source.axis, "time", 1, self.lanes)
         with b.loop("line", 0, Affine.of(b.product(self.counts).name), place="thread") as (body, line):
             *numbers, phase = body.digits(line.variable, self.counts[1:])
-            index = {dim: Affine.of(number.name) + lows[dim] for dim, number in zip(self.others, numbers, strict=True)}
+            places = {dim: Affine.of(number.name) for dim, number in zip(self.others, numbers, strict=True)}
+            index = {dim: place + lows[dim] for dim, place in places.items()}
 
             def inside(dim: int) -> list[Affine]:
                 own = [index[dim] * sign + self.placing.form(form, region) for bound, sign, form in source.bounds if bound == dim]
                 return [*own, index[dim], self.placing.form(dims[dim], region) - index[dim] - 1]
 
-            places = {dim: Affine.of(number.name) for dim, number in zip(self.others, numbers, strict=True)}
-            start = Affine.of(self.summed(body.mul(phase, self.row), places, body).name)
-            with body.branch(all_hold([form for dim in self.others for form in inside(dim)], body)) as (then, otherwise, _):
-                with otherwise.loop("at", 0, Affine.of(self.row.name).floordiv(self.lanes)) as (copying, number):
-                    copying.store(work, copying.const(0, dtype), [at + start + plan.form(number.variable.name)])
-                with then.loop("at", 0, Affine.of(self.row.name).floordiv(self.lanes)) as (copying, number):
-                    along = plan.form(number.variable.name)
-                    index[source.dim] = along * source.step + phase.name + lows[source.dim]
-                    forms = inside(source.dim)
-                    ends = [form.substitute({SIMD: end}) for form in forms for end in (0, self.lanes - 1)]
-                    with copying.branch(all_hold(ends, copying)) as (whole, edge, _):
-                        for branch in (whole, edge):
-                            where = None
-                            for form in forms if branch is edge else ():
-                                where = branch.both(where, branch.inbounds(form, form + 1))
-                            value = branch.load(mem, [index[dim] for dim in range(len(dims))], where)
-                            if where is not None:
-                                value = branch.select(where, value, branch.const(0, dtype_of(value)))
-                            branch.store(work, branch.cast(value, dtype), [at + start + along])
+            *leading, start = at(places, phase, body)
+            with body.loop("at", 0, Affine.of(self.row.name).floordiv(self.lanes)) as (zeros, number):
+                zeros.store(work, zeros.const(0, dtype), [*leading, start + plan.form(number.variable.name)])
+            with body.when(all_hold([form for dim in self.others for form in inside(dim)], body)) as then:
+                index[source.dim] = Affine.of(source.axis) * source.step + phase.name + lows[source.dim]
+                bounds = ZoneBounds(AxisPlan(source.axis), {}, then)
+                bounds.add(source.load.result, inside(source.dim))
+                low, high = bounds.elements(self.row)
+                vectors = then.index((Affine.of(high.name) - low.name).floordiv(self.lanes))
+                behind = then.add(low, then.mul(vectors, then.const(self.lanes, "index")))
+                # what is left over: a vector that reaches back, or elements where there is none
+                some = then.op("ge", vectors, then.const(1, "index"))
+                last = then.index(Affine.of(high.name) - self.lanes)
+                over = then.op("min", then.sub(high, behind), then.const(1, "index"))
+                once = then.select(some, then.add(last, over), last)
+                for one, first, end, step in (
+                    (plan, low, behind, self.lanes),
+                    (plan, last, once, 1),
+                    (AxisPlan(source.axis), then.select(some, high, low), high, 1),
+                ):
+                    with then.loop("at", Affine.of(first.name), Affine.of(end.name), step) as (copying, number):
+                        along = Affine.of(number.variable.name) + one.within()
+                        place = [form.substitute({source.axis: along}) for _, form in sorted(index.items())]
+                        copying.store(work, copying.cast(copying.load(mem, place), dtype), [*leading, start + along])
 
     def offsets(self, terms: Sequence[Value], region: TileRegion) -> Value:
         """The offset of the term with these indices from the beginning of its window."""

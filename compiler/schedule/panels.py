@@ -1,7 +1,7 @@
 """The loops of what is packed: panels, and tiles of results from them, as the docstring of `packed` shows. For sizes that packing doesn't
 serve the tiles of the table stand beside them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from compiler.hir.affine import Affine
@@ -15,8 +15,8 @@ from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.interior import all_hold, bounds_of, least_of
 from compiler.schedule.packed import THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
 from compiler.schedule.padded import PaddedCopy
+from compiler.schedule.padded_windows import PlacingWindows, padded_windows
 from compiler.schedule.pieces import single
-from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import evolve
@@ -34,11 +34,11 @@ LEAST_WHOLE, LEAST_RAGGED = 10 << 10, 1 << 10
 """So are elements of the operand of its columns: many where these are whole panels, few where their end would be masked term by term."""
 
 
-class PlacingPacked(Placing):
+class PlacingPacked(PlacingWindows):
     """Places a field twice: packed, and by its table for sizes that packing doesn't serve."""
 
     def __init__(self, field: HirFunction, table: Table, packing: Packing) -> None:
-        super().__init__(field, table)
+        super().__init__(field, table, padded_windows(field, table))
         self.packing, self.product = packing, packing.product
         self.begins: dict[Side, Affine] = {}
         """Where the panels of a side begin in the memory of all."""
@@ -105,9 +105,10 @@ class PlacingPacked(Placing):
         return region.builder.load(self.copied, [region.forms[axis], region.forms[self.summed]], where)
 
     def packed_or_not(self, stores: Sequence[Target], root: TileRegion) -> None:
-        with root.builder.branch(self.is_packed(root)) as (then, otherwise, _):
-            self.packed(stores, TileRegion(then, made=dict(root.made)))
-            self.produce(stores, TileRegion(otherwise, made=dict(root.made)), {})
+        guarded = self.packing.filters.operand if self.product.guard is not None else None
+        with root.builder.branch(self.is_large(root.builder)) as (then, otherwise, _):
+            self.where_finite(guarded, stores, TileRegion(then, made=dict(root.made)), lambda region: self.packed(stores, region))
+            super().begin(stores, TileRegion(otherwise, made=dict(root.made)))
 
     def has_few(self, most: int, b: Builder) -> Value:
         """Whether there are at most so many columns, and rows and terms enough to take several at a time."""
@@ -116,34 +117,6 @@ class PlacingPacked(Placing):
         for axis, least in (self.summed, LEAST_DEPTH), (self.packing.rows.plan.axis, THIN_ROWS):
             result = b.both(result, b.op("ge", b.index(extents[axis]), b.const(least, "index")))
         return result
-
-    def is_packed(self, region: TileRegion) -> Value:
-        """Whether packing gains more than it takes, and may be done."""
-        b = region.builder
-        large = self.is_large(b)
-        if self.product.guard is None or not is_float(self.product.dtype):
-            return large
-        with b.branch(large, [large.type]) as (then, otherwise, chosen):
-            filters = self.packing.filters
-            axes = (*self.product.batch, *filters.axes, *self.product.k)
-            then.yield_(self.every_finite(axes, filters.operand, TileRegion(then, made=dict(region.made)), then.const(True, "i1")))
-            otherwise.yield_(otherwise.const(False, "i1"))
-        return chosen.results[0]
-
-    def every_finite(self, axes: Sequence[str], value: Value, region: TileRegion, before: Value) -> Value:
-        """Whether a value is a finite number all along the axes, and `before` holds."""
-        b = region.builder
-        axes = [axis for axis in axes if axis in self.axes([value])]
-        if not axes:
-            here = self.value(value, region)
-            difference = b.sub(here, here)
-            return b.op("and", before, b.op("eq", difference, b.const(0.0, difference.type)))
-        axis, *others = axes
-        with b.loop(f"{axis}0", 0, self.field.axes[axis], carried=[before]) as (body, loop):
-            inner = region.inside(body, (axis,))
-            inner.forms[axis], inner.narrow[axis] = Affine.of(loop.variable.name), AxisPlan(axis)
-            body.yield_(self.every_finite(others, value, inner, loop.carried[0]))
-        return loop.results[0]
 
     def is_large(self, b: Builder) -> Value:
         """Whether packing gains more than it takes."""
@@ -192,7 +165,11 @@ class PlacingPacked(Placing):
                 region = region.inside(body, (axis,))
                 region.forms[axis] = Affine.of(loop.variable.name)
             if padded is not None:
-                padded.fill(self.work, Affine(), self.product.dtype, region)
+
+                def at(places: Mapping[int, Affine], phase: Value, b: Builder) -> list[Affine]:
+                    return [Affine.of(padded.summed(b.mul(phase, padded.row), places, b).name)]
+
+                padded.fill(self.work, region, at)
                 self.offsets = self.term_offsets(padded, extent, region)
             body, loop = loops.enter_context(region.builder.loop("block", 0, Affine.of(blocks.name)))
             region = region.inside(body, ())
