@@ -46,9 +46,6 @@ MOST_ROWS = 8
 PANEL_BYTES = 2048
 """Bytes of a row of a panel along the summed axis: a panel of columns then stays in the nearest cache, and sums wait seldom."""
 
-WINDOW_TERMS = 2
-"""Blocks of the sum are longer by that where windows are read in place: neighbours share most of what they read."""
-
 GROUP = 4
 """Panels of columns that are copied together, so that a row is read in longer stretches."""
 
@@ -160,7 +157,6 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     depth = PANEL_BYTES // bytes_of(product.dtype) // width * width
     down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
     padded = padded_source(product, across.operand, across.axes) if product.sums and len(product.k) > 1 else None
-    depth = depth if padded is None else WINDOW_TERMS * depth
     return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width), padded)
 
 

@@ -37,6 +37,8 @@ class TileRegion:
     """Conditions that hold all over this body."""
     refuted: frozenset[Value] = frozenset()
     """Conditions that hold nowhere in it."""
+    inside_of: dict[str, Value] = Factory(dict)
+    """Whether places along ragged axes exist, as far as that is computed here."""
 
     @property
     def looped(self) -> set[str]:

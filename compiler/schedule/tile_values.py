@@ -233,8 +233,13 @@ class TileValues:
         return result
 
     def inside(self, axis: str, region: TileRegion) -> Value:
-        """The condition under which a place along a ragged axis exists."""
-        return region.builder.inbounds(region.forms[axis], region.masks[axis])
+        """The condition under which a place along a ragged axis exists, computed outside of loops over others."""
+        form, extent, home = region.forms[axis], region.masks[axis], region
+        while home.parent is not None and (home.parent.forms.get(axis), home.parent.masks.get(axis)) == (form, extent):
+            home = home.parent
+        if axis not in home.inside_of:
+            home.inside_of[axis] = home.builder.inbounds(form, extent)
+        return home.inside_of[axis]
 
     def masked(self, value: Value, number: float, axes: Iterable[str], region: TileRegion) -> Value:
         where = self.mask(region, [a for a in axes if a in region.masks], None)
