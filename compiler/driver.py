@@ -4,7 +4,7 @@ command and the Python APIs sit on top.
 What only programs with compute blocks need (analysis, schedules, LLVM) is imported when the first block is met: a program
 that prints a line doesn't wait for it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,10 +35,11 @@ from runtime.unawaited import Unawaited
 if TYPE_CHECKING:
     from compiler.backends.host.continued import Continued
     from compiler.backends.host.export import ExportedProgram
-    from compiler.backends.host.program import HostProgram
+    from compiler.backends.host.loaded import HostProgram
     from compiler.devices.costs import Rates
     from compiler.devices.placement import PlacedBlock, Placement
     from compiler.devices.places import DevicePlace
+    from compiler.fusion.kept_launches import KeptLaunches
     from compiler.launch.checked_blocks import CheckedBlocks
     from compiler.launch.kernels import KernelOptions
     from compiler.launch.recorded import LaunchedKernel, LaunchRecording
@@ -54,6 +55,11 @@ Warn = Callable[[Diagnostic], None]
 
 def _unheard(warning: Diagnostic) -> None:
     """Warnings about the library are no business of its users."""
+
+
+def _first_of_each(sites: Sequence[nodes.Compute]) -> list[int]:
+    first: dict[Span, int] = {}
+    return [first.setdefault(compute.span, number) for number, compute in enumerate(sites)]
 
 
 @define(eq=False)
@@ -75,6 +81,9 @@ class Session:
     _modules: "dict[Path, HostProgram]" = Factory(dict)
     _sessions: "dict[Path, Session]" = Factory(dict)
     """Of the library's files, shared by all of them."""
+    keeps: bool = False
+    """Whether what the program becomes is put into the user's cache, for other processes that run it."""
+    warned_at_launch: bool = False
     _is_library: bool = False
     """Whether the text is the library's: what goes wrong in it is shown where the program called it."""
     unawaited: Unawaited = Factory(Unawaited)
@@ -151,7 +160,12 @@ class Session:
             self._warned.add(key)
             self.warn(diagnostic)
 
+    def already_said(self, warnings: Iterable[Diagnostic]) -> None:
+        """These are shown no more."""
+        self._warned.update((warning.code, warning.span) for warning in warnings)
+
     def _warn_at_launch(self, diagnostic: Diagnostic) -> None:
+        self.warned_at_launch = True
         if self.options.strict and diagnostic.severity is Severity.WARNING:
             raise ZyntaxError(self._as_error(diagnostic))
         self._show(diagnostic)
@@ -208,6 +222,14 @@ class Session:
 
         return tuning(self.options.tune, self.options.tuned or log)
 
+    def same_blocks(self) -> list[int]:
+        """Of each compute site the first one that is the same block."""
+        return _first_of_each(self.host.compute_sites)
+
+    def compute_site(self, number: int) -> nodes.Compute:
+        """A compute expression by its number in the program's code."""
+        return self.host.compute_sites[number]
+
     def block(self, compute: nodes.Compute) -> "PlacedBlock":
         """A compute expression of the typed tree, whose device is to be chosen."""
         placed = self._placed.get(compute.span)
@@ -258,22 +280,33 @@ class Session:
     # ---- running ----
 
     @cached_property
+    def kept_launches(self) -> "KeptLaunches | None":
+        """What other processes are told of its launches; None where they aren't."""
+        if not self.keeps:
+            return None
+        from compiler.fusion.kept_runs import launches_of
+
+        return launches_of(self)
+
+    @cached_property
     def host(self) -> "HostProgram":
         """The program in tier 0, checked, its devices present."""
         from compiler.backends.host.program import compile_program
-        from compiler.fusion.host_runtime import ProgramRuntime, check_parameters
+        from compiler.fusion.host_runtime import ProgramRuntime
+        from compiler.typed_ast.program_parameters import check_parameters
 
         typed = self.check()
         check_parameters(typed, self.options.parameters)
-        runtime = ProgramRuntime(self)
+        runtime = ProgramRuntime(self, self.kept_launches)
         if not self._is_library:
             self.language.runs_in(self)
         library, native, meaning = self.language.library, self.options.native, self.language.meaning
         program = compile_program(
             typed, library, runtime, self.source, self.files, native, meaning, of_library=self._is_library,
             alone=not self._is_library and self.continues is None, continues=self.continues,
+            keeps=self.kept_launches is not None,
         )  # fmt: skip
-        runtime.sites = program.compute_sites
+        runtime.blocks = _first_of_each(program.compute_sites)
         if program.compute_sites or self._device is not None:
             from compiler.devices.placement import require_devices
 
@@ -351,6 +384,10 @@ class Session:
         self._now("running")
         if not self.options.sanitize:
             host.run()
+            if self.kept_launches is not None:
+                from compiler.fusion.kept_runs import keep
+
+                keep(self, self.kept_launches)
             return
         self._findings = []
         try:

@@ -3,7 +3,7 @@ group `zyntax.languages`. Nothing of the compiler is imported before a method ne
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from runtime.records import Factory, frozen
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from compiler.diagnostics import Diagnostic
     from compiler.driver import Session, Warn
+    from compiler.fusion.kept_runs import KeptRun
     from compiler.options import CompileOptions
     from compiler.source import Source, Sources
     from compiler.typed_ast.language import SessionLanguage
@@ -56,6 +57,14 @@ class Front(Protocol):
 
     def compile(self, source: "str | Path", options: dict[str, Any]) -> Any:
         """The program of a text, or of a file, as an object of Python's. `options` are the keywords of the language's own `compile`."""
+
+
+@runtime_checkable
+class KeepsRuns(Protocol):
+    """A front whose programs are found in the user's cache when they are run again."""
+
+    def kept_run(self, source: "Source", options: "CompileOptions", sources: "Sources", warn: "Warn") -> "KeptRun | None":
+        """The run that another process kept; None where there is none."""
 
 
 @frozen
@@ -180,6 +189,15 @@ class Language:
     def open(self, source: "Source", options: "CompileOptions", sources: "Sources", warn: "Warn") -> "Session":
         """A program as a session, which runs it. Raises ZyntaxError."""
         return self.front.open(source, options, sources, warn)
+
+    @property
+    def keeps_runs(self) -> bool:
+        """Whether runs of its programs are put into the user's cache."""
+        return isinstance(self.front, KeepsRuns)
+
+    def kept_run(self, source: "Source", options: "CompileOptions", sources: "Sources", warn: "Warn") -> "KeptRun | None":
+        """The run of a program that the cache has, which needs no session. Raises ZyntaxError."""
+        return self.front.kept_run(source, options, sources, warn) if isinstance(self.front, KeepsRuns) else None
 
     def check(self, source: "Source", options: "CompileOptions", sources: "Sources", show: Show) -> None:
         """Shows the program's warnings. Raises ZyntaxError with all its errors."""

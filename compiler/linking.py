@@ -2,7 +2,7 @@
 under names of their own (`typed_ast/module_names`). So a module's structs, functions and constants are checked and compiled as the
 program's own are, natively too. Modules of the library stay programs of their own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, Label, Severity, ZyntaxError
@@ -22,12 +22,14 @@ from runtime.records import Factory, define, evolve, frozen
 @frozen(eq=False)
 class LinkedProgram:
     """`sources`: the modules' texts; `faults`: what is wrong with imports, and with files that are no programs; `known`: modules that
-    imports in `program` name and of which nothing more is said."""
+    imports in `program` name and of which nothing more is said; `files`: what was looked for beside the program, by path: the text, or None
+    where there was none."""
 
     program: nodes.Program
     sources: tuple[Source, ...] = ()
     faults: tuple[Diagnostic, ...] = ()
     known: frozenset[tuple[str, ...]] = frozenset()
+    files: Mapping[str, str | None] = Factory(dict)
 
 
 def link(source: Source, program: nodes.Program, language: SessionLanguage, sources: Sources) -> LinkedProgram:
@@ -53,6 +55,7 @@ class _Linker:
     placed: set[Path] = Factory(set)
     statements: list[nodes.Statement] = Factory(list)
     cases: dict[str, dict[str, str]] = Factory(dict)
+    looked_for: dict[Path, bool] = Factory(dict)
 
     def linked(self) -> LinkedProgram:
         own = Path(self.source.path).resolve()
@@ -68,9 +71,15 @@ class _Linker:
                 self._name(file, own, taken)
         self._place(own)
         files = tuple(self.texts[file][0] for file in order if file not in self.broken)
-        return LinkedProgram(evolve(self.program, statements=tuple(self.statements)), files, tuple(self.faults), frozenset(self.known))
+        program = evolve(self.program, statements=tuple(self.statements))
+        texts = {str(file): self.texts[file.resolve()][0].text if is_there else None for file, is_there in self._looked_for()}
+        return LinkedProgram(program, files, tuple(self.faults), frozenset(self.known), texts)
 
     # ---- files ----
+
+    def _looked_for(self) -> Iterator[tuple[Path, bool]]:
+        """Where modules were looked for, and whether one was there; but for those that aren't taken in."""
+        return ((file, there) for file, there in self.looked_for.items() if not there or file.resolve() in self.texts)
 
     def _imports(self, file: Path) -> Iterator[tuple[Span, Path]]:
         if file in self.broken:
@@ -92,7 +101,11 @@ class _Linker:
 
     def _beside(self, node: nodes.Import) -> Path | None:
         folder = Path(node.span.path).parent.joinpath(*node.module)
-        return next((file for file in (folder.with_suffix(ending) for ending in self.language.module_endings) if file.is_file()), None)
+        for file in (folder.with_suffix(ending) for ending in self.language.module_endings):
+            is_there = self.looked_for[file] = file.is_file()
+            if is_there:
+                return file
+        return None
 
     def _file(self, node: nodes.Import) -> Path | None:
         """The user's file that an import means; None where it is the library's, or there is none, which is reported once."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.driver import Session, Warn
+    from compiler.fusion.kept_runs import KeptRun
     from compiler.options import CompileOptions
     from compiler.source import Source, Sources
     from compiler.typed_ast.language import SessionLanguage
@@ -35,9 +36,24 @@ class ZynmlFront:
 
         return open_source(source, options, sources, warn)
 
+    def kept_run(self, source: "Source", options: "CompileOptions", sources: "Sources", warn: "Warn") -> "KeptRun | None":
+        """The run of a program that the user's cache has."""
+        from compiler.fusion.kept_runs import found
+        from zynml.session_language import language_of_session
+
+        language = language_of_session(source, options)
+
+        def session() -> "Session":
+            from compiler.driver import Session
+            from zynml.parse import parse_source
+
+            return Session(source, parse_source(source), language, sources, options, warn)
+
+        return found(source, options, language, sources, warn, session)
+
     def of_session(self, source: "Source", options: "CompileOptions", families: Sequence[Any]) -> "SessionLanguage":
         """The language for a program in another that builds on it, with that one's own functions."""
-        from zynml.api import language_of_session
+        from zynml.session_language import language_of_session
 
         language = language_of_session(source, options, families)
         language.library.warns_of_shadowing = False

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from zyntax.inputs import given
 
 if TYPE_CHECKING:
-    from compiler.driver import CompileOptions, Session
+    from compiler.driver import Session
+    from compiler.fusion.kept_runs import KeptRun
     from compiler.language import Language
+    from compiler.options import CompileOptions
     from compiler.source import Source
     from zyntax.report import Reporter
 
@@ -38,6 +40,15 @@ def open_session(path: str, options: "CompileOptions", reporter: "Reporter") -> 
     options.doing("reading")
     source = read(path, reporter)
     return language.open(source, options, reporter.sources, lambda diagnostic: reporter.show([diagnostic]))
+
+
+def kept_run(path: str, options: "CompileOptions", reporter: "Reporter") -> "KeptRun | None":
+    """The run of the file that the user's cache has, which needs no session. Raises ZyntaxError."""
+    language = language_of(path)
+    if not language.keeps_runs:
+        return None
+    options.doing("reading")
+    return language.kept_run(read(path, reporter), options, reporter.sources, lambda diagnostic: reporter.show([diagnostic]))
 
 
 def is_replayed(path: str, reporter: "Reporter") -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from compiler.driver import CompileOptions
+    from compiler.options import CompileOptions
 
 LEVELS = ["0", "1", "2", "3", "s", "latency"]
 FLOATS = ["contract", "strict"]
@@ -142,7 +142,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def compile_options(**given: Any) -> "CompileOptions":
     """How a program is compiled, from the options of a command. Raises UsageError for a malformed `--set`."""
-    from compiler.driver import CompileOptions
+    from compiler.options import CompileOptions
     from compiler.typed_ast.levels import OptimizationLevel
 
     return CompileOptions(

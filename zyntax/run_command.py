@@ -28,7 +28,7 @@ def command(path: str | None, text: str | None, language: str | None, error_form
     Exits with 0; with 1 when the program failed while it ran, or a checked failure halted the strategy; with 2 when it doesn't compile;
     with 3 when the data is bad; with 4 when `--enforce` isn't met; with 130 when it was interrupted."""
     reporter_ = reporter(error_format)
-    from zyntax.languages import language_of, open_session
+    from zyntax.languages import kept_run, language_of, open_session
 
     (path,) = names_of(() if path is None else (path,), text, language)
     replayed = language_of(path).replays and bool(given["data"])
@@ -43,12 +43,19 @@ def command(path: str | None, text: str | None, language: str | None, error_form
     folder = given["emit_to"]
     files = None if folder is None else KernelFiles(Path(folder))
     with showing() as doing:
-        session = open_session(path, compile_options(**given, doing=doing, launched=files.write if files is not None else None), reporter_)
+        options = compile_options(**given, doing=doing, launched=files.write if files is not None else None)
+        kept = kept_run(path, options, reporter_)
+        if kept is not None:
+            collect_from_here()
+            kept.run()
+            return None
+        session = open_session(path, options, reporter_)
         if files is None and has_traces(session):
             files = KernelFiles(TRACE, traced=True)
             session.options = evolve(session.options, launched=files.write)
         if files is not None:
             files.session = session
+        session.keeps = language_of(path).keeps_runs
         session.host  # noqa: B018 (compiled by now)
         collect_from_here()
         session.run()

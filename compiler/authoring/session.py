@@ -14,7 +14,7 @@ from compiler.typed_ast import nodes
 from runtime.records import evolve
 
 if TYPE_CHECKING:
-    from compiler.backends.host.program import HostProgram
+    from compiler.backends.host.loaded import HostProgram
 
 
 class AuthoredSession(Session):

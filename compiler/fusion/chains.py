@@ -1,5 +1,4 @@
-"""Chains of blocks as they run. A block whose value a later block reads waits for it as a `Pending`; that block then finds all its makers
-at hand, and the kernels that they become together are kept for the next time."""
+"""Chains of blocks as they run: the kernels that blocks become together are kept for the next time."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -11,30 +10,20 @@ from compiler.devices.placement import PlacedBlock
 from compiler.diagnostics import ZyntaxError
 from compiler.fusion.kernel import JoinedBlock
 from compiler.fusion.merge import NUMBERS
-from compiler.fusion.native_chains import CHAINS_REMEMBERED, JoinedBlocks, NativeChains, identity
-from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
+from compiler.fusion.native_chains import CHAINS_REMEMBERED, JoinedBlocks
+from compiler.fusion.plan import Joined, Link, plan_chain
+from compiler.fusion.waiting import ChainBlock, identity
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.native_calls import watch
 from compiler.launch.numbered import VERSIONS
 from compiler.launch.signature import as_tensor, kernel_key
 from compiler.lowering.kernel import NeedsNumbers
 from compiler.lowering.result_plan import number_of
-from runtime.records import Factory, define, field, frozen
+from runtime.records import Factory, define, frozen
 from runtime.tensor import Tensor, numpy_dtype
 
 INTERNAL = "09"
 """What codes of the compiler's own faults begin with: joining blocks must not hide them."""
-
-
-@define(eq=False)
-class Pending:
-    """A block that waits for those that read its value, with the values it was given. `readers`: how many blocks these are, 0 where
-    something else looks at the value, too. `value`: where it has run, and others than the block that ran it may read it."""
-
-    placed: PlacedBlock
-    values: Mapping[str, Any]
-    readers: int = 1
-    value: Any = None
 
 
 @frozen(eq=False)
@@ -50,35 +39,18 @@ class Chains:
     """The chains of one program. `together`: their blocks may become one kernel."""
 
     together: bool = True
-    native: NativeChains | None = None
-    """Has machine code launch what comes again."""
     _known: "dict[Any, _Planned]" = Factory(dict)
 
-    def run(self, last: PlacedBlock, values: Mapping[str, Any]) -> Any:
-        """The value of a block some of whose inputs are pending. Raises ZyntaxError."""
-        return self._run(_in_order(Pending(last, values)))
-
-    def settled(self, value: Any) -> Any:
-        """The value itself, where it is pending."""
-        if value.__class__ is not Pending:
-            return value
-        if value.value is None:
-            value.value = self._run(_in_order(value))
-        return value.value
-
-    def _run(self, blocks: "Sequence[_Block]") -> Any:
-        if self.native is None:
-            return _kept(blocks, self._results(blocks))
-        return _kept(blocks, self.native.results(blocks, lambda: self._joined(blocks), lambda: self._results(blocks)))
-
-    def _joined(self, blocks: "Sequence[_Block]") -> JoinedBlocks:
+    def joined(self, blocks: Sequence[ChainBlock]) -> JoinedBlocks:
+        """What the blocks become. Raises ZyntaxError."""
         if not self.together or len(blocks) == 1:
             return JoinedBlocks(None)
         groups = self._groups(blocks)
         by_extents = self._known[_key(blocks)].wants_extents
         return JoinedBlocks(None if groups is None else [group.joined for group in groups], by_extents)
 
-    def _results(self, blocks: "Sequence[_Block]") -> dict[int, Any]:
+    def results(self, blocks: Sequence[ChainBlock]) -> dict[int, Any]:
+        """Runs the blocks. Raises ZyntaxError."""
         if not self.together or len(blocks) == 1:
             return _one_by_one(blocks)
         groups = self._groups(blocks)
@@ -91,7 +63,7 @@ class Chains:
                 # one after the other either goes well or says where it fails
         return _one_by_one(blocks)
 
-    def _groups(self, blocks: "Sequence[_Block]") -> list[_Group] | None:
+    def _groups(self, blocks: Sequence[ChainBlock]) -> list[_Group] | None:
         """The chain's groups: for all extents, or for those of this call where a block has a better kernel then, or no other."""
         key = _key(blocks)
         general = self._known.get(key) or self._keep(key, _planned(blocks, exact=False))
@@ -121,47 +93,7 @@ class _Planned:
     versions: int = 0
 
 
-@define(eq=False)
-class _Block:
-    """A block of a chain: its own inputs, and those that earlier blocks make, by their numbers."""
-
-    pending: Pending
-    values: dict[str, Any]
-    links: dict[str, int] = field(factory=dict)
-
-    @property
-    def placed(self) -> PlacedBlock:
-        return self.pending.placed
-
-    @property
-    def readers(self) -> int:
-        return self.pending.readers
-
-
-def _in_order(last: Pending) -> list[_Block]:
-    """The block and its makers that haven't run, these first."""
-    blocks: list[_Block] = []
-    numbers: dict[int, int] = {}
-
-    def add(pending: Pending) -> int:
-        own: dict[str, Any] = {}
-        links: dict[str, int] = {}
-        for name, value in pending.values.items():
-            if value.__class__ is not Pending:
-                own[name] = value
-            elif value.value is not None:
-                own[name] = value.value
-            else:
-                links[name] = numbers[id(value)] if id(value) in numbers else add(value)
-        blocks.append(_Block(pending, own, links))
-        numbers[id(pending)] = len(blocks) - 1
-        return len(blocks) - 1
-
-    add(last)
-    return blocks
-
-
-def _key(blocks: Sequence[_Block]) -> Any:
+def _key(blocks: Sequence[ChainBlock]) -> Any:
     """What of a chain decides on its kernels."""
     numbers: dict[Any, int] = {}
     key: list[Any] = []
@@ -173,13 +105,13 @@ def _key(blocks: Sequence[_Block]) -> Any:
     return tuple(key)
 
 
-def _extents(blocks: Sequence[_Block]) -> Any:
+def _extents(blocks: Sequence[ChainBlock]) -> Any:
     """Of all that comes from outside, with the whole numbers."""
     values = [as_tensor(value) for block in blocks for value in block.values.values()]
     return tuple(value.shape if isinstance(value, Tensor) else value if isinstance(value, int) else None for value in values)
 
 
-def _planned(blocks: Sequence[_Block], exact: bool) -> _Planned:
+def _planned(blocks: Sequence[ChainBlock], exact: bool) -> _Planned:
     """The groups for all extents, or for those of this call."""
     kernels: list[BuiltKernel] = []
     made: list[Any] = []
@@ -235,7 +167,7 @@ def _contiguous(shape: Sequence[int], width: int) -> tuple[int, ...]:
     return tuple(width * prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:
+def _ready(group: Joined, blocks: Sequence[ChainBlock]) -> _Group:
     last = blocks[group.last].placed
     if len(group.members) == 1:
         return _Group(last, group)
@@ -246,7 +178,7 @@ def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:
     return _Group(PlacedBlock(joined, last.wish, last.places, last.explain), group)
 
 
-def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> dict[int, Any]:
+def _run(groups: Sequence[_Group], blocks: Sequence[ChainBlock]) -> dict[int, Any]:
     results: dict[int, Any] = {}
     for group in groups:
         joined = group.joined
@@ -259,21 +191,10 @@ def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> dict[int, Any]:
     return results
 
 
-def _one_by_one(blocks: Sequence[_Block]) -> dict[int, Any]:
+def _one_by_one(blocks: Sequence[ChainBlock]) -> dict[int, Any]:
     results: dict[int, Any] = {}
     for number, block in enumerate(blocks):
         given = {**block.values, **{name: results[maker] for name, maker in block.links.items()}}
         values = {name: given[name] for name in block.pending.values}
         results[number] = block.placed.for_values(values)(values)
     return results
-
-
-def _kept(blocks: Sequence[_Block], results: Mapping[int, Any]) -> Any:
-    """The last block's value. Those that may be read again are noted."""
-    for number, value in results.items():
-        if blocks[number].pending.readers != 1:
-            blocks[number].pending.value = value
-    return results[len(blocks) - 1]
-
-
-__all__ = ["ChainPlan", "Chains", "Pending"]

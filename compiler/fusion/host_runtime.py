@@ -1,30 +1,31 @@
 """What a running tier-0 program asks of the driver: compute blocks, pictures, parameters, settings, modules."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.fusion.kept_launches import KeptLaunches
+from compiler.fusion.native_chains import NativeChains
+from compiler.fusion.waiting import Pending
 from compiler.launch.native_calls.host_blocks import NativeBlock, is_possible
 from compiler.options import CompileOptions
 from compiler.source import Span
-from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import NANOSECONDS
-from compiler.typed_ast.language import SessionLanguage
 from compiler.typed_ast.library import LibraryFault
-from compiler.typed_ast.suggest import nearest
 from runtime.futures import PendingValue, under_way
 from runtime.unawaited import Unawaited
 from runtime.values import OF_DURATIONS, RecordValue
 
 if TYPE_CHECKING:
-    from compiler.backends.host.program import HostProgram
+    from compiler.backends.host.loaded import HostProgram
     from compiler.devices.placement import PlacedBlock
     from compiler.fusion.chains import Chains
+    from compiler.typed_ast import nodes
+    from compiler.typed_ast.language import SessionLanguage
 
 
 class RunningProgram(Protocol):
@@ -32,47 +33,62 @@ class RunningProgram(Protocol):
     def options(self) -> CompileOptions: ...
 
     @property
-    def language(self) -> SessionLanguage: ...
+    def language(self) -> "SessionLanguage": ...
 
     @property
     def unawaited(self) -> Unawaited:
         """Of this program and its modules."""
 
-    def block(self, compute: nodes.Compute) -> "PlacedBlock":
-        """A compute expression of the typed tree, whose device is to be chosen."""
+    def compute_site(self, number: int) -> "nodes.Compute":
+        """A compute expression of the typed tree, by its number among those of the program's code."""
+
+    def block(self, compute: "nodes.Compute") -> "PlacedBlock":
+        """A compute expression whose device is to be chosen."""
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import a.b` means; None where it is the library's."""
 
 
 class ProgramRuntime:
-    """The `HostRuntime` of a program. `sites` is set once the program is generated."""
+    """The `HostRuntime` of a program. `blocks`: of each compute site the first one that is the same block, set once the program is
+    generated. `kept`: what other processes know of its launches."""
 
-    def __init__(self, program: RunningProgram) -> None:
+    def __init__(self, program: RunningProgram, kept: KeptLaunches | None = None) -> None:
         self.program = program
-        self.sites: list[nodes.Compute] = []
-        self._blocks: dict[int, PlacedBlock] = {}
-        self._chains: Chains | None = None
-        self._native: dict[int, NativeBlock] = {}
-        """Blocks that machine code may launch."""
+        self.blocks: Sequence[int] = ()
+        self._placed: dict[int, PlacedBlock] = {}
+        self._kept = kept
+        self._chains = NativeChains(program.unawaited.futures, self._launches_natively, self._planned_chains, kept)
+        self._planned: Chains | None = None
+        self._native: dict[int, NativeBlock | None] = {}
+        """Blocks that machine code may launch; None for others."""
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
         return {}
 
     def compute(self, site: int, values: dict[str, Any]) -> Any:
-        native = self._native.get(site)
+        native = self._native[site] if site in self._native else self._new_block(site, values)
         return self._compute(site, values) if native is None else native.value(values, partial(self._compute, site))
 
-    def _compute(self, site: int, values: dict[str, Any]) -> Any:
-        compute = self.sites[site]
-        placed = self._blocks.get(site)
-        if placed is None:
-            placed = self._placed(site)
-            if self._launches_natively(placed, values) and not (compute.kernel is not None and compute.kernel.is_async):
+    def _new_block(self, site: int, values: dict[str, Any]) -> NativeBlock | None:
+        kept, names = self._kept, tuple(values)
+        native = None if kept is None else kept.block(site, names)
+        if native is None:
+            placed, compute = self.block(site), self.program.compute_site(site)
+            is_async = compute.kernel is not None and compute.kernel.is_async
+            if not is_async and self._launches_natively(placed, values):
                 updated = tuple(entry.name for entry in compute.inputs if entry.mutable)
-                self._native[site] = NativeBlock(tuple(values), updated, self.program.unawaited.futures)
-        block = placed.for_values(values)
+                if kept is None:
+                    native = NativeBlock(names, updated, self.program.unawaited.futures)
+                else:
+                    native = kept.new_block(site, names, updated, placed.wish is not None)
+        self._native[site] = native
+        return native
+
+    def _compute(self, site: int, values: dict[str, Any]) -> Any:
+        compute = self.program.compute_site(site)
+        block = self.block(site).for_values(values)
         if under_way():
             from compiler.launch.async_blocks import wait_for_readers
 
@@ -86,24 +102,21 @@ class ProgramRuntime:
         return future
 
     def compute_later(self, site: int, values: dict[str, Any], readers: int) -> Any:
-        from compiler.fusion.chains import Pending
-
-        return Pending(self._blocks.get(site) or self._placed(site), values, readers)
+        return Pending(self.blocks[site], self.block, values, readers)
 
     def compute_chain(self, site: int, values: dict[str, Any]) -> Any:
-        return self._known_chains().run(self._blocks.get(site) or self._placed(site), values)
+        return self._chains.run(Pending(self.blocks[site], self.block, values))
 
     def settled(self, value: Any) -> Any:
-        return self._known_chains().settled(value)
+        return self._chains.settled(value)
 
-    def _known_chains(self) -> "Chains":
-        if self._chains is None:
+    def _planned_chains(self) -> "Chains":
+        if self._planned is None:
             from compiler.fusion.chains import Chains
-            from compiler.fusion.native_chains import NativeChains
 
-            native = NativeChains(self.program.unawaited.futures, self._launches_natively)
-            self._chains = Chains(native=native, together=not self.program.options.sanitize or ":" in (self.program.options.device or ""))
-        return self._chains
+            options = self.program.options
+            self._planned = Chains(together=not options.sanitize or ":" in (options.device or ""))
+        return self._planned
 
     def _launches_natively(self, placed: "PlacedBlock", values: Mapping[str, Any]) -> bool:
         """Whether machine code may launch a block: it runs on the CPU, nobody is told of launches, and no value decides on its kernel."""
@@ -111,8 +124,11 @@ class ProgramRuntime:
         told = options.explain is not None or options.launched is not None or options.sanitize or options.dry
         return not told and placed.always_on_cpu and placed.block.constants.isdisjoint(values) and is_possible()
 
-    def _placed(self, site: int) -> "PlacedBlock":
-        placed = self._blocks[site] = self.program.block(self.sites[site])
+    def block(self, site: int) -> "PlacedBlock":
+        """The block at a site."""
+        placed = self._placed.get(site)
+        if placed is None:
+            placed = self._placed[site] = self.program.block(self.program.compute_site(site))
         return placed
 
     def settle(self, program_ends: bool) -> None:
@@ -228,13 +244,3 @@ def _dtype_name(value: Any) -> str:
     from runtime.tensor import dtype_name
 
     return dtype_name(value.dtype)
-
-
-def check_parameters(program: nodes.Program, given: Mapping[str, str]) -> None:
-    """Every `--set` names a `param` of the program."""
-    known = [s.name for s in program.statements if isinstance(s, nodes.ProgramParameter)]
-    wrong = [name for name in given if name not in known]
-    if wrong:
-        near = nearest(wrong[0], known)
-        hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(f'`{k}`' for k in known)}" if known else "it has none"
-        raise ZyntaxError(Diagnostic("0201", f"--set {wrong[0]}: `{Path(program.path).name}` has no `param {wrong[0]}`", hint=hint))

@@ -2,36 +2,27 @@
 which results host code gets."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from compiler.devices.placement import PlacedBlock
-from compiler.fusion.plan import Joined
-from compiler.launch.native_calls.host_blocks import MISSED, HostLaunches, LaunchStep, LaunchSteps, as_program_has_it, takes
+from compiler.fusion.kept_launches import KeptLaunches
+from compiler.fusion.waiting import ChainBlock, Pending, identity, in_order
+from compiler.launch.native_calls.host_blocks import (
+    MISSED,
+    ChainLaunches,
+    HostLaunches,
+    LaunchStep,
+    LaunchSteps,
+    as_program_has_it,
+    in_words,
+    takes,
+)
 from runtime.records import Factory, define, frozen
 from runtime.tensor import Tensor
 
-
-class WaitingBlock(Protocol):
-    """A block of a chain. `values`: its own inputs; `links`: those that earlier blocks make, by their numbers; `readers`: how many blocks
-    read its value, 0 where something else does, too."""
-
-    values: dict[str, Any]
-    links: dict[str, int]
-
-    @property
-    def placed(self) -> PlacedBlock: ...
-
-    @property
-    def readers(self) -> int: ...
-
-
-@frozen(eq=False)
-class ChainLaunches:
-    """`launches`: of a chain whose blocks have these links and share values in this way. `kept`: the numbers of the blocks whose values
-    host code gets, the last one's at the end."""
-
-    launches: HostLaunches
-    kept: tuple[int, ...]
+if TYPE_CHECKING:
+    from compiler.devices.placement import PlacedBlock
+    from compiler.fusion.chains import Chains
+    from compiler.fusion.plan import Joined
 
 
 @frozen(eq=False)
@@ -39,7 +30,7 @@ class JoinedBlocks:
     """What the blocks of a chain become: kernels, None where each block is one. `by_extents`: others where extents or whole numbers are
     others."""
 
-    groups: Sequence[Joined] | None
+    groups: "Sequence[Joined] | None"
     by_extents: bool = False
 
 
@@ -51,35 +42,48 @@ BY_EXTENTS: Any = object()
 
 @define(eq=False)
 class NativeChains:
-    """The chains of one program. `unawaited`: see `NativeCalls`; `allows`: whether machine code may launch a block with such inputs."""
+    """The chains of one program. `unawaited`: see `NativeCalls`; `allows`: whether machine code may launch a block with such inputs;
+    `planned` gives what plans and runs them on the way through the program; `kept`: what other processes found, and find."""
 
     unawaited: object
-    allows: Callable[[PlacedBlock, Mapping[str, Any]], bool]
+    allows: "Callable[[PlacedBlock, Mapping[str, Any]], bool]"
+    planned: "Callable[[], Chains]"
+    kept: KeptLaunches | None = None
     _known: dict[Any, Any] = Factory(dict)
 
-    def results(
-        self,
-        blocks: Sequence[WaitingBlock],
-        groups: "Callable[[], JoinedBlocks]",
-        program: Callable[[], dict[int, Any]],
-    ) -> dict[int, Any]:
-        """The values of blocks by their numbers: the last one's, and those that may be read again. `groups`: what the
-        blocks become; `program` runs them."""
+    def run(self, last: Pending) -> Any:
+        """The value of a block some of whose inputs are pending. Raises ZyntaxError."""
+        blocks = in_order(last)
+        results = self._results(blocks)
+        for number, value in results.items():
+            if blocks[number].pending.readers != 1:
+                blocks[number].pending.value = value
+        return results[len(blocks) - 1]
+
+    def settled(self, value: Any) -> Any:
+        """The value itself, where it is pending."""
+        if value.__class__ is not Pending:
+            return value
+        if value.value is None:
+            value.value = self.run(value)
+        return value.value
+
+    def _results(self, blocks: Sequence[ChainBlock]) -> dict[int, Any]:
+        """The values of blocks by their numbers: the last one's, and those that may be read again."""
         key, values = _key_and_values(blocks)
         known = self._known.get(key, MISSED)
+        if known is MISSED:
+            known = self._keep(key, self._found(key, blocks, values))
         if known is BY_EXTENTS:
             key = (key, tuple([value.shape if value.__class__ is Tensor else value for value in values]))
             known = self._known.get(key, MISSED)
             if known is MISSED:
-                known = self._keep(key, self._launches(blocks, groups().groups, values))
-        elif known is MISSED:
-            joined = groups()
-            known = self._keep(key, BY_EXTENTS if joined.by_extents else self._launches(blocks, joined.groups, values))
-        if known is BY_EXTENTS or known is None:
-            return program()
+                known = self._keep(key, self._found(key, blocks, values, of_extents=True))
+        if known is None:
+            return self.planned().results(blocks)
         value = known.launches.value(values)
         if value is MISSED:
-            results: dict[int, Any] = known.launches.through(values, program)
+            results: dict[int, Any] = known.launches.through(values, lambda: self.planned().results(blocks))
             return results
         if len(known.kept) == 1:
             return {known.kept[0]: as_program_has_it(value)}
@@ -91,7 +95,20 @@ class NativeChains:
         self._known[key] = found
         return found
 
-    def _launches(self, blocks: Sequence[WaitingBlock], groups: Sequence[Joined] | None, values: Sequence[Any]) -> ChainLaunches | None:
+    def _found(self, key: Any, blocks: Sequence[ChainBlock], values: Sequence[Any], of_extents: bool = False) -> Any:
+        """The launches of a chain, `BY_EXTENTS`, or None for one that only the program launches. `of_extents`: the key has them."""
+        found = None if self.kept is None else self.kept.chain(key, list(map(type, values)))
+        if found is None:
+            joined = self.planned().joined(blocks)
+            by_extents = joined.by_extents and not of_extents
+            found = True if by_extents else self._launches(key, blocks, joined.groups, values)
+            if self.kept is not None and found is not None:
+                self.kept.note_chain(key, found)
+        return BY_EXTENTS if found is True else found
+
+    def _launches(
+        self, key: Any, blocks: Sequence[ChainBlock], groups: "Sequence[Joined] | None", values: Sequence[Any]
+    ) -> ChainLaunches | None:
         types = tuple(map(type, values))
         if not takes(types) or any(block.placed.block.updated for block in blocks):
             return None
@@ -107,20 +124,23 @@ class NativeChains:
         last = len(blocks) - 1
         kept = (*(number for number in made if number != last and blocks[number].readers != 1), last)
         steps_of_chain = LaunchSteps(types, tuple(steps), kept=tuple(made[number] for number in kept))
-        return ChainLaunches(HostLaunches(steps_of_chain, self.unawaited), kept)
+        answers = None if self.kept is None else self.kept.answers("chain", in_words(key))
+        asks = self.kept is not None and self.kept.asks
+        anywhere = all(block.placed.wish is not None for block in blocks)
+        return ChainLaunches(HostLaunches(steps_of_chain, self.unawaited, answers, anywhere, asks), kept)
 
 
 _Run = tuple[Mapping[str, tuple[int, str]], Mapping[str, int], Sequence[int]]
 """A launch: inputs as numbers of blocks and their names for them, those that other launches make, and the blocks whose values come out."""
 
 
-def _runs(blocks: Sequence[WaitingBlock], groups: Sequence[Joined] | None) -> list[_Run]:
+def _runs(blocks: Sequence[ChainBlock], groups: "Sequence[Joined] | None") -> list[_Run]:
     if groups is None:
         return [({name: (number, name) for name in block.values}, block.links, (number,)) for number, block in enumerate(blocks)]
     return [(group.inputs, group.handed, group.results) for group in groups]
 
 
-def _outside(blocks: Sequence[WaitingBlock]) -> list[tuple[int, str, int]]:
+def _outside(blocks: Sequence[ChainBlock]) -> list[tuple[int, str, int]]:
     """Each input from outside: the block's number, its name, and the position of its value among the values."""
     numbers: dict[Any, int] = {}
     return [
@@ -130,13 +150,13 @@ def _outside(blocks: Sequence[WaitingBlock]) -> list[tuple[int, str, int]]:
     ]
 
 
-def _key_and_values(blocks: Sequence[WaitingBlock]) -> tuple[Any, list[Any]]:
+def _key_and_values(blocks: Sequence[ChainBlock]) -> tuple[Any, list[Any]]:
     """What of a chain decides on its launches, but for how arrays lie, and its values, each once."""
     numbers: dict[Any, int] = {}
     values: list[Any] = []
     key: list[Any] = []
     for block in blocks:
-        key += (block.placed, block.readers, *block.links.items())
+        key += (block.pending.number, block.readers, *block.links.items())
         for name, value in block.values.items():
             position = numbers.setdefault(identity(name, value), len(values))
             if position == len(values):
@@ -144,8 +164,3 @@ def _key_and_values(blocks: Sequence[WaitingBlock]) -> tuple[Any, list[Any]]:
             key.append(position)
     key += map(type, values)
     return tuple(key), values
-
-
-def identity(name: str, value: Any) -> Any:
-    """What is the same where two blocks take the same value: joined kernels have one input for it."""
-    return (name, value) if value.__class__ is int or value.__class__ is bool else id(value)

@@ -117,6 +117,7 @@ class StoredLevel:
 
 
 PROGRAMS = StoredLevel("program", "the text, the options, and the files that it takes declarations of")
+RUNS = StoredLevel("run", "the program, its options, the devices, and the version of Python; the files that it imports are looked at")
 CPU_CALLS = StoredLevel("cpu call", "the program, the function, the processor, and types, ranks and layouts of the values")
 CALL_ENTRIES = StoredLevel("entries of calls", "the processor, and where the fields of functions lie")
 GPU_CALLS = StoredLevel("gpu call", "the program, the function, the device, and layouts and ints of the values")

@@ -49,10 +49,11 @@ def keep(made_of: tuple[str, ...], program: KeptProgram) -> None:
 def _revived(head: dict[str, Any], image: bytes) -> KeptProgram:
     functions = {name: _returning(fields) for name, fields in head["functions"]}
     heads = {name: _head(fields) for name, fields in head["heads"]}
-    return KeptProgram(functions, tuple(head["devices"]), heads, tuple(_warning(fields) for fields in head["warnings"]))
+    return KeptProgram(functions, tuple(head["devices"]), heads, tuple(as_diagnostic(fields) for fields in head["warnings"]))
 
 
-def _warning(fields: dict[str, Any]) -> Diagnostic:
+def as_diagnostic(fields: dict[str, Any]) -> Diagnostic:
+    """A diagnostic of the fields that `as_plain` gives."""
     others = [Label(**{**label, "span": _span(label["span"])}) for label in fields["others"]]
     return Diagnostic(**{**fields, "span": _span(fields["span"]), "others": others, "severity": Severity(fields["severity"])})
 

@@ -66,16 +66,25 @@ def planned(kernel: BuiltKernel, values: Mapping[str, Any]) -> KernelPlan:
 def grid_of(kernel: BuiltKernel, shapes: Mapping[str, tuple[int, ...]], sizes: LaunchSizes) -> list[int]:
     """Blocks of a custom kernel whose program doesn't say: enough that every element of the largest tensor has a thread. A kernel that
     asks for the number of blocks walks in strides and is content with any number: it gets few."""
-    info = kernel.lowered.function.kernel_info
-    x, y, z = info.workgroup if info is not None and info.workgroup is not None else (256, 1, 1)
+    x, y, z = workgroup_of(kernel)
     elements = [*shapes.values(), *sizes.results]
     if y == z == 1:
         blocks = -(-max((prod(shape) for shape in elements), default=1) // x)
-        instructions = (op for top in kernel.lowered.function.body.body for op in top.walk())
-        asks = any(isinstance(op, GridIndex) and op.operator == "grid_dim" for op in instructions)
-        return [max(1, min(blocks, STRIDING_BLOCKS) if asks else blocks), 1, 1]
+        return [max(1, min(blocks, STRIDING_BLOCKS) if strides_by_the_grid(kernel) else blocks), 1, 1]
     extents = [max((shape[-1 - axis] for shape in elements if len(shape) > axis), default=1) for axis in range(3)]
     return [max(1, -(-extent // threads)) for extent, threads in zip(extents, (x, y, z), strict=True)]
+
+
+def workgroup_of(kernel: BuiltKernel) -> tuple[int, int, int]:
+    """Threads of a block of a custom kernel."""
+    info = kernel.lowered.function.kernel_info
+    return info.workgroup if info is not None and info.workgroup is not None else (256, 1, 1)
+
+
+def strides_by_the_grid(kernel: BuiltKernel) -> bool:
+    """Whether a custom kernel asks for the number of blocks."""
+    instructions = (op for top in kernel.lowered.function.body.body for op in top.walk())
+    return any(isinstance(op, GridIndex) and op.operator == "grid_dim" for op in instructions)
 
 
 def value_of(plans: tuple[ResultPlan, ...], arrays: list[Any], values: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from quantdsl.host.library import library
 from quantdsl.host.refused import refused
 from quantdsl.host.tree import host_tree
 from runtime.records import evolve
-from zynml.api import ZynML
+from zynml.session_language import ZynML
 from zynml.stdlib import StdlibSettings
 
 

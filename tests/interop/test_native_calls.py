@@ -848,12 +848,33 @@ def test_other_interpreters_are_not_supported(monkeypatch):
     assert vectorcall.is_supported.__wrapped__()
 
 
-def test_a_kernel_of_threads_is_launched_by_the_program(ways):
+THREADS = {
+    "one dimension": ("@workgroup(64)", "let i = global_idx().x\n if i < M * N: out[i / N, i % N] = x[i / N, i % N] * 2.0"),
+    "strides": ("@workgroup(32)", "for i in global_idx().x..M * N step grid_dim().x * block_dim().x: out[i / N, i % N] = x[i / N, i % N] * 2.0"),
+    "two dimensions": ("@workgroup(8, 4)", "let j = global_idx().x\n let i = global_idx().y\n if i < M and j < N: out[i, j] = x[i, j] * 2.0"),
+    "a grid": ("@workgroup(16) @grid(3)", "for i in global_idx().x..M * N step 48: out[i / N, i % N] = x[i / N, i % N] * 2.0"),
+}
+
+
+@pytest.mark.parametrize("kind", THREADS)
+def test_kernels_of_threads_are_launched_by_machine_code(ways, kind):
+    annotations, body = THREADS[kind]
     program = zynml.compile(
-        "def f(x: tensor[N]): tensor[N] { compute(x) -> tensor[N] @kernel(custom) @workgroup(64) {"
-        " let i = global_idx().x; if i < N: out[i] = x[i] + x[i] } }"
+        f"def f(x: tensor[M, N]): tensor[M, N] {{ compute(x) -> tensor[M, N] @kernel(custom) {annotations} {{\n{body}\n}} }}"
     )
-    for size in (5, 5, 5, 0, 1, 64, 65, 1000):
-        x = numbers(size)
+    shapes = [(5, 7), (5, 7), (5, 7), (0, 3), (3, 0), (1, 1), (33, 65), (257, 31), (1000, 7), (64, 100)]
+    for rows, columns in shapes:
+        x = numbers(rows * columns).reshape(rows, columns)
         same(program.f(x), x + x)
-    assert len(ways) == 8
+    assert len(ways) <= 2
+
+
+def test_what_threads_add_up_is_the_same_by_machine_code(ways):
+    program = zynml.compile(
+        "def f(x: tensor[N, i32], k: int): tensor { compute(x, k) -> tensor[4, i32] @kernel(custom) @workgroup(64) {"
+        " for i in global_idx().x..N step grid_dim().x * block_dim().x: atomic_add(out[x[i] & 3], k as i32) } }"
+    )
+    for size in (5, 5, 0, 1, 64, 65, 1000, 100_000):
+        x = np.arange(size, dtype=np.int32)
+        same(program.f(x, 3), np.array([3 * (x % 4 == bin_).sum() for bin_ in range(4)], np.int32))
+    assert len(ways) <= 2

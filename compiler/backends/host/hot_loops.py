@@ -2,13 +2,15 @@
 is made of the rest of the loop takes the variables as they are, and gives back those that it assigned."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
 
+from compiler.backends.host import loop_heat
 from compiler.backends.host.destination import DISCARD
 from compiler.backends.host.emit import load
+from compiler.backends.host.loop_heat import LoopHeat
 from compiler.backends.host.naming import DeclaredFunction, PythonVariable
 from compiler.backends.host.native_functions import NativeFunctions, called_by_python
 from compiler.backends.host.statements import Statements
@@ -21,34 +23,8 @@ from compiler.typed_ast.hot_loops import HotLoop
 from compiler.typed_ast.native_calls import has_native_code
 from runtime.records import Factory, define
 
-TURNS = 1 << 10
-"""Turns between two looks at whether a loop goes on natively."""
-
-SECONDS, MANY_TURNS = 0.02, 1 << 18
-"""From when on a loop is hot: the time since it began, or turns in all. It takes some tens of milliseconds to make its code."""
-
 DEEPEST = 5
 """How many hot loops may stand inside each other: each is two of Python's blocks, of which no more than 20 do."""
-
-
-@define(eq=False)
-class LoopHeat:
-    """Whether a loop goes on natively. `prepare` makes its function ready, or says that it has no native form; `eager`: as soon as can
-    be."""
-
-    prepare: Callable[[], bool] | None = None
-    eager: bool = False
-    ready: bool | None = None
-    turns: int = 0
-
-    def __call__(self, began: float) -> bool:
-        """Asked behind some turns of a loop that began then."""
-        if self.ready is None:
-            self.turns += TURNS
-            if not self.eager and self.turns < MANY_TURNS and perf_counter() - began < SECONDS:
-                return False
-            self.ready = self.prepare is not None and self.prepare()
-        return self.ready
 
 
 class HotLoops(Statements):
@@ -114,7 +90,7 @@ class HotLoops(Statements):
 
     @property
     def _turns(self) -> int:
-        return 1 if self.eager else TURNS
+        return 1 if self.eager else loop_heat.TURNS
 
     def _hot(self, node: nodes.While | nodes.For) -> HotLoop | None:
         """What goes on with a loop; None where nothing does, or not all that it takes is a variable here."""

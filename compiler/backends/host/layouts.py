@@ -40,7 +40,7 @@ class RecordLayouts:
 
     def __init__(self, declared: Declarations[Function], types: TypeResolver) -> None:
         self.declared = declared
-        self._types = types
+        self.types = types
         self._known: dict[Type, dict[str, CaseLayout] | None] = {}
         self._holds: dict[Type, bool] = {}
         self._values: dict[type, RecordValue] = {}
@@ -51,7 +51,7 @@ class RecordLayouts:
     def fields(self, struct: StructType) -> Fields:
         """A struct's fields; their types are unknown where its type arguments are."""
         node = self.declared.structs[struct.name]
-        types = self._types.within(self._arguments(node, struct.arguments))
+        types = self.types.within(self._arguments(node, struct.arguments))
         return tuple((f.name, UNKNOWN if f.annotation is None else types.resolve(f.annotation)) for f in node.fields)
 
     def _arguments(self, node: Struct | EnumDeclaration, given: tuple[Type, ...]) -> dict[str, Type]:
@@ -70,7 +70,7 @@ class RecordLayouts:
                 return {name: CaseLayout(self.struct(name), self.fields(of))}
             case EnumType(name=name) if name in self.declared.enums:
                 variants = self.declared.enums[name].variants
-                types = self._types.within(self._arguments(self.declared.enums[name], of.arguments))
+                types = self.types.within(self._arguments(self.declared.enums[name], of.arguments))
                 parts = [_variant(variant, types) for variant in variants]
                 classes = case_classes(name, [(v.name, [n for n, _ in own]) for v, own in zip(variants, parts, strict=True)])
                 return {v.name: CaseLayout(cls, own) for v, cls, own in zip(variants, classes, parts, strict=True)}

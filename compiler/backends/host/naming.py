@@ -2,11 +2,14 @@
 lexically and may shadow; Python functions have one scope each: every binding therefore gets a Python name of its own."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from compiler.typed_ast import nodes
 from compiler.typed_ast.library import LibraryFunction
 from compiler.typed_ast.types import UNKNOWN, Type
 from runtime.records import Factory, define, field
+
+if TYPE_CHECKING:
+    from compiler.typed_ast import nodes
 
 MARK = "·"
 """In every generated name and in none of a program's."""
@@ -40,7 +43,7 @@ class DeclaredFunction:
     name: str
     python: str
     frame: "PythonFrame"
-    node: nodes.Function
+    node: "nodes.Function"
     loop: int = 0
     is_global: bool = False
     trusting: str = ""

@@ -9,16 +9,17 @@ from typing import Any
 from compiler.backends.host.arguments import Taker, taken_as
 from compiler.backends.host.continued import Continued, leave_out
 from compiler.backends.host.emit import place_all
-from compiler.backends.host.faults import POSITIONS, raise_translated, translated_faults
+from compiler.backends.host.faults import raise_translated
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.hot_loops import LoopFunctions
+from compiler.backends.host.kept import portable
+from compiler.backends.host.loaded import HostProgram, MainFunction
+from compiler.backends.host.namespace import namespace_of
 from compiler.backends.host.naming import MARK
-from compiler.backends.host.native_functions import NativeFunctions, native_functions
+from compiler.backends.host.native_functions import native_functions
 from compiler.backends.host.overloaded_values import with_overloads
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
-from compiler.backends.host.support import helpers
-from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Source
 from compiler.typed_ast import nodes
@@ -33,54 +34,7 @@ from compiler.typed_ast.program_functions import functions_of
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.specialise import specialised
 from compiler.typed_ast.types import FunctionType, Type
-from runtime.futures import PendingValue
-from runtime.host_tasks import beside, one_at_a_time
 from runtime.lazy_numpy import np
-from runtime.records import define, field
-
-
-@define(eq=False)
-class HostProgram:
-    """A program ready to run. `functions` and `tests` can be called from Python; the top-level statements run once, before the
-    first of them or in `run`."""
-
-    path: str
-    compute_sites: list[nodes.Compute]
-    names: dict[str, str]
-    """What other modules can import: names of the program and their keys in `namespace`."""
-    namespace: dict[str, Any] = field(repr=False)
-    functions: dict[str, Callable[..., Any]] = field(factory=dict)
-    types: dict[str, FunctionType] = field(factory=dict)
-    """What the functions declare; Unknown where they say nothing."""
-    declarations: dict[str, nodes.Function] = field(factory=dict)
-    tests: dict[str, Callable[[], None]] = field(factory=dict)
-    main: nodes.Function | None = None
-    code: Any = field(default=None, repr=False)
-    settle: Callable[[bool], None] = field(default=lambda program_ends: None, repr=False)
-    native: NativeFunctions | None = None
-    loops: LoopFunctions | None = None
-    _started: bool = False
-
-    def run(self) -> None:
-        """The top-level statements, then `main()` if there is one."""
-        with translated_faults():
-            self.start()
-            if self.main is not None:
-                _require_no_parameters(self.main)
-                value = self.namespace[self.names["main"]]()
-                if self.main.is_async:
-                    value.value()
-            self.settle(True)
-
-    def start(self) -> None:
-        """The top-level statements, unless they have run."""
-        if not self._started:
-            self._started = True
-            self.namespace[f"{MARK}top"]()
-
-    def value(self, name: str) -> Any:
-        """The value of a top-level variable, after the statements ran."""
-        return self.namespace[f"{MARK}settled"](self.namespace[self.names[name]])
 
 
 def compile_program(
@@ -94,11 +48,12 @@ def compile_program(
     of_library: bool = False,
     alone: bool = True,
     continues: Continued | None = None,
+    keeps: bool = False,
 ) -> HostProgram:
     """Generates and loads the code of a program of a language that means `meaning`; `others` are files of which it took declarations;
     `native` says which static functions Python calls natively: those where that is "paying", "all", or "none"; `of_library`: the text is
     the library's; `alone`: no other file reads the variables of its top; `continues`: its first lines have run
-    already. Raises ZyntaxError for what tier 0 does not run."""
+    already; `keeps`: other processes are to have the code. Raises ZyntaxError for what tier 0 does not run."""
     program = without_generics(program)
     positions = Positions(program.path, source, others, of_library)
     if native != "none" and nodes.Try not in meaning.refuses:
@@ -113,20 +68,12 @@ def compile_program(
     if continues is not None:
         leave_out(module, continues.lines)
     code = _compiled(module, program, positions)
-    namespace: dict[str, Any] = {"__builtins__": {}, "__name__": program.path, POSITIONS: positions}
-    namespace |= helpers(library, generator.layouts) | generator.constants
+    namespace = namespace_of(positions, library, generator.layouts, runtime, generator.runs_beside) | generator.constants
     with_overloads(namespace, generator.methods, generator.layouts, generator.resolve)
-    host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code, settle=runtime.settle)
-    blocks = {f"{MARK}{name}": getattr(runtime, name) for name in ("compute", "compute_later", "compute_chain", "settled")}
-    if generator.runs_beside:
-        namespace[f"{MARK}beside"] = partial(_beside, runtime)
-        blocks = one_at_a_time(blocks)
-    namespace |= blocks
-    namespace[f"{MARK}render"] = runtime.render
-    namespace[f"{MARK}parameter"] = runtime.parameter
-    namespace[f"{MARK}configure"] = runtime.configure
     if continues is not None:
-        namespace = host.namespace = continues.namespace(namespace)
+        namespace = continues.namespace(namespace)
+    sites, names = generator.compute_sites, generator.exports()
+    host = HostProgram(program.path, sites, names, namespace, positions, generator.layouts, code=code, settle=runtime.settle)
     exec(code, namespace)
     convert = namespace[f"{MARK}convert"]
     if native != "none":
@@ -141,23 +88,17 @@ def compile_program(
         if MARK in function.name or (meaning.settings.untyped_parameters and function.node.span.path in elsewhere):
             continue  # of a call, or of another file, and of nobody else
         if function.name == "main":
-            host.main = function.node
+            host.main = MainFunction(names["main"], function.node.is_async, _needed_parameter(function.node))
         parameters = generator.parameter_types(function.node)
         host.types[function.name] = FunctionType(tuple(parameters.values()), generator.resolve(function.node.result))
-        taken = {
-            p.name: taken_as(p, parameters[p.name], function.name, generator.layouts, convert) for p in function.node.parameters
-        }
+        taken = {p.name: taken_as(p, parameters[p.name], function.name, generator.layouts, convert) for p in function.node.parameters}
         host.functions[function.name] = _entry(host, function.python, parameters, taken, function.node)
         host.declarations[function.name] = written.get(function.name, function.node)
     for name, python in generator.tests:
         host.tests[name] = _entry(host, python, {}, {})
+    if keeps:
+        host.portable = portable(host, generator)
     return host
-
-
-def _beside(runtime: HostRuntime, work: Callable[[], Any]) -> PendingValue:
-    future = beside(work)
-    runtime.note(future)
-    return future
 
 
 def _compiled(module: ast.Module, program: nodes.Program, positions: Positions) -> Any:
@@ -174,11 +115,13 @@ def _compiled(module: ast.Module, program: nodes.Program, positions: Positions) 
         raise ZyntaxError(Diagnostic("0108", "the program is nested too deep", None, hint="move inner parts into functions")) from None
 
 
-def _require_no_parameters(main: nodes.Function) -> None:
+def _needed_parameter(main: nodes.Function) -> Diagnostic | None:
+    """What is wrong with a `main` that can't be called without arguments."""
     needed = next((p for p in main.parameters if p.default is None), None)
-    if needed is not None:
-        text = f"`main` is called without arguments, but needs `{needed.name}`"
-        raise ZyntaxError(Diagnostic("0204", text, needed.span, hint=f"declare `param {needed.name}` at the top level instead"))
+    if needed is None:
+        return None
+    text = f"`main` is called without arguments, but needs `{needed.name}`"
+    return Diagnostic("0204", text, needed.span, hint=f"declare `param {needed.name}` at the top level instead")
 
 
 def _entry(
@@ -238,6 +181,3 @@ def _wrong_arguments(function: nodes.Function, positional: int, named: tuple[str
     fault = match_arguments(slots, call, Callee(function.name, str))
     assert isinstance(fault, Diagnostic)
     return Diagnostic("0204", fault.message, name_place(function), "declared here", hint=fault.hint)
-
-
-__all__ = ["Bounds", "HostProgram", "HostRuntime", "compile_program"]

@@ -1,6 +1,6 @@
-"""Blocks of host code, alone or in a chain, that machine code launches once they have run a few times. Host code hands tensors and
-numbers over; machine code takes arrays and Python's numbers, and answers as for calls from Python (see `calls`). What it hands on goes the
-way through the program, as does everything while somebody watches launches."""
+"""Blocks of host code, alone or in a chain, that machine code launches once they have run a few times, or from the first time on where
+another process made the code. Host code hands tensors and numbers over; machine code takes arrays and Python's numbers, and answers as for
+calls from Python (see `calls`). What it hands on goes the way through the program, as does everything while somebody watches launches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -15,10 +15,12 @@ from runtime.tensor import Tensor
 
 if TYPE_CHECKING:
     from compiler.launch.native_calls.calls import NativeCalls
+    from compiler.launch.native_calls.kept import KeptAnswers
     from compiler.launch.native_calls.plan import Argument, CallPlan, Origin
 
 COMES_AGAIN = 32
-"""The call, counted from 1, after which machine code is made: it takes some milliseconds, and spares each call some 20 microseconds."""
+"""The call, counted from 1, after which machine code is made, where no other process has use for it: it takes some milliseconds, and spares
+each call some 20 microseconds."""
 
 MISSED: Any = object()
 """What machine code gives for a call that it hands on."""
@@ -40,6 +42,11 @@ def _missed(*values: Any) -> Any:
 @cache
 def _type_of_targets() -> tuple[type[LaunchedFromHost], dict[str, int]]:
     return vectorcall_type(LaunchedFromHost)
+
+
+def offsets() -> dict[str, int]:
+    """Where the fields of targets lie."""
+    return _type_of_targets()[1]
 
 
 def is_possible() -> bool:
@@ -110,41 +117,52 @@ class LaunchSteps:
 
 @define(eq=False)
 class HostLaunches:
-    """The calls of one block or chain with values of the same types. `unawaited`: see `NativeCalls`."""
+    """The calls of one block or chain with values of the same types. `unawaited`, `kept`, `anywhere`: see `NativeCalls`; `asks`: code that
+    other processes kept may answer."""
 
     steps: LaunchSteps
     unawaited: object
+    kept: "KeptAnswers | None" = None
+    anywhere: bool = False
+    asks: bool = False
     _target: Any = None
     _calls: "NativeCalls | None" = None
     _seen: int = 0
 
     def value(self, values: Sequence[Any]) -> Any:
         """What machine code makes of these values, as NumPy's arrays and numbers; MISSED where it doesn't."""
-        if self._target is None or CPU_LAUNCHES.calls is not None:
+        target = self._target
+        if target is None:
+            if not self.asks:
+                return MISSED
+            target = self._made_target()
+        if CPU_LAUNCHES.calls is not None or (given := self._given(values)) is None:
             return MISSED
-        given = self._given(values)
-        return MISSED if given is None else self._target(*given)
+        value = target(*given)
+        if value is MISSED and self.asks and self.kept is not None and self.kept.answers(target, given):
+            return target(*given)
+        return value
 
     def through(self, values: Sequence[Any], program: Callable[[], Any]) -> Any:
         """The value through the program. Once it has come often enough, machine code is made."""
         self._seen += 1
-        if self._seen < COMES_AGAIN or CPU_LAUNCHES.calls is not None:
+        if (self.kept is None and self._seen < COMES_AGAIN) or CPU_LAUNCHES.calls is not None:
             return program()
         given = self._given(values)
         if given is None:
             return program()
         if self._calls is None:
-            self._begin()
-        assert self._calls is not None
+            from compiler.launch.native_calls.calls import NativeCalls
+
+            target = ref(self._made_target())
+            self._calls = NativeCalls(self.steps, target, offsets(), self.unawaited, self.kept, self.anywhere, comes_again=1)
         return self._calls.value(given, values, lambda *values: program())
 
-    def _begin(self) -> None:
-        from compiler.launch.native_calls.calls import NativeCalls
-
-        type_, offsets = _type_of_targets()
-        self._target = type_()
-        self._target._slow = _missed
-        self._calls = NativeCalls(self.steps, ref(self._target), offsets, self.unawaited, comes_again=1)
+    def _made_target(self) -> Any:
+        if self._target is None:
+            self._target = _type_of_targets()[0]()
+            self._target._slow = _missed
+        return self._target
 
     def _given(self, values: Sequence[Any]) -> list[Any] | None:
         """The values as machine code takes them; None where a tensor lies elsewhere."""
@@ -171,11 +189,15 @@ def takes(types: Sequence[type]) -> bool:
 
 @define(eq=False)
 class NativeBlock:
-    """One block of host code. `updated`: the inputs that it updates."""
+    """One block of host code. `updated`: the inputs that it updates; `kept`: for values of the types that these words say; the others as
+    in `HostLaunches`."""
 
     names: tuple[str, ...]
     updated: tuple[str, ...]
     unawaited: object
+    kept: "Callable[[str], KeptAnswers] | None" = None
+    anywhere: bool = False
+    asks: bool = False
     _known: dict[tuple[type, ...], HostLaunches | None] = Factory(dict)
     """By the types of the values; None where only the program launches."""
 
@@ -201,7 +223,8 @@ class NativeBlock:
         if any(types[position] is not Tensor for position in updated):
             return None
         step = LaunchStep({name: position for position, name in enumerate(self.names)})
-        return HostLaunches(LaunchSteps(types, (step,), updated), self.unawaited)
+        kept = None if self.kept is None else self.kept(in_words(types))
+        return HostLaunches(LaunchSteps(types, (step,), updated), self.unawaited, kept, self.anywhere, self.asks)
 
 
 def as_program_has_it(value: Any) -> Any:
@@ -209,3 +232,19 @@ def as_program_has_it(value: Any) -> Any:
     if value.__class__ is np.ndarray:
         return Tensor(value)
     return tuple(map(as_program_has_it, value)) if value.__class__ is tuple else value
+
+
+@frozen(eq=False)
+class ChainLaunches:
+    """`launches`: of a chain whose blocks have these links and share values in this way. `kept`: the numbers of the blocks whose values
+    host code gets, the last one's at the end."""
+
+    launches: HostLaunches
+    kept: tuple[int, ...]
+
+
+def in_words(key: Any) -> str:
+    """What decides on launches, the same in every process."""
+    if isinstance(key, tuple):
+        return f"({' '.join(map(in_words, key))})"
+    return f"{key.__module__}.{key.__qualname__}" if isinstance(key, type) else repr(key)

@@ -3,7 +3,7 @@ that process's code: nothing is parsed, checked or compiled, and LLVM isn't load
 the function, the compiler, the processor, and all that the code was made for; it holds the code of the call and of its kernels as one
 image. Where the code hands a call on, the program is made as if there were no entry."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -37,6 +37,8 @@ class KeptAnswers:
     origin: tuple[str, ...]
     offsets: Mapping[str, int]
     unawaited: object
+    may_keep: Callable[[], bool] = bool(1).__bool__
+    """Whether what this process makes is for others, too."""
     _asked: set[Kinds] = Factory(set)
     _answered: set[Kinds] = Factory(set)
 
@@ -81,6 +83,8 @@ class KeptAnswers:
     def keep(self, kinds: Kinds, code: bytes, objects: Mapping[str, Any], kernels: Sequence[ObjectToLink], anywhere: bool) -> None:
         """Puts the code of a call there: its object, the objects of Python's that it refers to, and those of its kernels. `anywhere`: it
         is the code for calls on machines with other devices, too."""
+        if not self.may_keep():
+            return
         told = {symbol: self._words(referred) for symbol, referred in objects.items()}
         if any(words is None for words in told.values()):
             return

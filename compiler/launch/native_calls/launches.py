@@ -16,6 +16,7 @@ from compiler.launch.kernels import BuiltKernel
 from compiler.launch.native_calls import results
 from compiler.launch.native_calls.arguments import DOUBLE, TakenArray, TakenNumber, bounds_of
 from compiler.launch.native_calls.code import CallCode
+from compiler.launch.native_calls.grids import blocks_of
 from compiler.launch.native_calls.kinds import ArrayLayout
 from compiler.launch.native_calls.numbers import MOST, WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, PlannedLaunch, Unplannable
@@ -48,8 +49,6 @@ def kernel_symbol(number: int) -> str:
 
 def require_plannable(kernel: BuiltKernel, alone: bool) -> None:
     """Raises Unplannable for kernels that only the program launches; `alone`: there is no other in the call."""
-    if kernel.lowered.function.form is Form.THREAD:
-        raise Unplannable("a kernel whose grid is computed")
     if any(scalar.value is not None for scalar in kernel.lowered.signature.scalars):
         raise Unplannable("a kernel that is specialised on a number")
     if any(result.input is not None for result in kernel.lowered.plan.results):
@@ -82,6 +81,7 @@ class LaunchCode:
         self._scratches: dict[int, WholeNumber] = {}
         """The number of elements of scratch memory, by the argument's position."""
         self._rooms: list[Room] = []
+        self._grid: list[WholeNumber] = []
 
     # ---- before anything runs ----
 
@@ -100,13 +100,15 @@ class LaunchCode:
                     self.facts[name] = taken
         self._require_apart()
         self._solve()
-        work = self._work()
-        self.in_threads = self.w.compare("oge", work, constant(work.type, float(cpu.WORTH_THREADS)))
-        self.takes_long = self.w.compare("oge", work, constant(work.type, float(WORTH_RELEASING)))
         self._extents = [[self._of(dim).at_least_0() for dim in plan.dims] for plan in self.results]
         self._counts = [
             self.code.product(extents, MOST // plan.dtype.bytes) for extents, plan in zip(self._extents, self.results, strict=True)
         ]
+        work = self._work()
+        if self.kernel.lowered.function.form is Form.THREAD:
+            work = self._prepare_grid(work)
+        self.in_threads = self.w.compare("oge", work, constant(work.type, float(cpu.WORTH_THREADS)))
+        self.takes_long = self.w.compare("oge", work, constant(work.type, float(WORTH_RELEASING)))
         self._unless = [[self._of(form) for form in plan.unless] for plan in self.results]
         for position, argument in enumerate(self.launch.arguments):
             if isinstance(argument, WorkspaceArgument):
@@ -197,6 +199,21 @@ class LaunchCode:
             total = w.binary("fadd", total, steps)
         return total
 
+    def _prepare_grid(self, work: LlvmValue) -> LlvmValue:
+        """Blocks of a custom kernel. Gives its work, at least a look at each element (see `CpuCall`)."""
+        inputs = {name: list(array.extents) for name, array in self.arrays.items()}
+        counts = [self.code.product(extents) for extents in inputs.values()]
+        names = [parameter.name for parameter in self.kernel.nest.parameters]
+        known = {names[position]: size for position, size in self._sizes.items()}
+        for position, argument in enumerate(self.launch.arguments):
+            if isinstance(argument, ScalarArgument) and argument.name in self.facts:
+                known[names[position]] = self.facts[argument.name]
+        self._grid = blocks_of(self.code, self.kernel, known, [*inputs.values(), *self._extents], [*counts, *self._counts])
+        looks = self.code.rough(self.code.number(0))
+        for count in counts:
+            looks = self.w.binary("fadd", looks, self.code.rough(count))
+        return self.w.select(self.w.compare("ogt", looks, work), looks, work)
+
     # ---- memory and run ----
 
     def make_room(self) -> None:
@@ -243,7 +260,7 @@ class LaunchCode:
     def _slots(self, threads: LlvmValue) -> LlvmValue:
         """The kernel's arguments as it takes them."""
         code, w, arguments = self.code, self.w, self.launch.arguments
-        slots, record = w.alloca(I64, len(arguments) + 2), w.alloca(I64, 1 + RECORD_VALUES)
+        slots, record = w.alloca(I64, len(arguments) + len(self._grid) + 2), w.alloca(I64, 1 + RECORD_VALUES)
         for position, argument in enumerate(arguments):
             match argument:
                 case TensorArgument(name):
@@ -259,8 +276,8 @@ class LaunchCode:
                 case WorkspaceArgument():
                     value = results.scratch(code, self._scratches[position], max(1, DTYPES[argument.dtype] // 8), self.held, "failed")
             w.store(value, code.at(slots, 8 * position))
-        w.store(threads, code.at(slots, 8 * len(arguments)))
-        w.store(record, code.at(slots, 8 * len(arguments) + 8))
+        for position, number in enumerate([*(blocks.value for blocks in self._grid), threads, record], len(arguments)):
+            w.store(number, code.at(slots, 8 * position))
         return slots
 
     def _packed(self, name: str) -> TakenArray:

@@ -48,6 +48,14 @@ class WholeNumber:
     def at_least_0(self) -> "WholeNumber":
         return WholeNumber(self.w, self.w.intrinsic("smax", self.value, constant(I64, 0)), self.bound)
 
+    def largest(self, other: "WholeNumber | int") -> "WholeNumber":
+        second = self.of(other)
+        return WholeNumber(self.w, self.w.intrinsic("smax", self.value, second.value), max(self.bound, second.bound))
+
+    def smallest(self, other: "WholeNumber | int") -> "WholeNumber":
+        second = self.of(other)
+        return WholeNumber(self.w, self.w.intrinsic("smin", self.value, second.value), max(self.bound, second.bound))
+
 
 def known(w: FunctionWriter, number: int) -> WholeNumber:
     return WholeNumber(w, constant(I64, number), abs(number))

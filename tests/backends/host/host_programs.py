@@ -6,7 +6,9 @@ from typing import Any
 
 from attrs import define, field
 
-from compiler.backends.host import Bounds, HostProgram, compile_program
+from compiler.backends.host.loaded import HostProgram
+from compiler.backends.host.program import compile_program
+from compiler.backends.host.values import Bounds
 from compiler.diagnostics import ZyntaxError, render
 from compiler.source import Source, Sources, Span
 from compiler.typed_ast.check import check

@@ -5,7 +5,8 @@ import inspect
 import pytest
 from host_programs import Recorder
 
-from compiler.backends.host import compile_program, expressions
+from compiler.backends.host import expressions
+from compiler.backends.host.program import compile_program
 from compiler.diagnostics import ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import zynml
-from compiler.backends.host import hot_loops
+from compiler.backends.host import loop_heat
 from compiler.backends.native.stopping import under_way
 from tests.backends.host.native_programs import opened
 
@@ -16,9 +16,9 @@ from tests.backends.host.native_programs import opened
 @pytest.fixture
 def hot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are hot after sixteen turns, whatever time they took."""
-    monkeypatch.setattr(hot_loops, "TURNS", 8)
-    monkeypatch.setattr(hot_loops, "MANY_TURNS", 16)
-    monkeypatch.setattr(hot_loops, "SECONDS", math.inf)
+    monkeypatch.setattr(loop_heat, "TURNS", 8)
+    monkeypatch.setattr(loop_heat, "MANY_TURNS", 16)
+    monkeypatch.setattr(loop_heat, "SECONDS", math.inf)
 
 
 def ran(text: str, native: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
@@ -89,8 +89,8 @@ def test_a_sum_of_floats_has_the_same_bits_at_whichever_turn_it_is_taken(
     turns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "var s = 0.0\nfor i in 1..101 { s += 1.0 / i * 0.1 }\nprintln(s)"
-    monkeypatch.setattr(hot_loops, "TURNS", turns)
-    monkeypatch.setattr(hot_loops, "MANY_TURNS", 0)
+    monkeypatch.setattr(loop_heat, "TURNS", turns)
+    monkeypatch.setattr(loop_heat, "MANY_TURNS", 0)
     expected = 0.0
     for i in range(1, 101):
         expected += 1.0 / i * 0.1

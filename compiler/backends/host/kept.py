@@ -1,0 +1,214 @@
+"""Host code as other processes load it, out of the user's cache: Python's code object, and in words what its names stand for. A program
+that declares structs, enums or methods, or that takes in other programs, has values that only its own process has: it has no such form."""
+
+import builtins
+import marshal
+import sys
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from compiler.backends.host.layouts import NO_LAYOUTS, CaseLayout, RecordLayouts
+from compiler.backends.host.loaded import HostProgram, MainFunction
+from compiler.backends.host.loop_heat import LoopHeat
+from compiler.backends.host.namespace import namespace_of
+from compiler.backends.host.naming import MARK
+from compiler.backends.host.positions import Positions
+from compiler.backends.host.runtime import HostRuntime
+from compiler.source import Span
+from compiler.typed_ast import types
+from compiler.typed_ast.library import Library
+from runtime.lazy_numpy import np
+from runtime.records import fields_of, frozen
+from runtime.values import NONE
+
+if TYPE_CHECKING:
+    from compiler.backends.host.generate import Generator
+
+PYTHON = f"{sys.implementation.cache_tag} {sys.hexversion:x}"
+"""Of which Python code objects are."""
+
+
+@frozen(eq=False)
+class HostCode:
+    """`head`: what the names of the code stand for, as JSON has it; `code`: the code object, as Python writes it into files of its own."""
+
+    head: Mapping[str, Any]
+    code: bytes
+
+
+class NotPortable(Exception):
+    """A value that only this process has."""
+
+
+# ---- to words --------------------------------------------------------------------------------------------------------
+
+
+def portable(host: HostProgram, generator: "Generator") -> HostCode | None:
+    """The code of a program that was generated just now, and has not run; None where it has no such form."""
+    declared = generator.layouts.declared
+    own = any(id(node) not in declared.foreign for node in (*declared.structs.values(), *declared.enums.values()))
+    if generator.methods or own or (host.main is not None and host.main.refused is not None):
+        return None
+    heats = {heat: python for python, heat in generator.heats.items()}
+    try:
+        constants = {name: _written(name, value, generator.library, heats) for name, value in generator.constants.items()}
+    except NotPortable:
+        return None
+    main = None if host.main is None else [host.main.python, host.main.is_async]
+    native = dict(host.native.python) if host.native is not None else {}
+    loops = {python: name for name, python in generator.native_names().items() if python in generator.heats}
+    head = {"constants": constants, "main": main, "native": native, "loops": loops, "beside": generator.runs_beside}
+    return HostCode(head, marshal.dumps(host.code))
+
+
+def _written(name: str, value: Any, library: Library, heats: Mapping[Any, str]) -> Any:
+    """Raises NotPortable."""
+    if name.startswith(f"{MARK}library{MARK}"):
+        return ["library", *_key_of(name.split(MARK)[2], value, library)]
+    if isinstance(value, LoopHeat) and value in heats:
+        return ["heat", heats[value], value.eager]
+    return _constant(value)
+
+
+def _key_of(name: str, implementation: Any, library: Library) -> list[str]:
+    """By what the library finds a function."""
+    function = library.functions.get(name)
+    if function is not None and function.implementation is implementation:
+        return [name]
+    for key in library.methods:
+        if key[1] == name and library.methods[key].implementation is implementation:
+            return [*key]
+    raise NotPortable
+
+
+def _constant(value: Any) -> Any:
+    """Raises NotPortable."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str) or (kind is float and value == value and abs(value) != float("inf")):
+        return value
+    if kind is type and value.__module__ in ("builtins", "numpy"):
+        return ["class", value.__module__, value.__name__]
+    if value is perf_counter:
+        return ["clock"]
+    if value is NONE:
+        return ["none"]
+    if kind is float:
+        return ["float", value.hex()]
+    if kind is tuple:
+        return ["tuple", *map(_constant, value)]
+    if kind is dict and not value:
+        return ["dict"]  # what a function remembers
+    if kind is Span:
+        return ["span", value.path, value.start, value.end]
+    if isinstance(value, Enum) and getattr(types, kind.__name__, None) is kind:
+        return ["member", kind.__name__, value.value]
+    if getattr(types, kind.__name__, None) is kind and hasattr(kind, "__declared__") and not isinstance(value, types.DeclaredType):
+        return ["type", kind.__name__, *[_constant(getattr(value, each.name)) for each in fields_of(kind)]]
+    if kind.__module__ == "numpy" and hasattr(value, "dtype") and value.shape == () and value.dtype.kind in "iufb":
+        return ["number", value.dtype.name, value.tobytes().hex()]
+    raise NotPortable
+
+
+# ---- from words ------------------------------------------------------------------------------------------------------
+
+
+def loaded(
+    kept: HostCode, library: Library, runtime: HostRuntime, positions: Positions, compiled: Callable[[], HostProgram]
+) -> HostProgram:
+    """The program, which has not run. `compiled` gives it as this process compiles it, where some of it is wanted. Raises ValueError,
+    KeyError, TypeError or AttributeError for words that mean nothing."""
+    head = kept.head
+    code = marshal.loads(kept.code)
+    namespace = namespace_of(positions, library, _LayoutsOfCompiled(compiled), runtime, head["beside"])
+    for name, words in head["constants"].items():
+        namespace[name] = _read(words, library, partial(_loop, namespace, head["loops"], compiled))
+    main = None if head["main"] is None else MainFunction(*head["main"])
+    exec(code, namespace)
+    for python in head["native"].values():
+        namespace[python] = _FromNative(python, namespace, namespace[python], head["native"], compiled)
+    return HostProgram(positions.path, [], {}, namespace, positions, NO_LAYOUTS, main=main, code=code, settle=runtime.settle)
+
+
+def _read(words: Any, library: Library, loop: Callable[[str], bool]) -> Any:
+    if not isinstance(words, list):
+        return words
+    match words:
+        case ["library", name]:
+            return library.functions[name].implementation
+        case ["library", receiver, name]:
+            return library.methods[receiver, name].implementation
+        case ["heat", python, eager]:
+            return LoopHeat(partial(loop, python), eager)
+        case ["class", module, name]:
+            return getattr(builtins if module == "builtins" else np, name)
+        case ["clock"]:
+            return perf_counter
+        case ["none"]:
+            return NONE
+        case ["float", text]:
+            return float.fromhex(text)
+        case ["tuple", *parts]:
+            return tuple([_read(part, library, loop) for part in parts])
+        case ["dict"]:
+            return {}
+        case ["span", path, start, end]:
+            return Span(path, start, end)
+        case ["member", kind, value]:
+            return getattr(types, kind)(value)
+        case ["type", name, *parts]:
+            return getattr(types, name)(*[_read(part, library, loop) for part in parts])
+        case ["number", dtype, held]:
+            return np.frombuffer(bytes.fromhex(held), np.dtype(dtype))[0]
+    raise ValueError(words)
+
+
+class _LayoutsOfCompiled(RecordLayouts):
+    """The layouts of what a program has from elsewhere: they are known once it is compiled, which few programs need for them."""
+
+    def __init__(self, compiled: Callable[[], HostProgram]) -> None:
+        super().__init__(NO_LAYOUTS.declared, NO_LAYOUTS.types)
+        self.compiled = compiled
+
+    def cases(self, of: types.Type) -> Mapping[str, CaseLayout] | None:
+        return self.compiled().layouts.cases(of) if isinstance(of, types.DeclaredType) else super().cases(of)
+
+
+# ---- native functions ------------------------------------------------------------------------------------------------
+
+
+class _FromNative:
+    """Stands for a native function until it is called first: then the program is compiled, as if there were no cache."""
+
+    def __init__(
+        self, python: str, namespace: dict[str, Any], original: Any, names: Mapping[str, str], compiled: Callable[[], HostProgram]
+    ) -> None:
+        self.python, self.namespace, self.original, self.names, self.compiled = python, namespace, original, names, compiled
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        if self.namespace[self.python] is self:
+            self._bring()
+        return self.namespace[self.python](*values, **named)
+
+    def _bring(self) -> None:
+        from compiler.backends.host.native_functions import NativeFunctions
+
+        for python in self.names.values():
+            if isinstance(waiting := self.namespace[python], _FromNative):
+                self.namespace[python] = waiting.original
+        known = self.compiled().native
+        assert known is not None
+        functions = NativeFunctions(known.checker, known.found, known.source, self.namespace, known.python)
+        functions.install()
+        functions.ready()
+
+
+def _loop(namespace: dict[str, Any], names: Mapping[str, str], compiled: Callable[[], HostProgram], python: str) -> bool:
+    """Whether the function that goes on with a loop is native, and ready."""
+    from compiler.backends.host.hot_loops import LoopFunctions
+
+    known = compiled().loops
+    assert known is not None
+    return LoopFunctions(known.checker, known.program, known.source, namespace).prepare(names[python], python)

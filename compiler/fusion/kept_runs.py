@@ -1,0 +1,200 @@
+"""Runs of programs that the user's cache keeps: the host code of a program that was run before, and what machine code launches for it.
+Where the text, the files that it imports, the options, the compiler and the machine are the same, a run begins without parser, checker and
+LLVM. What isn't known from there makes the program's session, which goes on as if there were no cache."""
+
+from collections.abc import Callable
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.backends.host.kept import PYTHON, HostCode, loaded
+from compiler.backends.host.positions import DirectLookup, Positions
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.fusion.host_runtime import ProgramRuntime
+from compiler.fusion.kept_launches import KeptLaunches
+from compiler.launch.cache import RUNS
+from compiler.launch.kept_programs import as_diagnostic
+from compiler.options import CompileOptions, origin, tier_of
+from compiler.source import Source, Sources, Span
+from compiler.syntax.read import read_source
+from runtime.cache.store import store
+from runtime.cpu import detect
+from runtime.device import present_devices
+from runtime.records import Factory, as_plain, define
+from runtime.unawaited import Unawaited
+
+if TYPE_CHECKING:
+    from compiler.backends.host.loaded import HostProgram
+    from compiler.devices.placement import PlacedBlock
+    from compiler.driver import Session
+    from compiler.typed_ast import nodes
+    from compiler.typed_ast.language import SessionLanguage
+
+CPU = ("cpu",)
+
+
+def _origin(source: Source, options: CompileOptions) -> tuple[str, ...] | None:
+    """All that a run is made of besides the compiler and what the program imports; None for one that isn't kept."""
+    heard = options.explain, options.explain_tiers, options.launched
+    if store() is None or options.sanitize or options.dry or options.device not in (None, *CPU) or any(one is not None for one in heard):
+        return None
+    machine = detect.processor(), str(detect.cores()), *present_devices()
+    return *origin(source, options), options.native, tier_of(options), *machine
+
+
+def launches_of(session: "Session") -> KeptLaunches | None:
+    """Of a program that is run for the first time; None where it isn't kept."""
+    made_of = _origin(session.source, session.options)
+    return None if made_of is None else KeptLaunches(made_of, session.unawaited.futures, lambda: not session.warned_at_launch)
+
+
+def keep(session: "Session", launches: KeptLaunches) -> None:
+    """Puts a run that went well into the cache. One that warned at a launch isn't there: another run has to warn, too."""
+    if session.host.portable is None or session.warned_at_launch:
+        return
+    head = {
+        "host": session.host.portable.head,
+        "same": session.same_blocks(),
+        "files": {path: None if text is None else _hash(text) for path, text in session.linked.files.items()},
+        "others": [source.path for source in session.linked.sources],
+        "warnings": [as_plain(warning) for warning in session.checked.diagnostics.warnings],
+    }
+    _put(launches, head, session.host.portable.code)
+
+
+def _put(launches: KeptLaunches, head: dict[str, Any], code: bytes) -> None:
+    RUNS.keep(lambda: _name(launches.origin), {**head, "blocks": launches.blocks, "chains": launches.chains}, code)
+
+
+def _name(made_of: tuple[str, ...]) -> str:
+    return RUNS.name(*made_of, PYTHON)
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def found(
+    source: Source, options: CompileOptions, language: "SessionLanguage", sources: Sources, warn: Callable[[Diagnostic], None],
+    open_session: "Callable[[], Session]",
+) -> "KeptRun | None":  # fmt: skip
+    """The run of this program that another process kept, ready to begin. `open_session` makes the session, should it be needed. Raises
+    ZyntaxError."""
+    made_of = _origin(source, options)
+    if made_of is None:
+        return None
+
+    def revived(head: dict[str, Any], code: bytes) -> "KeptRun | None":
+        return _ready(KeptRun(source, options, language, sources, warn, open_session, head, code, made_of))
+
+    return RUNS.find(lambda: _name(made_of), revived)
+
+
+def _ready(run: "KeptRun") -> "KeptRun | None":
+    if not all(_is_still(path, digest) for path, digest in run.head["files"].items()):
+        return None
+    run.host  # noqa: B018 (raises what `RUNS.find` takes for an entry that means nothing)
+    return run
+
+
+def _is_still(path: str, digest: str | None) -> bool:
+    """Whether a file that was looked for has the same text, or still isn't there."""
+    if digest is None:
+        return not Path(path).is_file()
+    try:
+        return _hash(read_source(path).text) == digest
+    except ZyntaxError:
+        return False
+
+
+@define(eq=False)
+class KeptRun:
+    """A program that is run from the cache: what `ProgramRuntime` asks of a session."""
+
+    source: Source
+    options: CompileOptions
+    language: "SessionLanguage"
+    sources: Sources
+    warn: Callable[[Diagnostic], None]
+    open_session: "Callable[[], Session]"
+    head: dict[str, Any]
+    code: bytes
+    origin: tuple[str, ...]
+    unawaited: Unawaited = Factory(Unawaited)
+
+    @cached_property
+    def launches(self) -> KeptLaunches:
+        blocks, chains = dict(self.head["blocks"]), dict(self.head["chains"])
+        return KeptLaunches(self.origin, self.unawaited.futures, self._is_quiet, True, blocks, chains)
+
+    @cached_property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What the checker had to say."""
+        return tuple(map(as_diagnostic, self.head["warnings"]))
+
+    @cached_property
+    def host(self) -> "HostProgram":
+        runtime = ProgramRuntime(self, self.launches)
+        runtime.blocks = self.head["same"]
+        others = tuple([self.sources.add(read_source(path)) for path in self.head["others"]])
+        positions = Positions(self.source.path, self.source, others)
+        positions.lookups = _LookupsOfSession(self)
+        _ = self.warnings
+        self.language.runs_in(self)
+        return loaded(HostCode(self.head["host"], self.code), self.language.library, runtime, positions, lambda: self.session.host)
+
+    @cached_property
+    def session(self) -> "Session":
+        """The program as it is without a cache, which has said its warnings. Raises ZyntaxError."""
+        session = self.open_session()
+        session.unawaited = self.unawaited
+        session.already_said(self.warnings)
+        files = session.linked.files
+        for path, digest in self.head["files"].items():
+            text = files.get(path)
+            if digest != (None if text is None else _hash(text)):
+                raise ZyntaxError(Diagnostic("0807", f"`{path}` was changed while the program ran", hint="run it again"))
+        return session
+
+    def run(self) -> None:
+        """Runs the program to its end. Raises ZyntaxError."""
+        for warning in self.warnings:
+            self.warn(warning)
+        self.options.doing("running")
+        self.host.run()
+        if self.launches.has_news and self._is_quiet():
+            _put(self.launches, self.head, self.code)
+
+    def _is_quiet(self) -> bool:
+        """Whether no launch has warned."""
+        return "session" not in self.__dict__ or not self.session.warned_at_launch
+
+    # ---- for its runtime and its library ----
+
+    def compute_site(self, number: int) -> "nodes.Compute":
+        return self.session.compute_site(number)
+
+    def block(self, compute: "nodes.Compute") -> "PlacedBlock":
+        return self.session.block(compute)
+
+    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
+        return self.session.module(path, span)
+
+    @property
+    def only_device(self) -> str | None:
+        return self.options.device
+
+    def library_program(self, source: Source, program: "nodes.Program") -> "HostProgram":
+        return self.session.library_program(source, program)
+
+
+class _LookupsOfSession(dict[Span, DirectLookup]):
+    """Asked where a lookup failed."""
+
+    def __init__(self, run: KeptRun) -> None:
+        super().__init__()
+        self.run = run
+
+    def get(self, span: Any, default: Any = None) -> Any:
+        return self.run.session.host.positions.lookups.get(span, default)
