@@ -236,6 +236,28 @@ def test_means_of_boxes(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(compiled(MEANS).f(x), boxes.astype(np.float64).mean((2, 4, 6)))
 
 
+@pytest.mark.parametrize("terms", [2, 3, 8])
+def test_terms_of_a_reduction_that_reduce_along_the_same_axis(terms: int) -> None:
+    """The variance of a window, whose mean is part of each term."""
+    source = f"""def f(x: tensor[N, f64]) {{
+        compute(x) {{
+            for i in 0..N - {terms - 1} {{
+                var total = 0.0
+                for q in 0..{terms}: total += x[i + q]
+                let mean = total / {terms}.0
+                var spread = 0.0
+                for q in 0..{terms} {{
+                    let off = mean - x[i + q]
+                    spread += off * off
+                }}
+                out[i] = spread / {terms}.0
+            }}
+        }}
+    }}"""
+    x = np.random.default_rng(9).integers(-9, 9, 67).astype(np.float64)
+    np.testing.assert_allclose(compiled(source).f(x), windows(x, terms).var(-1), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(1, 3), (3, 31), (2, 1000), (5, 67)])
 def test_sums_have_the_order_that_is_written(shape: tuple[int, int]) -> None:
     x = np.random.default_rng(8).standard_normal(shape)

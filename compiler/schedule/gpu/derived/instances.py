@@ -343,12 +343,14 @@ class ThreadInstances:
         return self.node(self.dtypes[left], "op", combine, left, right)
 
     def _points(self, axes: Sequence[str]) -> Iterator[None]:
-        """The environment at each point of these axes, the first slowest."""
+        """The environment at each point of these axes, the first slowest; as before behind the last: a term may have a reduction along the
+        same axes."""
         numbers = [self.nest.axes.index(axis) for axis in axes]
+        before = [self.environment[number] for number in numbers]
         for point in product(*(range(self.nest.extents[number]) for number in numbers)):
-            for number, element in zip(numbers, point, strict=True):
-                self.environment[number] = element
+            self._stand(numbers, point)
             yield
+        self._stand(numbers, before)
 
     # ---- stores ----
 
