@@ -13,20 +13,14 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.schedule.lines import FEWEST, Lines, carried_bytes, lines_of, marched
+from compiler.schedule.lines import Lines, carried_bytes, lines_of, marched
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import Table
 
-ROWS = 512
-"""Rows from which sums march, where what a line carries is as wide as what it reads: tiles go down fewer while the tables of pages and the
-near caches hold what lies beside them."""
-
-WIDE = 2048
-"""Lines from which sums march: shorter runs of rows, which threads take side by side, are slower to read than columns of tiles."""
-
-RAGGED, SHORT = 96, 512
-"""Between as many lines sums march, too, where whole tiles leave some over: that is a part of each row that counts."""
+ROWS, COLUMNS = 64, 96
+"""Rows, where what a line carries is as wide as what it reads, and lines from which sums march: fewer rows lie in near caches and tables of
+pages, and shorter runs of rows are slower to read than columns of tiles."""
 
 
 def columns_of(nest: HirFunction, field: HirFunction, facts: NestFacts) -> tuple[Lines, ...]:
@@ -46,7 +40,7 @@ def _walks_once(lines: Lines) -> bool:
     inner = {op.variable.name for top in steps for op in top.walk() if isinstance(op, For)}
     forms = [form for top in steps for op in top.walk() if isinstance(op, Load) for form in op.index]
     moves = any(variables & set(form.names) and inner & set(form.names) for form in forms)
-    return len(steps) == 1 and not moves and all(_may_be(loop, least) for loop, least in ((steps[0], ROWS), (lines.across, RAGGED)))
+    return len(steps) == 1 and not moves and all(_may_be(loop, least) for loop, least in ((steps[0], ROWS), (lines.across, COLUMNS)))
 
 
 def _may_be(loop: For, least: int) -> bool:
@@ -79,8 +73,4 @@ class PlacingColumns(Placing):
         read = min((bytes_of(mem_of(op.mem).dtype) for op in step.walk() if isinstance(op, Load)), default=1)
         # what lines carry goes through memory for each element that they read
         rows = b.const(ROWS * max(1, carried_bytes(body) // read), "index")
-        whole = b.index((lines.across.high - lines.across.low).floordiv(FEWEST) * FEWEST)
-        ragged = b.both(b.op("lt", whole, count), b.op("ge", count, b.const(RAGGED, "index")))
-        short = b.both(ragged, b.op("lt", count, b.const(SHORT, "index")))
-        wide = b.op("or", short, b.op("ge", count, b.const(WIDE, "index")))
-        return b.both(wide, b.op("ge", b.index(step.high - step.low), rows))
+        return b.both(b.op("ge", count, b.const(COLUMNS, "index")), b.op("ge", b.index(step.high - step.low), rows))

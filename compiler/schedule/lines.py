@@ -25,6 +25,9 @@ FEWEST = 64
 LEAST = 4
 """Lines that march together with profit: fewer are faster with what they carry in registers."""
 
+TURNS = 4
+"""Steps that a loop across lines takes at once: what lines carry goes through memory once for all of them."""
+
 EVEN = 4
 """Units of work for each thread from which rows aren't cut for threads."""
 
@@ -214,14 +217,31 @@ class _Marching:
             self.buffers.update(zip(op.results, carried, strict=True))
             self.each(straight, b, op.carried, carried)
             straight = []
-            with b.loop(op.variable.name, self.form(op.low), self.form(op.high), op.step) as (inner, loop):
+            low, high = self.form(op.low), self.form(op.high)
+            if op.step == 1 and carried and not any(isinstance(inner, For | Store) for inner in op.body.body):
+                count = b.op("max", b.index(high - low), b.index(0))
+                behind = low + Affine.of(count.name).floordiv(TURNS) * TURNS
+                with b.loop(op.variable.name, low, behind, TURNS) as (inner, loop):
+                    *body, last = op.body.body
+                    self.each(body, inner, last.operand_values, carried, op, Affine.of(loop.variable.name))
+                low = behind
+            with b.loop(op.variable.name, low, high, op.step) as (inner, loop):
                 self.outside[op.variable], self.forms[op.variable.name] = loop.variable, Affine.of(loop.variable.name)
                 self.run(op.body.body, inner, carried)
         given = straight[-1].operand_values if straight and isinstance(straight[-1], Yield) else ()
         self.each([op for op in straight if not isinstance(op, Yield)], b, given, yielded)
 
-    def each(self, ops: Sequence[Instruction], b: Builder, given: Sequence[Value], buffers: Sequence[Value]) -> None:
-        """A loop across the lines of instructions without loops, and of what goes into buffers behind them."""
+    def each(
+        self,
+        ops: Sequence[Instruction],
+        b: Builder,
+        given: Sequence[Value],
+        buffers: Sequence[Value],
+        step: For | None = None,
+        turn: Affine = Affine(),
+    ) -> None:
+        """A loop across the lines of instructions without loops, and of what goes into buffers behind them. Where they are the body of
+        `step`, it takes several turns of it from `turn` on, and what one gives is the next one's."""
         if not given and not any(isinstance(op, Store) or any(result in self.buffers for result in op.results) for op in ops):
             return
         with b.loop("line", 0, self.count.name, place="simd") as (inner, loop):
@@ -240,15 +260,21 @@ class _Marching:
                     own[old] = inner.const(old.source.value, old.type)
                 return own.get(old, old)
 
-            for op in ops:
-                for name in op.symbols:
-                    forms.setdefault(name, Affine.of(name))
-                copy = inner.emit(rebuilt(op, value, lambda form: form.substitute(forms)), op.results[0].name if op.results else "")
-                for old, new in zip(op.results, copy.results, strict=True):
-                    own[old], forms[old.name] = new, Affine.of(new.name)
+            for number in range(1 if step is None else TURNS):
+                if step is not None:
+                    own[step.variable] = inner.index(turn + number)
+                    forms[step.variable.name] = turn + number
+                for op in ops:
+                    for name in op.symbols:
+                        forms.setdefault(name, Affine.of(name))
+                    copy = inner.emit(rebuilt(op, value, lambda form: form.substitute(forms)), op.results[0].name if op.results else "")
+                    for old, new in zip(op.results, copy.results, strict=True):
+                        own[old], forms[old.name] = new, Affine.of(new.name)
+                after = [value(v) for v in given]
+                if step is not None:
+                    own.update(zip(step.body.parameters[1:], after, strict=True))
             kept = [(old, new) for old, new in own.items() if old in self.buffers and any(old in op.results for op in ops)]
-            stores = [*((self.buffers[old], new) for old, new in kept), *zip(buffers, [value(v) for v in given], strict=True)]
-            for buffer, new in stores:
+            for buffer, new in [*((self.buffers[old], new) for old, new in kept), *zip(buffers, after, strict=True)]:
                 inner.store(buffer, new, [line])
 
     def form(self, form: Affine) -> Affine:
