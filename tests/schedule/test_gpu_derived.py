@@ -16,7 +16,7 @@ from compiler.hir.types import INDEX, Mem
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import choose
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
-from compiler.schedule.gpu.derived.nest import derived_extents, thread_nest
+from compiler.schedule.gpu.derived.nest import derived_extents, most_terms, thread_nest
 from compiler.schedule.gpu.derived.search import candidates
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts, specialised
@@ -378,3 +378,28 @@ def test_products_and_names_are_left_to_others() -> None:
     out = f.parameter("out", Mem("f32", (64, 64)))
     f.body.store(out, f.body.contract(f.body.load(a, ["i", "k"]), f.body.load(b, ["k", "j"]), ["k"], "f32"), ["i", "j"])
     assert thread_nest(f.finish()) is None
+
+
+@pytest.mark.parametrize(("index", "most"), [(("k", "j"), 64), (("j", "k"), 0)])
+def test_short_sums_are_taken_where_neighbours_lie_side_by_side(index: tuple[str, str], most: int) -> None:
+    f = FunctionBuilder("sums", Form.FIELD, {"j": "J", "k": "K"})
+    x = f.parameter("x", Mem("f32", tuple(name.upper() for name in index), readonly=True))
+    out = f.parameter("out", Mem("f32", ("J",)))
+    f.body.store(out, f.body.reduce("add", f.body.load(x, list(index)), over=["k"])[0], ["j"])
+    assert most_terms(f.finish()) == most
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 7), (2, 16, 64), (3, 64, 33)])
+def test_softmax_over_few_channels(shape: tuple[int, int, int]) -> None:
+    source = """def f(x: tensor[N, C, P]) {
+        compute(x) { for n in 0..N, p in 0..P {
+            var top = -inf
+            for c in 0..C: top = max(top, x[n, c, p])
+            var total = 0.0
+            for c in 0..C: total += exp(x[n, c, p] - top)
+            for c in 0..C: out[n, c, p] = exp(x[n, c, p] - top) / total
+        } }
+    }"""
+    x = np.random.default_rng(10).standard_normal(shape).astype(np.float32)
+    weights = np.exp(x.astype(np.float64))
+    np.testing.assert_allclose(compiled(source).f(x), weights / weights.sum(1, keepdims=True), rtol=1e-5)

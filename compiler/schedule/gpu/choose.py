@@ -17,7 +17,7 @@ from compiler.schedule.gpu.computed_operands import computed_operands
 from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.cutting import one_after_the_other
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
-from compiler.schedule.gpu.derived.nest import may_be_derived
+from compiler.schedule.gpu.derived.nest import most_terms
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
@@ -80,7 +80,7 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     """The facts of a launch with these sizes, and how a product is cut that it would be a choice for all sizes alike: for these sizes
     themselves. There are few ways to cut, so kernels stay few. First what is estimated to end first, then what may be as fast as that;
     for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
-    if field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not may_be_derived(field)):
+    if field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not most_terms(field)):
         return (LaunchChoice(facts),)
     prepared = _prepared(field, facts)
     if prepared is None or residue_parts(prepared.field, prepared.facts) is not None:
@@ -193,7 +193,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         known, checks = without_checks(without_single_taps(with_dims_of_digits(known)))
     except NotPlaceable:
         return None
-    row = None if may_be_derived(known) else in_one_row(known, about)
+    row = None if most_terms(known) else in_one_row(known, about)
     joined, products, further = row or joined_axes(known, about)
     if not (known.loops or tile_of(known)) and _is_better(joined, further, known, about):
         known, about = joined, further

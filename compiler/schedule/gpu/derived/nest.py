@@ -15,8 +15,12 @@ from runtime.records import frozen
 
 MOST_TERMS = 256
 """Of a result's reductions, all written out."""
+MOST_UNSHARED = 64
+"""The same, where results share no elements: with more, several threads for a result are as fast or faster (112 rows, on an H200)."""
 MOST_OPERATIONS = 200
 """Of a field."""
+LARGEST_STEP = 8
+"""Elements between neighbouring lanes' accesses, at most: others are better turned in shared memory."""
 
 Form = tuple[tuple[tuple[int, int], ...], int]
 """Coefficients by number of an axis, and a constant."""
@@ -50,37 +54,66 @@ def derived_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple
         terms = prod(field.axes[axis].evaluate(sizes.__getitem__) for axis in reduced)
     except KeyError:
         return ()
-    return tuple(sorted(sizes.items())) if 1 <= terms <= MOST_TERMS and may_be_derived(field) else ()
+    return tuple(sorted(sizes.items())) if 1 <= terms <= most_terms(field) else ()
 
 
-def may_be_derived(field: HirFunction) -> bool:
-    """Whether a field has the shape, whatever its extents are: windows, several loads of one memory, or several stores."""
+def most_terms(field: HirFunction) -> int:
+    """Terms of a result up to which a field has the shape, whatever its extents are: windows and other reductions, or several loads of one
+    memory. 0 for a field that hasn't."""
     ops = field.body.body
     if len(ops) > MOST_OPERATIONS or any(op.effects is not Effect.PURE and not isinstance(op, Load | Store) for op in ops):
-        return False
+        return 0
     if field.loops or any(op.regions for op in ops) or (field.kernel_info is not None and field.kernel_info.tile):
-        return False
+        return 0
     common = set(common_axes(field))
     reduced = {axis for op in ops if isinstance(op, Reduce | Contract) for axis in op.over}
     stores, loads = ([op for op in ops if isinstance(op, kind)] for kind in (Store, Load))
     if not common or not loads or common & reduced or common | reduced != set(field.axes):
-        return False
+        return 0
     written = {op.mem for op in stores if isinstance(op, Store)}
     if any(op.mem in written or mem_of(op.mem).swizzle or op.mem.source is not None for op in loads):
-        return False
+        return 0
     for op in stores:
         if {name for form in op.index for name in form.names if name in field.axes} != common:
-            return False
-    return _has_neighbours(field, reduced)
+            return 0
+    return _most_shared(field, reduced)
 
 
-def _has_neighbours(field: HirFunction, reduced: set[str]) -> bool:
-    """Whether some elements serve several results: windows that move along an axis, or several loads of one memory."""
+def _most_shared(field: HirFunction, reduced: set[str]) -> int:
+    """The same, of a field of such instructions: more where some elements serve several results, by windows that move along an axis or
+    several loads of one memory, than where elements merely lie near each other for neighbouring results."""
     loads = [op for op in field.body.body if isinstance(op, Load)]
     if not reduced:
-        return len({op.mem for op in loads}) < len({(op.mem, op.index) for op in loads})
-    moving = [op for op in loads for form in op.index if _moves(form, reduced, field)]
-    return bool(moving) and not _is_product(field, loads, reduced)
+        return int(len({op.mem for op in loads}) < len({(op.mem, op.index) for op in loads}))
+    if _is_product(field, loads, reduced):
+        return 0
+    if any(_moves(form, reduced, field) for op in loads for form in op.index):
+        return MOST_TERMS
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
+    near = any(all(_is_near(op, axis) for op in accesses) for axis in field.axes if axis not in reduced)
+    return MOST_UNSHARED if near else 0
+
+
+def _is_near(op: Load | Store, axis: str) -> bool:
+    """Whether the access steps by a few elements along an axis, whatever extents are names."""
+    step = 0
+    for dim, form in enumerate(op.index):
+        if axis in form.without(axis).names:
+            return False
+        if form.coefficient(axis):
+            stride = _stride(mem_of(op.mem), dim)
+            if stride is None:
+                return False
+            step += form.coefficient(axis) * stride
+    return abs(step) <= LARGEST_STEP
+
+
+def _stride(mem: Mem, dim: int) -> int | None:
+    """Elements between neighbours along a dimension, where that is a number."""
+    if mem.strides is not None:
+        return mem.strides[dim].value
+    behind = [extent.value for extent in mem.dims[dim + 1 :]]
+    return prod(extent or 0 for extent in behind) if None not in behind else None
 
 
 def _is_product(field: HirFunction, loads: Sequence[Load], reduced: set[str]) -> bool:
@@ -98,14 +131,15 @@ def _moves(form: Affine, reduced: set[str], field: HirFunction) -> bool:
 
 def thread_nest(field: HirFunction) -> ThreadNest | None:
     """None where an extent isn't a number, or something has no place in a thread's kernel."""
-    if not may_be_derived(field):
+    most = most_terms(field)
+    if not most:
         return None
     ops = tuple(field.body.body)
     reduced = list(dict.fromkeys(axis for op in ops if isinstance(op, Reduce | Contract) for axis in op.over))
     axes = (*common_axes(field), *reduced)
     extents = tuple(field.axes[axis].value or 0 for axis in axes)
     memories = tuple(parameter for parameter in field.parameters if isinstance(parameter.type, Mem))
-    if min(extents) < 1 or prod(field.axes[axis].value or 0 for axis in reduced) > MOST_TERMS:
+    if min(extents) < 1 or prod(field.axes[axis].value or 0 for axis in reduced) > most:
         return None
     for memory in memories:
         mem = mem_of(memory)
