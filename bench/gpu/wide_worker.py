@@ -49,7 +49,7 @@ def measured_limits() -> dict[str, Any]:
     target = torch.empty_like(source)
     copy = 2 * source.nbytes / quickest(partial(target.copy_, source), 10)
     launch = quickest(partial(torch.zeros(1, device="cuda").add_, 1), 100)
-    rates = {name: chained_rate(kind) for name, kind in (("f32", "float"), ("f64", "double"), ("i32", "int"))}
+    rates = {name: chained_rate(name) for name in CHAINED}
     for name in ("f16", "bf16"):
         a = torch.randn(8192, 8192, device="cuda").to(TORCH[name])
         rates[f"matrix {name}"] = 2 * 8192**3 / quickest(partial(torch.matmul, a, a), 5)
@@ -63,13 +63,18 @@ def quickest(call: Callable[[], Any], repeats: int) -> float:
     return min(seconds_of(call, [()], repeats, True) for _ in range(5))
 
 
-def chained_rate(kind: str) -> float:
+CHAINED = {"f32": ("float", "f4"), "f64": ("double", "f8"), "i32": ("int", "i4"), "i64": ("long long", "i8")}
+"""Types in CUDA C++ and in NumPy. The device multiplies 32 bits at a time, so it multiplies 64 in several instructions."""
+
+
+def chained_rate(dtype: str) -> float:
     """Operations a second of multiplications and additions; CuPy and PyTorch both use the default stream."""
     import cupy
 
+    kind, code = CHAINED[dtype]
     kernel = cupy.RawKernel(CHAINS.replace("TYPE", kind), "chains")
     blocks, threads, turns = 8 * torch.cuda.get_device_properties(0).multi_processor_count, 256, 64
-    out = cupy.zeros(1, {"float": "f4", "double": "f8", "int": "i4"}[kind])
+    out = cupy.zeros(1, code)
     number = out.dtype.type
     passed = quickest(partial(kernel, (blocks,), (threads,), (out, number(1), number(0), numpy.int32(turns))), 3)
     return 2.0 * blocks * threads * turns * 256 / passed

@@ -137,7 +137,7 @@ def slots(expression: str) -> int:
 
 def unit_of(dtype: str) -> str:
     """In which plain arithmetic of a type is done."""
-    return "f64" if dtype == "f64" else "i32" if dtype in INTS else "f32"
+    return dtype if dtype in ("f64", "i64") else "i32" if dtype in INTS else "f32"
 
 
 class Chance:

@@ -1,6 +1,7 @@
 """Functions of floats on a device, as programs use them, over wide ranges: as right as on the CPU. `-s` shows how far off each is."""
 
 import math
+import re
 
 import ml_dtypes
 import numpy as np
@@ -19,7 +20,7 @@ def on_device(call: str, dtype: str, *inputs: np.ndarray) -> np.ndarray:
     """`call` for each element of x (and y)."""
     names = ("x", "y")[: len(inputs)]
     parameters = ", ".join(f"{name}: tensor[N, {dtype}]" for name in names)
-    elements = call.replace("x", "x[i]").replace("y", "y[i]") if len(names) > 1 else call.replace("(x)", "(x[i])")
+    elements = re.sub(r"\b([xy])\b", r"\1[i]", call)
     text = f"def f({parameters}): tensor[N, {dtype}] {{\n    compute({', '.join(names)}) {{ for i in 0..N: out[i] = {elements} }}\n}}\n"
     found = np.asarray(zynml.compile(text, device="cuda:0").f(*inputs))
     assert found.dtype == inputs[0].dtype
@@ -88,3 +89,12 @@ def test_roots_and_quotients_are_rounded_right(dtype: str) -> None:
         np.testing.assert_array_equal(on_device("sqrt(x)", dtype, x), np.sqrt(x))
         np.testing.assert_array_equal(on_device("rsqrt(x)", dtype, x), (KINDS[dtype](1) / np.sqrt(x)).astype(x.dtype))
         np.testing.assert_array_equal(on_device("x / y", dtype, x, y), x / y)
+        np.testing.assert_array_equal(on_device("sqrt(abs(x) + 1.0)", dtype, x), np.sqrt(np.abs(x) + KINDS[dtype](1)))
+
+
+@pytest.mark.parametrize(("call", "ufunc"), [("min", np.minimum), ("max", np.maximum)])
+def test_the_less_and_the_greater_of_doubles(call: str, ufunc: np.ufunc) -> None:
+    """Of two zeros any."""
+    x, y = (sweep(None, np.float64, COUNT) for _ in range(2))
+    x, y = np.append(x, np.repeat(SPECIAL, len(SPECIAL))), np.append(y[::-1], np.tile(SPECIAL, len(SPECIAL)))
+    np.testing.assert_array_equal(on_device(f"{call}(x, y)", "f64", x, y), ufunc(x, y))

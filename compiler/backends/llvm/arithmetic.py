@@ -7,7 +7,7 @@ from compiler.backends.llvm.math_library import call_math
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.narrow import double_to_odd_float, from_bits, round_narrow, to_bits
 from compiler.backends.llvm.remainder import remainder
-from compiler.backends.llvm.types import is_narrow_float, memory_type, register_type
+from compiler.backends.llvm.types import F64, is_narrow_float, memory_type, register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.types import DTYPES, UNSIGNED, is_float
 
@@ -77,12 +77,27 @@ def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b:
 
 def _least_or_most(w: FunctionWriter, operator: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:
     """The smaller or the larger; NaN wins. One comparison takes `b` where either is NaN, so that only `a` is asked for that."""
+    if w.module.backend == "NVPTX" and w.module.picks_zero and a.type.element == "double":
+        return _picked(w, _PICKED.format("lt" if operator == "min" else "gt"), a, b)
     if not w.module.picks_zero or w.module.liberties:
         return w.intrinsic("minimum" if operator == "min" else "maximum", a, b)
     if not b.text.startswith("%"):
         a, b = b, a
     chosen = w.select(w.compare("olt" if operator == "min" else "ogt", a, b), a, b)
     return chosen if _is_number(a) else w.select(w.compare("uno", a, a), a, chosen)
+
+
+def _picked(w: FunctionWriter, text: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:
+    if not a.type.lanes:
+        return w.assembly(text, [F64], "d,d", [a, b], pure=True, alone=True)[0]
+    result = a
+    for lane in range(a.type.lanes):
+        result = w.insert(result, _picked(w, text, w.extract(a, lane), w.extract(b, lane)), lane)
+    return result
+
+
+_PICKED = "{{ .reg .pred p, q; setp.nan.f64 p, $1, $1; setp.{}.or.f64 q, $1, $2, p; selp.f64 $0, $1, $2, q; }}"
+"""As LLVM gives `minimum` of doubles 26 instructions, and takes an `or` of conditions apart."""
 
 
 def _is_number(value: LlvmValue) -> bool:

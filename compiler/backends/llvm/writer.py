@@ -312,13 +312,15 @@ class FunctionWriter:
         return [self.value(type, f"extractvalue {struct}, {number}") for number, type in enumerate(types)]
 
     def assembly(
-        self, text: str, results: Sequence[LlvmType], inputs: str, arguments: Sequence[LlvmValue], pure: bool = False
+        self, text: str, results: Sequence[LlvmType], inputs: str, arguments: Sequence[LlvmValue], pure: bool = False, alone: bool = False
     ) -> list[LlvmValue]:
         """Assembly of the target as one instruction: `$0 ...` are the results, then the arguments. `inputs` gives the arguments'
-        constraints (`r,l`); results get theirs from their types. It is executed by all threads that come here together."""
+        constraints (`r,l`); results get theirs from their types. It is executed by all threads that come here together, unless what each
+        does `alone` is the same."""
         outputs = [f"={_CONSTRAINTS[type.element]}" for type in results]
         constraints = ",".join([*outputs, *([inputs] if inputs else []), *(() if pure else ("~{memory}",))])
-        call = f'asm {"" if pure else "sideeffect "}"{text}", "{constraints}"({", ".join(map(str, arguments))}) convergent'
+        convergent = "" if alone else " convergent"
+        call = f'asm {"" if pure else "sideeffect "}"{text}", "{constraints}"({", ".join(map(str, arguments))}){convergent}'
         if not results:
             self.line(f"call void {call}")
             return []

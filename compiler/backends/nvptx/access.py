@@ -187,7 +187,8 @@ def store(frame: NvptxFrame, op: Store) -> None:
                 simd, lanes = name, extent
             else:
                 axes = (*axes, (name, extent))
-    for point in points(axes):
+    # neighbours in memory one after the other: nothing that may be the same place stands between what becomes one access
+    for point in points(sorted(axes, key=lambda axis: steps_by_one(mem, op.index, axis[0]))):
         align = None
         if simd is not None and _together(frame, op.index, op.where, simd):
             align = _vector_align(mem, op.index, simd, lanes, point)

@@ -150,6 +150,8 @@ def emit(frame: NvptxFrame, op: Instruction) -> None:
             pairs.pack(frame, op)
         case Binary() if division.shares_divisor(frame, op):
             division.divide(frame, op)
+        case Binary() | Unary() if division.has_several(frame, op):
+            division.several(frame, op)
         case _:
             emitter = EMITTERS.get(type(op))
             if emitter is not None:
@@ -192,6 +194,7 @@ def emit_kernel(
         parameters.append((PTR, f"map{number}"))
     notes[len(parameters)] = "noalias align 8"
     parameters.append((pointer(1), "fault"))
+    module.picks_zero = not function.is_strict
     w = module.function(symbol, None, parameters, "ptx_kernel", _bounds(function, target))
     w.parameter_notes = notes
     kernel = NvptxKernel(function, symbol, module, target, tables, debug, emit)
