@@ -51,6 +51,9 @@ def shorter(x: tensor[N], y: tensor[N + 1]): tensor { compute(x, y) { for i in 0
 def sums(x: tensor[M, K], y: tensor[K, N]): tensor {
     compute(x, y) { for i in 0..M, j in 0..N { var s = 0.0; for k in 0..K: s += x[i, k] * y[k, j]; out[i, j] = s } }
 }
+def grouped(x: tensor[M, G * O], G: int, O: int): tensor[M, G] {
+    compute(x, G, O) { for m in 0..M, g in 0..G { var s = 0.0; for o in 0..O: s += x[m, g * O + o]; out[m, g] = s } }
+}
 def captured(x: tensor[N]): tensor { compute(x) { for i in 0..N: out[i] = x[i] * factor } }
 def changed(x: tensor[N]): tensor {
     let y = compute(x) { for i in 0..N: out[i] = x[i] + x[i] }
@@ -270,6 +273,16 @@ def test_sizes_that_are_given_as_numbers(program, ways):
     for n in (-1, -5):
         same(program.first(numbers(3), n), numbers(0))
     assert "3" in refused(ways, program.first, numbers(3), 4)
+
+
+def test_factors_that_a_kernel_is_made_for(program, ways):
+    x = numbers(3, 12)
+    ready(program.grouped, x, 4, 3)
+    same(answered(ways, program.grouped, x, 4, 3), x.reshape(3, 4, 3).sum(-1))
+    for groups in (1, 2, 6, 12):
+        same(program.grouped(x, groups, 12 // groups), x.reshape(3, groups, -1).sum(-1))
+    same(answered(ways, program.grouped, x[:1], 4, 3), x[:1].reshape(1, 4, 3).sum(-1))
+    assert "12" in refused(ways, program.grouped, x, 4, 4)
 
 
 @pytest.mark.parametrize("count", range(12))

@@ -49,8 +49,6 @@ def kernel_symbol(number: int) -> str:
 
 def require_plannable(kernel: BuiltKernel, alone: bool) -> None:
     """Raises Unplannable for kernels that only the program launches; `alone`: there is no other in the call."""
-    if any(scalar.value is not None for scalar in kernel.lowered.signature.scalars):
-        raise Unplannable("a kernel that is specialised on a number")
     if any(result.input is not None for result in kernel.lowered.plan.results):
         if not alone:
             raise Unplannable("one of several kernels, that updates inputs")
@@ -99,6 +97,9 @@ class LaunchCode:
                 case WholeNumber():
                     self.facts[name] = taken
         self._require_apart()
+        for scalar in self.kernel.lowered.signature.scalars:
+            if scalar.value is not None:  # the kernel is made for that number
+                self.code.require(self.code.holds("eq", self._of(Affine.of(scalar.name)), scalar.value))
         self._solve()
         self._extents = [[self._of(dim).at_least_0() for dim in plan.dims] for plan in self.results]
         self._counts = [
