@@ -292,11 +292,16 @@ def _turn_squares(
     (column, *_) = written
     votes = [contiguity(field, [op]) for op in loads]
     rows = [a for a in facts.common if a not in (column, *facts.ordered) and any(vote[a] > 0 and vote[column] for vote in votes)]
-    lanes = _lanes(field, column, min(machine.lanes(facts.widest), SQUARE))
-    lanes = min(lanes, _lanes(field, rows[0], lanes)) if rows else 0
+    if not rows:
+        return False
+    across = sum(vote[rows[0]] > 0 for vote in votes) - len(stores) - sum(vote[column] > 0 for vote in votes)
+    # the vector is the axis along which most accesses lie: the others are turned
+    vector, other = (rows[0], column) if across > 0 else (column, rows[0])
+    lanes = _lanes(field, other, _lanes(field, vector, min(machine.lanes(facts.widest), SQUARE)))
     if lanes > 1:
         line = CACHE_LINE // bytes_of(facts.widest)
-        tiles[column], tiles[rows[0]] = (1, lanes), (line if _registers(field, rows[0], line, 1) == line > lanes else lanes, 1)
+        tiles[vector] = (1, lanes)
+        tiles[other] = (line if _registers(field, other, line, 1) == line > lanes else lanes, 1)
         reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")
         return True
     return False

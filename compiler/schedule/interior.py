@@ -91,7 +91,7 @@ class ZoneBounds:
         self.possible: list[tuple[list[Affine], list[Affine]]] = []
         """Of each condition, the first tiles in which it may hold, and those behind the last."""
         self.exact: list[tuple[int, Affine]] = []
-        """Steps and rests of forms that vary along no axis without a loop: the condition fails right up to one element."""
+        """Steps and least rests of forms that vary by rows in registers at most: the condition fails right up to one element, or a few."""
 
     def add(self, condition: Value, forms: Iterable[Affine]) -> None:
         """A condition that is the conjunction of `form >= 0`; left out where that says nothing of whole tiles."""
@@ -105,7 +105,7 @@ class ZoneBounds:
         for part in parts:
             assert part is not None
             step, least, most = part
-            if step and least == most:
+            if step and (most - least).value is not None:
                 self.exact.append((step, least))
             if step == 0:
                 self.outer.append(least)

@@ -25,12 +25,17 @@ class Piece:
         return self.count.value == 0
 
 
-def combinations_of(plans: Sequence[AxisPlan], extents: Mapping[str, Affine], rows_of: str | None) -> Iterator[tuple[Piece, ...]]:
-    """Pieces of all axes that cover every element once. `rows_of`: the axis whose registers are rows of a product's block."""
+def combinations_of(
+    plans: Sequence[AxisPlan], extents: Mapping[str, Affine], rows_of: str | None, lanes: int
+) -> Iterator[tuple[Piece, ...]]:
+    """Pieces of all axes that cover every element once. `rows_of`: the axis whose registers are rows of a product's block. `lanes`: of
+    vectors along whatever axis; 0: rows in registers end under a mask."""
     rows = next((plan for plan in plans if plan.axis == rows_of), None)
     column = next((plan for plan in plans if plan.lanes > 1), None)
     if rows is None or column is None:
-        yield from _all_of([_whole_and_end(plan, plan.narrowed(), extents[plan.axis]) for plan in plans])
+        cuts = [_whole_and_end(plan, plan.narrowed(), extents[plan.axis]) for plan in plans]
+        ends = [rows_left_over(plan, lanes) for plan in plans]
+        yield from _all_of([list(pieces_of(p, e, extents[p.axis])) if e else cut for p, e, cut in zip(plans, ends, cuts, strict=True)])
         return
     cut = {plan.axis: _whole_and_end(plan, plan.narrowed(), extents[plan.axis]) for plan in plans}
     block, rest = _whole_and_end(rows, single(rows), extents[rows.axis], exact=True)
@@ -59,6 +64,13 @@ def pieces_of(plan: AxisPlan, ends: Sequence[AxisPlan], extent: Affine) -> Itera
 def _all_of(cuts: Sequence[Sequence[Piece]]) -> list[tuple[Piece, ...]]:
     """Every choice of a piece for each axis: whole ones first, then those with one end, and so on."""
     return sorted(product(*cuts), key=lambda pieces: sum(piece is cut[-1] for piece, cut in zip(pieces, cuts, strict=True) if len(cut) > 1))
+
+
+def rows_left_over(plan: AxisPlan, lanes: int) -> list[AxisPlan]:
+    """The plans for rows that whole tiles leave over: as many as a vector has lanes, which may be turned together, then one."""
+    if not lanes or plan.place != "thread" or plan.lanes > 1 or plan.registers == 1:
+        return []
+    return [evolve(plan, registers=lanes, digit="n"), single(plan)] if plan.registers > lanes > 1 else [single(plan)]
 
 
 def single(plan: AxisPlan) -> AxisPlan:

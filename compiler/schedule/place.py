@@ -12,6 +12,7 @@ This is section "place" of the HIR's design; the recursion over axes replaces it
 
 from collections.abc import Iterable, Sequence
 
+from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.identity import identity_of
@@ -302,7 +303,10 @@ class Placing(TileValues):
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop for each combination of pieces."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == self.outer and plan.axis in needed]
-        for pieces in combinations_of(plans, self.field.axes, self.table.rows):
+        products = [product for op in self.field.body.body if (product := product_sum(op)) is not None]
+        multiplies = any(product.m and product.n for product in products)
+        lanes = 0 if self.outer != "thread" or multiplies else max(plan.lanes for plan in self.table.plans)
+        for pieces in combinations_of(plans, self.field.axes, self.table.rows, lanes):
             if not any(piece.is_empty for piece in pieces):
                 self.thread_loop(pieces, group, region)
 

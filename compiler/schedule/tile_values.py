@@ -14,7 +14,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.kept_order import breach
-from compiler.schedule.pieces import wide
+from compiler.schedule.pieces import rows_left_over, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
@@ -27,8 +27,10 @@ class TileValues:
         self.table = table
         self.scope = field.scope()
         self.out = FunctionBuilder(field.name, Form.TILE)
+        lanes = max((plan.lanes for plan in table.plans), default=1)
         for plan in table.plans:
-            self.declare(plan)
+            for each in (plan, *rows_left_over(plan, lanes)):
+                self.declare(each)
             if table.rows is not None and plan.lanes > 1:
                 self.declare(wide(plan))
         self.named = {result.name: result for op in field.body.body for result in op.results}

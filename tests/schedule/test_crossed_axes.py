@@ -23,3 +23,32 @@ def test_crossed(shape: tuple[int, ...], dtype: str) -> None:
     program = zynml.compile(SOURCE.replace(", T]", f", {dtype}]"))
     np.testing.assert_array_equal(np.asarray(program.crossed(x)), x.transpose(2, 1, 0, 3))
     np.testing.assert_array_equal(np.asarray(program.turned(x, y)), np.maximum(x, y))
+
+
+CONDITIONS = """
+def neighbours(x: tensor[A, B, T]): tensor[A, B, T] {
+    compute(x) {
+        for i in 0..A, j in 0..B:
+            var s = x[i, j]
+            if i > 0: s += x[i - 1, j]
+            if i < A - 1: s += x[i + 1, j]
+            if j > 0: s += x[i, j - 1]
+            out[i, j] = s
+    }
+}
+def below(x: tensor[A, B, T]): tensor[A, B, T] { compute(x) { for i in 0..A, j in 0..B: out[i, j] = x[i, j] if j <= i else 0 } }
+"""
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "i32"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 31), (33, 8), (83, 70), (97, 100), (16, 0)])
+def test_conditions_on_views_of_another_order(shape: tuple[int, int], dtype: str) -> None:
+    kind = {"u8": np.uint8, "i16": np.int16, "i32": np.int32}[dtype]
+    x = np.random.default_rng(sum(shape)).integers(0, 60, shape[::-1]).astype(kind).T
+    program = zynml.compile(CONDITIONS.replace(", T]", f", {dtype}]"))
+    sums = x.copy()
+    sums[1:] += x[:-1]
+    sums[:-1] += x[1:]
+    sums[:, 1:] += x[:, :-1]
+    np.testing.assert_array_equal(np.asarray(program.neighbours(x)), sums)
+    np.testing.assert_array_equal(np.asarray(program.below(x)), np.tril(x))
