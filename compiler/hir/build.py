@@ -119,9 +119,10 @@ class Builder:
         finally:
             self.region, self._made = before
 
-    def emit(self, op: _I, name: str = "") -> _I:
-        """Append an instruction; its results are made here, called after `name`."""
-        key = _key(op) if op.effects is Effect.PURE and not op.regions else None
+    def emit(self, op: _I, name: str = "", repeats: bool = True) -> _I:
+        """Append an instruction; its results are made here, called after `name`. Where it isn't pure, `repeats` says whether it may
+        give something else when it is made again."""
+        key = _key(op) if (op.effects is Effect.PURE or not repeats) and not op.regions else None
         if key is not None:
             for made in self._made:
                 if key in made:

@@ -74,12 +74,12 @@ def _team(options: CpuOptions) -> str:
 
 
 GATHERING = frozenset({"znver3", "znver4", "znver5"})
-"""Processors that gather vectors faster than LLVM assumes."""
+"""Processors that gather vectors which are summed faster than LLVM assumes. Vectors that are only stored are put together faster."""
 
 
 def attributes(target: "load.CodeTarget", level: OptimizationLevel, function: HirFunction | None = None) -> tuple[str, ...]:
     """Function attributes: the machine, whether it should gather, and how wide vectors should be."""
-    gathers = function is not None and target.cpu in GATHERING and not _reads_narrow_at_data(function)
+    gathers = function is not None and target.cpu in GATHERING and _sums_wide_at_data(function)
     texts = [f"target-cpu={target.cpu}", f"target-features={target.features}{',+fast-gather' if gathers else ''}"]
     width = detect.vector_bits(target.features)
     if width:
@@ -89,11 +89,15 @@ def attributes(target: "load.CodeTarget", level: OptimizationLevel, function: Hi
     return tuple(texts)
 
 
-def _reads_narrow_at_data(function: HirFunction) -> bool:
-    """Whether elements of less than 32 bits are read at indices that are data: no machine gathers these."""
+def _sums_wide_at_data(function: HirFunction) -> bool:
+    """Whether elements at indices that are data, if any are read, are so by loops that carry values, and have 32 bits at least: no machine
+    gathers narrower ones."""
     ops = [op for top in function.body.body for op in top.walk()]
     data = {op.result.name for op in ops if isinstance(op, Cast)}
-    return any(isinstance(op, Load) and bytes_of(dtype_of(op.result)) < 4 and data.intersection(op.symbols) for op in ops)
+    read = {op for op in ops if isinstance(op, Load) and data.intersection(op.symbols)}
+    wide = all(bytes_of(dtype_of(op.result)) >= 4 for op in read)
+    summed = any(isinstance(op, For) and op.carried and not read.isdisjoint(op.walk()) for op in ops)
+    return wide and (summed or not read)
 
 
 def is_explicit(function: HirFunction, path: KernelPath | None = None) -> bool:

@@ -37,6 +37,9 @@ from compiler.hir.types import Tile
 MOST_COMPARED = 16
 """Lanes whose numbers are compared in 32 bits."""
 
+NARROW_INDICES = ("i8", "u8", "i16", "u16", "i32", "u32")
+"""Indices that are compared as what they are."""
+
 
 def emit_plain(frame: FunctionFrame, op: Instruction) -> None:
     """One instruction of the common set; others are refused."""
@@ -164,22 +167,26 @@ def _lanes_inside(frame: FunctionFrame, op: InBounds, point: dict[str, int]) -> 
 
 
 def _inside_narrow(frame: FunctionFrame, op: InBounds, point: dict[str, int]) -> LlvmValue | None:
-    """The same where the index is a whole number of at most 32 bits with a sign, compared in 32 bits: vectors of twice as many lanes.
-    None for others."""
+    """The same where the index is a whole number of at most 32 bits, compared in its own: vectors of as many lanes as that has. None for
+    others."""
     w, name = frame.w, next(iter(op.of.names), "")
     source = frame.definitions.get(name)
     if not frame.compares_lanes or op.of != Affine.of(name) or not isinstance(source, Cast):
         return None
     narrow = frame.values[source.value.name]
-    if narrow.dtype not in ("i8", "i16", "i32"):
+    if narrow.dtype not in NARROW_INDICES:
         return None
     below = frame.affine(op.below, point)
     if below.type.lanes:
         return None
-    end = w.intrinsic("smin", w.intrinsic("smax", below, constant(below.type, 0)), constant(below.type, 1 << 31))
     index = narrow.at(point)
-    index = index if narrow.dtype == "i32" else w.convert("sext", index, "i32")
-    return w.compare("ult", *w.same_lanes(index, w.convert("trunc", end, "i32")))
+    zero, most = constant(below.type, 0), constant(below.type, 1 << index.type.bits - (not arithmetic.is_unsigned(narrow.dtype)))
+    end = w.intrinsic("smin", w.intrinsic("smax", below, zero), most)
+    if not arithmetic.is_unsigned(narrow.dtype):
+        # negative numbers are large ones without a sign
+        return w.compare("ult", *w.same_lanes(index, w.convert("trunc", end, index.type.element)))
+    inside = w.compare("ule", *w.same_lanes(index, w.convert("trunc", w.sub(end, constant(below.type, 1)), index.type.element)))
+    return w.binary("and", *w.same_lanes(inside, w.compare("sgt", below, zero)))
 
 
 def _inbounds(frame: FunctionFrame, of: Affine, index: LlvmValue, below: LlvmValue) -> LlvmValue:

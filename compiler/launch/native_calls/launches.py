@@ -98,6 +98,8 @@ class LaunchCode:
                     self.facts[name] = taken
         self._require_apart()
         for scalar in self.kernel.lowered.signature.scalars:
+            if isinstance(scalar.value, float):
+                raise Unplannable("a kernel that is made for a float")
             if scalar.value is not None:  # the kernel is made for that number
                 self.code.require(self.code.holds("eq", self._of(Affine.of(scalar.name)), scalar.value))
         self._solve()

@@ -1,0 +1,73 @@
+"""Indices that data decide, checked a stretch at a time before the loop that uses them: results are NumPy's, and the first outside is told,
+wherever it stands."""
+
+import numpy as np
+import pytest
+
+import zynml
+
+SOURCE = """
+def picked(t: tensor[V, f64], x: tensor[N, I]) { compute(t, x) { for i in 0..N: out[i] = t[x[i]] } }
+def counts(x: tensor[N, I], B: int) { compute(x, B) -> tensor[B, i32] { for i in 0..N: out[x[i]] += 1 } }
+def largest(x: tensor[N, I], v: tensor[N, i32], B: int) {
+    compute(x, v, B) -> tensor[B, i32] { for i in 0..N: out[x[i]] = max(out[x[i]], v[i]) }
+}
+def rows(t: tensor[M, V, i32], x: tensor[M, N, I]) { compute(t, x) { for i in 0..M, j in 0..N: out[i, j] = t[i, x[i, j]] } }
+"""
+
+KINDS = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
+LENGTHS = (0, 1, 15, 16, 17, 1023, 1024, 1025, 2500)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def index(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def program(index):
+    return zynml.compile(SOURCE.replace(", I]", f", {index}]"), threads=2)
+
+
+def places(index: str, *shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).integers(0, 100, shape).astype(KINDS[index])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_inside(program, index, length):
+    x, table = places(index, length), np.arange(100) * 0.5
+    np.testing.assert_array_equal(np.asarray(program.picked(table, x)), table[x])
+    np.testing.assert_array_equal(np.asarray(program.counts(x, 100)), np.bincount(x, minlength=100))
+    values, most = np.arange(length, dtype=np.int32), np.zeros(100, np.int32)
+    np.maximum.at(most, x, values)
+    np.testing.assert_array_equal(np.asarray(program.largest(x, values, 100)), most)
+    tables, places_ = np.arange(300, dtype=np.int32).reshape(3, 100), places(index, 3, length)
+    np.testing.assert_array_equal(np.asarray(program.rows(tables, places_)), np.take_along_axis(tables, places_.astype(np.int64), 1))
+
+
+@pytest.mark.parametrize("first", [0, 15, 16, 1023, 1024, 2499])
+def test_the_first_outside_is_told(program, index, first):
+    x = places(index, 2500)
+    x[first:] = 101
+    if index != "u8":
+        x[first + 1 :] = -1
+    said = r"index 101 is out of range: axis 0 of `{}` has 100 elements"
+    with pytest.raises(zynml.ZynMLError, match=said.format("t")):
+        program.picked(np.zeros(100), x)
+    with pytest.raises(zynml.ZynMLError, match=said.format("out")):
+        program.counts(x, 100)
+    with pytest.raises(zynml.ZynMLError, match=said.format("out")):
+        program.largest(x, np.zeros(2500, np.int32), 100)
+
+
+@pytest.mark.parametrize("bins", [-1, 0, 1, 255, 256, 257])
+def test_bins_beside_the_ends_of_bytes(bins):
+    program = zynml.compile(SOURCE.replace(", I]", ", u8]"))
+    x = np.array([0, 3, 254, 255] * 10, np.uint8)
+    if bins > 255:
+        np.testing.assert_array_equal(np.asarray(program.counts(x, bins)), np.bincount(x, minlength=bins))
+    else:
+        first = next(number for number in (0, 3, 254, 255) if number >= bins)
+        with pytest.raises(zynml.ZynMLError, match=f"index {first} is out of range"):
+            program.counts(x, bins)
+    np.testing.assert_array_equal(np.asarray(program.counts(x[:0], bins)), np.zeros(max(bins, 0)))
