@@ -75,9 +75,9 @@ class PlacingPacked(PlacingWindows):
 
     def copy_columns(self, most: int, region: TileRegion) -> Value | None:
         """All columns, of which there are at most so many, as their vectors lie: along the sum, or across with zeros behind the last, so
-        that none is masked term by term."""
+        that none is masked term by term. None where they are others in each iteration of a loop around them."""
         b, columns = region.builder, self.packing.columns
-        if self.product.batch or dtype_of(columns.operand) != self.product.dtype:
+        if self.product.batch or len(columns.axes) > 1 or dtype_of(columns.operand) != self.product.dtype:
             return None
         axis, plan = columns.plan.axis, self.table[columns.plan.axis]
         terms, extent = self.field.axes[self.summed], self.field.axes[axis]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attrs import frozen
 
+import zynml
 from compiler.backends.cpu.compile import compile_function
 from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
@@ -149,3 +150,27 @@ def test_tiles_fill_the_registers() -> None:
         assert packing is not None
         tiles[machine.vector_bits] = packing.rows.plan.tile, packing.columns.plan.tile
     assert tiles == {256: (6, 16), 512: (8, 32), 128: (8, 8)}
+
+
+PLAIN_WINDOWS = """
+def filtered(x: tensor[B, C, H, W], w: tensor[F, C]): tensor {
+    compute(x, w) {
+        for n in 0..B, f in 0..F, y in 0..H, z in 0..W:
+            var s = 0.0
+            for c in 0..C: s += x[n, c, y, z] * w[f, c]
+            out[n, f, y, z] = s
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("width", [0, 1, 3, 6, 7, 33])
+def test_few_columns_of_pictures_are_read_in_place(width: int) -> None:
+    """Columns lie along several axes: each picture and line has others, so that there is no one copy of all."""
+    drawn = np.random.default_rng(3)
+    x = drawn.integers(-4, 5, (2, 33, 3, width)).astype(np.float32)
+    w = drawn.integers(-4, 5, (9, 33)).astype(np.float32)
+    program = zynml.compile(PLAIN_WINDOWS, threads=1)
+    expected = np.einsum("ncyz,fc->nfyz", x.astype(np.float64), w.astype(np.float64))
+    np.testing.assert_array_equal(program.filtered(x, w), expected)
+    assert "define" in program.emit("llvm")  # with all paths
