@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from runtime.uncollected import uncollected
+
 DISTRIBUTION = "zyntax-lang"
 
 _EXTRAS = {"pyarrow": "data", "tzdata": "data", "matplotlib": "pictures", "PIL": "pictures"}
@@ -29,8 +31,9 @@ def required(module: str) -> Any:
     """A module of an extra's package. Raises PackageMissing."""
     package = module.partition(".")[0]
     try:
-        import_module(package)
-        return import_module(module)
+        with uncollected():
+            import_module(package)
+            return import_module(module)
     except ImportError as missing:
         needed = (missing.name or "").partition(".")[0]  # Matplotlib needs Pillow
         culprit = needed if needed in _EXTRAS else package

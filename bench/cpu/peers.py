@@ -9,15 +9,14 @@ the median over rounds of the best peer's median time over ours; `least`: the sa
 import argparse
 import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from bench.cpu.kernels import machine
 from bench.cpu.peer_rows import ROWS, PeerRow
+from bench.cpu.stopped import StoppedProcess
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -28,39 +27,17 @@ KEEP_BLOCKS = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_":
 """Peers keep the memory of results from call to call."""
 
 
-class PeerProcess:
-    """One side; stopped but for its turns."""
+class PeerProcess(StoppedProcess):
+    """One side."""
 
     def __init__(self, side: str, threads: int, python: str) -> None:
-        worker = [python, str(Path(__file__).parent / "peer_worker.py"), side, str(threads), str(REPOSITORY)]
         # a side that stands still makes no better code in between
         kept = {"ZYNTAX_TIER": "1"} if side == "ours" else KEEP_BLOCKS
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(worker, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **kept})
-        assert self.process.stdout is not None
-        self.ready = bool(self.process.stdout.readline())
-        if self.ready:
-            self.process.send_signal(signal.SIGSTOP)
+        super().__init__(python, Path(__file__).parent / "peer_worker.py", [side, str(threads), str(REPOSITORY)], kept)
 
     def measure(self, row: int, seconds: float) -> dict[str, float]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(json.dumps({"row": row, "seconds": seconds}) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit(self.why())
-        self.process.send_signal(signal.SIGSTOP)
-        result: dict[str, float] = json.loads(answer)
+        result: dict[str, float] = json.loads(self.answer(json.dumps({"row": row, "seconds": seconds})))
         return result
-
-    def why(self) -> str:
-        assert self.process.stderr is not None
-        return (self.process.stderr.read().strip().splitlines() or ["it ended without a word"])[-1]
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 def measured(number: int, row: PeerRow, sides: dict[str, PeerProcess], rounds: int, seconds: float) -> dict[str, Any]:
@@ -94,7 +71,7 @@ def run(threads: int, options: argparse.Namespace) -> list[dict[str, Any]]:
     sides = {}
     for name, python in (("ours", sys.executable), ("numpy", options.peer_python), ("torch", options.peer_python), ("c", sys.executable)):
         side = PeerProcess(name, threads, python)
-        if side.ready:
+        if side.is_ready:
             sides[name] = side
         else:
             print(f"without {name}: {side.why()}", file=sys.stderr)

@@ -11,7 +11,6 @@ in turn. `ratio`: the peer's time over ours, the median over rounds; `least`: of
 import argparse
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cpu.kernels import machine
+from bench.cpu.stopped import StoppedProcess
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -30,35 +30,15 @@ PROGRAM = REPOSITORY / "programs" / "zynml" / "digits.zynml"
 SIDES = ("ours", "numpy", "torch", "torch by hand")
 
 
-class Trainer:
-    """One side; stopped but for its turns."""
+class Trainer(StoppedProcess):
+    """One side."""
 
-    def __init__(self, side: str, threads: int, python: str, script: str = "training_worker.py") -> None:
-        worker = [python, str(HERE / script), side, str(threads), str(REPOSITORY)]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(worker, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        assert self.process.stdout is not None
-        self.is_ready = bool(self.process.stdout.readline())
-        if self.is_ready:
-            self.process.send_signal(signal.SIGSTOP)
+    def __init__(self, side: str, threads: int, python: str) -> None:
+        super().__init__(python, HERE / "training_worker.py", [side, str(threads), str(REPOSITORY)], {})
 
     def epoch(self) -> float:
         """Seconds of the next epoch."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write("on\n")
-        self.process.stdin.flush()
-        seconds = float(self.process.stdout.readline())
-        self.process.send_signal(signal.SIGSTOP)
-        return seconds
-
-    def why(self) -> str:
-        assert self.process.stderr is not None
-        return (self.process.stderr.read().strip().splitlines() or ["it ended without a word"])[-1]
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        return float(self.answer("on"))
 
 
 def loop(threads: int, rounds: int, peer_python: str) -> dict[str, list[float]]:

@@ -54,6 +54,9 @@ class LaterWork:
 _WORK: deque[LaterWork] = deque()
 """What is to be done; the first is perhaps under way."""
 
+_AT_END: list[LaterWork] = []
+"""What is done when the process ends."""
+
 _DOING = forks.quiet_lock()
 """Held while one is done: a process forks between two, for what the thread imports would never be there in the copy."""
 _STARTING = forks.lock()
@@ -68,6 +71,11 @@ def later(work: LaterWork) -> None:
     _wanted = time.perf_counter()
     _WORK.append(work)
     wake()
+
+
+def at_end(work: LaterWork) -> None:
+    """Has it done when the process ends, unless it is interrupted."""
+    _AT_END.append(work)
 
 
 def wake() -> None:
@@ -91,6 +99,7 @@ def is_idle() -> bool:
 
 def finish() -> None:
     """Does here and now all that is to be done, and waits for the thread to be gone."""
+    _take_last()
     while _WORK:
         _do_first(ending=False)
     if (beside := _thread) is not None:
@@ -132,8 +141,15 @@ def _end() -> None:
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         with _DOING:
             _WORK.clear()
+            _AT_END.clear()
+    _take_last()
     while _WORK:
         _do_first(ending=True)
+
+
+def _take_last() -> None:
+    _WORK.extend(_AT_END)
+    _AT_END.clear()
 
 
 def _in_a_forked_process() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.launch.native_calls import calls
 from compiler.launch.native_calls.kept import KeptAnswers
 from runtime.cpu import load
 
@@ -207,3 +208,15 @@ def test_machine_code_of_a_cold_process_takes_all_threads(tmp_path):
     file.write_text(PROGRAM)
     for _ in range(2):
         subprocess.run([sys.executable, "-c", text, str(file)], check=True, capture_output=True, env=dict(os.environ))
+
+
+def test_code_that_is_made_beside_the_program_is_asked_for_once(monkeypatch):
+    """Calls that take turns in sizes, and so in the kernels' paths, don't ask again and again, or the thread would never find quiet."""
+    asked = []
+    monkeypatch.setenv("ZYNTAX_TIER", "auto")
+    monkeypatch.setattr(calls, "later", asked.append)
+    program = zynml.compile(PROGRAM)
+    for size in (3, 64, 3, 200, 64, 3, 1):
+        x, y = numbers(size, 5), numbers(5, size, seed=2)
+        np.testing.assert_array_equal(program.product(x, y), x @ y)
+    assert len(asked) == 1

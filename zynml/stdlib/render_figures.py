@@ -34,8 +34,8 @@ def written_figure(figure: Any, kind: str) -> bytes:
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "zynml"}):
             figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     else:
-        required("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
-        figure.savefig(stream, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+        # `savefig` would draw all twice, first without output, to lay it out: it is laid out by now
+        required("matplotlib.backends.backend_agg").FigureCanvasAgg(figure).print_png(stream, metadata={"Software": None})
     return stream.getvalue()
 
 

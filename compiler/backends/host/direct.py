@@ -5,9 +5,7 @@ An index or a key that isn't there raises Python's own error, in the program's f
 instruction did, whose fault says what is wrong: so that what goes well needs no test."""
 
 import ast
-import copy
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 from compiler.backends.host.emit import Emitter, load
@@ -15,7 +13,6 @@ from compiler.backends.host.intervals import LENGTH, marked
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.positions import DirectLookup
 from compiler.source import Span
-from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import (
     BOOL,
     I64,
@@ -131,23 +128,6 @@ def _repeatable(emitter: Emitter, tree: ast.expr, span: Span) -> ast.expr:
         return tree
     name = emitter.frame.temporary()
     return emitter.made(ast.NamedExpr(ast.Name(name, ast.Store()), tree), span, tree)
-
-
-def looked_up_again(frame: FrameType, lookups: dict[Span, DirectLookup], span: Span | None, get: Callable[..., Any]) -> LibraryFault | None:
-    """What the library says of an index or a key that isn't there; None where the frame looked nothing up at that place."""
-    lookup = lookups.get(span) if span is not None else None
-    if lookup is None:
-        return None
-    try:
-        get(*(_value(tree, frame.f_globals, frame.f_locals) for tree in (lookup.container, lookup.index)))
-    except LibraryFault as fault:
-        return fault
-    return None
-
-
-def _value(tree: ast.expr, names: dict[str, Any], local: Any) -> Any:
-    expression = ast.fix_missing_locations(ast.Expression(copy.deepcopy(tree)))
-    return eval(compile(expression, "<again>", "eval"), names, dict(local))
 
 
 # ---- methods ---------------------------------------------------------------------------------------------------------

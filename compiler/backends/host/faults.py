@@ -10,7 +10,7 @@ from itertools import islice
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from compiler.backends.host.direct import looked_up_again
+from compiler.backends.host.lookups import looked_up_again
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.stopped_natively import CALLED, ENDS, TOO_DEEP, StoppedInLoop, StoppedNatively, placed
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError

@@ -14,7 +14,7 @@ from compiler.launch.native_calls.kinds import Kinds, kinds_of
 from compiler.launch.native_calls.launches import kernel_symbol
 from compiler.launch.native_calls.plan import CallPlan, Unplannable
 from compiler.launch.native_calls.watch import CPU_LAUNCHES, CpuLaunch
-from compiler.launch.tiers import AUTO, LaterWork, later, wake
+from compiler.launch.tiers import AUTO, LaterWork, at_end, later, wake
 from runtime import forks
 from runtime.calls.answering import PLANS
 from runtime.cpu.image import ObjectToLink
@@ -56,22 +56,32 @@ class NativeCalls:
     _planned: dict[Kinds, list[NativeKernel]] = Factory(dict)
     """The kinds that machine code answers, and the kernels that it runs."""
     _seen: dict[Kinds, int] = Factory(dict)
+    _early: set[Kinds] = Factory(set)
+    """The kinds of early calls."""
+    _waiting: set[Kinds] = Factory(set)
+    """The kinds whose code is made beside the program, with the kernels that there are then: nothing more is wanted until it is there."""
     _lock: threading.Lock = Factory(forks.lock)
 
-    def value(self, values: Sequence[Any], given: Sequence[Any], program: Callable[..., Any]) -> Any:
-        """The function's value, through the program; calls of this kind get machine code when they come again."""
+    def value(self, values: Sequence[Any], given: Sequence[Any], program: Callable[..., Any], early: bool = False) -> Any:
+        """The function's value, through the program; calls of this kind get machine code when they come again. `early`: it isn't worth
+        its while yet, and only other processes find it, for which it is made when this one ends."""
         wake()
         kinds = kinds_of(values) if len(values) == self.function.count else None
-        if kinds is None or not self._comes_again(kinds):
+        if kinds is None or not self._comes_again(kinds, early):
             return program(*given)
         with CPU_LAUNCHES.watched() as launches:
             try:
                 value = program(*given)
             except BaseException:
                 self._seen.pop(kinds, None)  # the next call that goes well tells the plan
+                self._early.discard(kinds)
                 raise
         with suppress(Unplannable), uncollected():
-            self._plan(kinds, self.function.plan(kinds, given, launches, value))
+            plan = self.function.plan(kinds, given, launches, value)
+            if early:
+                at_end(self._later(kinds, plan))
+            else:
+                self._plan(kinds, plan)
         return value
 
     def _plan(self, kinds: Kinds, plan: CallPlan) -> None:
@@ -80,26 +90,40 @@ class NativeCalls:
         if all(launch.kernel.options.tier != AUTO or not launch.kernel.in_use.is_quick for launch in plan.launches):
             self._add(kinds, plan)
             return
+        self._waiting.add(kinds)
+        later(self._later(kinds, plan))
+
+    def _later(self, kinds: Kinds, plan: CallPlan) -> LaterWork:
+        """Has machine code answer calls by this plan when it is done."""
 
         def add(ending: bool) -> None:
+            self._waiting.discard(kinds)
             for launch in plan.launches:
-                launch.kernel.in_use.improve()
+                if launch.kernel.options.tier == AUTO:
+                    launch.kernel.in_use.improve()
             with suppress(Unplannable):
                 self._add(kinds, plan, ending)
 
         def fail(error: Exception) -> None:
+            self._waiting.discard(kinds)
             for launch in plan.launches:
                 launch.kernel.in_use.fail(error)
 
-        later(LaterWork(add, fail, lasts=self.kept is not None))
+        return LaterWork(add, fail, lasts=self.kept is not None)
 
-    def _comes_again(self, kinds: Kinds) -> bool:
+    def _comes_again(self, kinds: Kinds, early: bool) -> bool:
         """Whether this is the call after which there is to be a plan, or one with other kernels: code that answers, but hands this call on,
         may have the kernel of another path."""
+        if kinds in self._waiting:
+            return False
         if kinds in self._planned:
             return any(kernel.has_one_path for kernel in self._planned[kinds])
         if len(self._planned) >= PLANS:
             return False
+        if early:
+            is_new = kinds not in self._early and len(self._early) < PLANS
+            self._early.add(kinds)
+            return is_new
         if len(self._seen) >= KINDS_REMEMBERED:
             self._seen.clear()
         self._seen[kinds] = count = self._seen.get(kinds, 0) + 1

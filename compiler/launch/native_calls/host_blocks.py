@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from compiler.launch.native_calls.plan import Argument, CallPlan, Origin
 
 COMES_AGAIN = 32
-"""The call, counted from 1, after which machine code is made, where no other process has use for it: it takes some milliseconds, and spares
-each call some 20 microseconds."""
+"""The call, counted from 1, after which machine code is made: it takes some milliseconds, and spares each call some 20 microseconds."""
 
 MISSED: Any = object()
 """What machine code gives for a call that it hands on."""
@@ -156,7 +155,7 @@ class HostLaunches:
 
             target = ref(self._made_target())
             self._calls = NativeCalls(self.steps, target, offsets(), self.unawaited, self.kept, self.anywhere, comes_again=1)
-        return self._calls.value(given, values, lambda *values: program())
+        return self._calls.value(given, values, lambda *values: program(), early=self._seen < COMES_AGAIN)
 
     def _made_target(self) -> Any:
         if self._target is None:
