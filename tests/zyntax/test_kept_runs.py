@@ -246,6 +246,19 @@ def test_native_functions_and_hot_loops_are_native_in_a_kept_run(runs: Any, fold
         assert (found, done.stdout, done.stderr) == (way, shown, "")
 
 
+def test_tasks_at_once_bring_native_functions_once(runs: Any, folder: Path) -> None:
+    text = (
+        "def sums(n: int): int {\n mut s = 0\n for i in 0..n: s += i\n s\n}\ndef twice(n: int): int {\n mut s = 0\n for i in 0..n: s += 2 * i\n s\n}\n"
+        "async def one(n: int): int { sums(n) + twice(n) }\nlet tasks = [one(10), one(100), one(1000), one(10000)]\n"
+        "for task in tasks: println(await task)\n"
+    )
+    name = written(folder, "tasks.zynml", text)
+    shown = "".join(f"{3 * n * (n - 1) // 2}\n" for n in (10, 100, 1000, 10000))
+    for way in ("new", "went on"):
+        found, done = runs(name)
+        assert (found, done.stdout, done.stderr) == (way, shown, "")
+
+
 def test_main_and_async_functions_run_from_the_cache(runs: Any, folder: Path) -> None:
     text = "async def slow(n: int): int { n * 2 }\nasync def main() { println(await slow(4)) }\nprintln(1)\n"
     name = written(folder, "main.zynml", text)

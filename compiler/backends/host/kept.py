@@ -4,6 +4,7 @@ that declares structs, enums or methods, or that takes in other programs, has va
 import builtins
 import marshal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
@@ -127,8 +128,9 @@ def loaded(
         namespace[name] = _read(words, library, partial(_loop, namespace, head["loops"], compiled))
     main = None if head["main"] is None else MainFunction(*head["main"])
     exec(code, namespace)
+    lock = threading.RLock()
     for python in head["native"].values():
-        namespace[python] = _FromNative(python, namespace, namespace[python], head["native"], compiled)
+        namespace[python] = _FromNative(python, namespace, namespace[python], head["native"], compiled, lock)
     return HostProgram(positions.path, [], {}, namespace, positions, NO_LAYOUTS, main=main, code=code, settle=runtime.settle)
 
 
@@ -180,16 +182,25 @@ class _LayoutsOfCompiled(RecordLayouts):
 
 
 class _FromNative:
-    """Stands for a native function until it is called first: then the program is compiled, as if there were no cache."""
+    """Stands for a native function until one of the program's is called, by whatever thread: then the program is compiled, as if there were
+    no cache."""
 
     def __init__(
-        self, python: str, namespace: dict[str, Any], original: Any, names: Mapping[str, str], compiled: Callable[[], HostProgram]
+        self,
+        python: str,
+        namespace: dict[str, Any],
+        original: Any,
+        names: Mapping[str, str],
+        compiled: Callable[[], HostProgram],
+        lock: Any,
     ) -> None:
         self.python, self.namespace, self.original, self.names, self.compiled = python, namespace, original, names, compiled
+        self.lock = lock
 
     def __call__(self, *values: Any, **named: Any) -> Any:
-        if self.namespace[self.python] is self:
-            self._bring()
+        with self.lock:
+            if self.namespace[self.python] is self:
+                self._bring()
         return self.namespace[self.python](*values, **named)
 
     def _bring(self) -> None:
