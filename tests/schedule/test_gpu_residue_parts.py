@@ -13,7 +13,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
 from compiler.hir.verify import faults
-from compiler.schedule.gpu import interleaved, residue_parts
+from compiler.schedule.gpu import residue_parts
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 
 Array = np.ndarray[Any, Any]
@@ -83,19 +83,19 @@ def test_parts_by_threads_are_one_launch_whose_blocks_take_turns() -> None:
     assert launches.launches[-1].blocks(sizes) == 3 * one.blocks(sizes)
 
 
-def test_axes_of_parts_with_other_extents_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_axes_of_parts_with_other_extents_have_names_of_their_own() -> None:
     """Sums of 1, 2, 4 and 8 taps; what loops and conditions give varies along the axes that they are put together of."""
-    monkeypatch.setattr(interleaved, "MANY", 0)
     launches = launched(text_of(3, 2, 1, 1, 0, 4), "x=8x32x12x24x48:f32, weight=32x8x3x3x3:f32, G=4")
     (one,) = launches.launches
     assert len([axis for axis in one.function.axes if axis.startswith("c_r")]) == 8
     assert not faults(one.function)
 
 
-def test_parts_whose_threads_carry_little_are_launches_of_their_own() -> None:
-    """More of their blocks run at a time than of a launch with the code of all."""
-    launches = launched(text_of(1, 2, 1, 1, 0, 1), "x=16x32x4096:f32, weight=32x4x3:f32").launches
-    assert [launch.function.name for launch in launches] == ["kernel_0_0", "kernel_1_0"]
+@pytest.mark.parametrize(("filters", "resident"), [(16, 3), (64, None)])
+def test_three_blocks_share_a_multiprocessor_where_threads_carry_little(filters: int, resident: int | None) -> None:
+    like = f"x=8x32x64x128:f32, weight=32x{filters}x3x3:f32, G=4"
+    (one,) = launched(text_of(2, 2, 1, 1, 1, 4), like).launches
+    assert one.function.kernel_info.launch_bounds.min_blocks_per_sm == resident
 
 
 def test_small_sums_stay_one_launch() -> None:

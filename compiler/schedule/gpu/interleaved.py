@@ -16,17 +16,19 @@ from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.stages import InstructionCopy
 from runtime.records import evolve
 
-MANY = 72
-"""Bytes of results and of the next slice that a thread carries, with fewer of which parts are launched by themselves: a thread of one
-launch takes the 128 registers that it may have, one of a part that carries little half of them, so that twice as many blocks run at a
-time. On an H200 parts that carry 36 and 56 bytes took 1.8 and 4.1 ms apart, 2.6 and 5.8 ms as one launch; with 84, 152 and 288 bytes
-4.2, 1.9 and 1.6 ms apart, 3.4, 1.0 and 1.2 ms as one, as lines of the cache are written once."""
+RESIDENT, CARRIED = 3, 1 / 3
+"""Blocks of a multiprocessor at a time, of threads whose loops carry at most such a share of the registers that leaves them: as much again
+are operands of a step, and places. On an H200 launches whose threads carry 44 to 100 bytes took 1.5, 3.2, 5.3 and 1.5 ms so, 3.4 and
+2.5 ms (52 and 100) with the registers they like, 1.8, 5.9 and 2.3 ms (44, 64 and 100) as a launch for each part; with 152 and 288 bytes a
+thread would spill 224 and 1,676."""
+REGISTER_BYTES = 256 << 10
+"""Of a multiprocessor."""
 
 
 def interleaved(parts: Sequence[Launches]) -> list[Launches]:
     """The launches, with those alike as one, which stands where the last of them stood."""
     alike = [part for part in parts if _is_alike(part, parts[-1])]
-    if len(alike) < 2 or min(_carried(part.launches[0]) for part in alike) < MANY:
+    if len(alike) < 2:
         return [*parts]
     launch = _interleaved([part.launches[0] for part in alike])
     return [*(part for part in parts if part not in alike), evolve(alike[-1], stages=(launch,))]
@@ -47,9 +49,9 @@ def _is_alike(part: Launches, other: Launches) -> bool:
 
 
 def _carried(launch: Launch) -> int:
-    """Bytes that a thread carries through a loop, at most; many where there is no loop."""
+    """Bytes that a thread carries through a loop, at most."""
     loops = (op for top in launch.function.body.body for op in top.walk() if isinstance(op, For))
-    return max((sum(map(_bytes, loop.carried)) for loop in loops), default=MANY)
+    return max((sum(map(_bytes, loop.carried)) for loop in loops), default=0)
 
 
 def _bytes(value: Value) -> int:
@@ -113,5 +115,10 @@ def _interleaved(parts: Sequence[Launch]) -> Launch:
                     copy.one(op, inner)
     function = out.finish()
     function.kernel_info, function.sites = functions[0].kernel_info, functions[0].sites
+    bounds = None if function.kernel_info is None else function.kernel_info.launch_bounds
+    if function.kernel_info is not None and bounds is not None:
+        registers = REGISTER_BYTES / (RESIDENT * bounds.max_threads_per_block)
+        if 0 < max(map(_carried, parts)) <= CARRIED * registers:
+            function.kernel_info = evolve(function.kernel_info, launch_bounds=evolve(bounds, min_blocks_per_sm=RESIDENT))
     function.calling_convention = functions[0].calling_convention
     return Launch(function, (Affine.of(total.name),), before)
