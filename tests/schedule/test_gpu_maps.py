@@ -63,7 +63,7 @@ def test_sums_of_matrices_rows_and_columns(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i8", "f16", "i32", "f64", "bool"])
-@pytest.mark.parametrize("shape", [(1, 7), (33, 65), (128, 128), (48, 160), (0, 3)])
+@pytest.mark.parametrize("shape", [(1, 7), (33, 65), (128, 128), (48, 160), (0, 3), (88, 248), (100, 68), (8, 8)])
 def test_turned_matrices(dtype: str, shape: tuple[int, int]) -> None:
     p = zynml.compile(
         f"def f(x: tensor[M, N, {dtype}]) {{ compute(x) {{ for i in 0..M, j in 0..N: out[j, i] = x[i, j] }} }}", device="emulator"
@@ -280,6 +280,12 @@ def test_accesses_are_of_16_bytes_where_all_is_aligned(target: str) -> None:
 def test_accesses_are_of_one_element_elsewhere(sizes: dict[str, int], aligned: tuple[str, ...]) -> None:
     text = ptx(launches(turned("f32"), sizes, aligned))
     assert ".v4" not in text and "bar.sync" in text
+
+
+@pytest.mark.parametrize(("columns", "width"), [(128, "v4.b32"), (136, "v2.b32"), (132, "b32"), (130, "b8")])
+def test_accesses_are_narrower_where_less_is_aligned(columns: int, width: str) -> None:
+    text = ptx(launches(turned("i8"), {"M": 4 * columns if columns % 4 == 0 else 131, "N": columns}))
+    assert f"ld.global.nc.{width} " in text and f"st.global.{width} " in text and "bar.sync" in text
 
 
 def test_squares_of_two_types() -> None:

@@ -1,4 +1,5 @@
-"""How many elements a thread takes at once: as many as 16 bytes hold, where all addresses are known to be multiples of that."""
+"""How many elements a thread takes at once: as many as 16 bytes hold, or a half or a quarter of that, where all addresses are known to be
+multiples of it."""
 
 from collections.abc import Sequence
 
@@ -11,22 +12,23 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.facts import ALIGNMENT
 
 
-def lanes_along(field: HirFunction, axes: Sequence[str], kinds: tuple[type, ...] = (Load, Store), width: int = ALIGNMENT) -> int:
+def lanes_along(field: HirFunction, axes: Sequence[str], kinds: tuple[type, ...] = (Load, Store)) -> int:
     """Elements side by side along these axes that every access of these kinds takes whole, by their widest type in what varies along
-    most axes, in so many bytes; 1 where some address isn't known to be aligned."""
+    most axes, in 16 bytes or fewer; 1 where some address isn't known to be a multiple of a word."""
     accesses = [op for op in field.body.body if isinstance(op, Load | Store) and isinstance(op, kinds)]
     wide = [(op, axis) for op in accesses for axis in axes if steps_by_one(mem_of(op.mem), op.index, axis)]
     if not wide:
         return 1
     most = max(_varying(field, op) for op, _ in wide)
-    lanes = max(1, width // max(bytes_of(mem_of(op.mem).dtype) for op, _ in wide if _varying(field, op) == most))
-    for op, axis in wide:
-        mem = mem_of(op.mem)
-        names: dict[str, Affine | str] = {axis: Affine.of(axis) * lanes}
-        aligned = alignment(mem, [form.substitute(names) for form in op.index])
-        if aligned % min(ALIGNMENT, lanes * bytes_of(mem.dtype)):
-            return 1
-    return lanes
+    lanes = max(1, ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op, _ in wide if _varying(field, op) == most))
+    halves = [lanes, lanes // 2, lanes // 4]
+    return next((each for each in halves if each > 1 and all(_is_aligned(op, axis, each) for op, axis in wide)), 1)
+
+
+def _is_aligned(op: Load | Store, axis: str, lanes: int) -> bool:
+    mem = mem_of(op.mem)
+    names: dict[str, Affine | str] = {axis: Affine.of(axis) * lanes}
+    return alignment(mem, [form.substitute(names) for form in op.index]) % min(ALIGNMENT, lanes * bytes_of(mem.dtype)) == 0
 
 
 def contiguous_where_most_is(field: HirFunction) -> set[str]:

@@ -1,8 +1,9 @@
 """Maps that read along one axis and write along another. A block has a square of both, or a rectangle: its threads read rows of it side by
 side, put them in shared memory, wait, and each takes the column that it writes.
 
-Rows of 128 bytes lie there as eight pieces of 16, exchanged between rows (the swizzle of bulk copies). Rows whose elements one thread
-takes together lie eight lines apart, so that threads side by side read different pieces: no two of a warp meet in a bank."""
+Rows of 128 bytes lie there as eight pieces of 16, exchanged between rows (the swizzle of bulk copies); shorter ones a word apart. Rows
+whose elements one thread takes together lie some lines apart, so that threads side by side read different pieces: no two of a warp meet in
+a bank."""
 
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
@@ -57,17 +58,19 @@ class Turning(Distributing):
         dtype = mem_of(op.mem).dtype
         own = Affine.of(self.threads[along.dim].name)
         mine = region.forms[across.axis] - region.starts[across.axis]
-        if along.lanes * bytes_of(dtype) == ALIGNMENT:
+        padded = across.tile + max(1, WORD // bytes_of(dtype))
+        if along.lanes > 1:
             lanes = b.const(along.lanes, "index")
             group = Affine.of(b.op("div", line, lanes).name) + further * (high // along.lanes)
             there = [Affine.of(b.op("rem", line, lanes).name), group, column]
             index = [lane, own, mine]
-            type = Mem(dtype, (along.lanes, CHUNKS, across.tile), space=Space.SHARED, align=ALIGNMENT * CHUNKS, swizzle="128B")
+            type = Mem(dtype, (along.lanes, along.tile // along.lanes, padded), space=Space.SHARED, align=ALIGNMENT)
+            if along.lanes * bytes_of(dtype) == ALIGNMENT:
+                type = Mem(dtype, (along.lanes, CHUNKS, across.tile), space=Space.SHARED, align=ALIGNMENT * CHUNKS, swizzle="128B")
         else:
             there = [spread.forms[along.axis] - region.starts[along.axis], column]
-            index = [own * along.lanes + lane, mine]
-            padding = max(1, WORD // bytes_of(dtype))
-            type = Mem(dtype, (along.tile, across.tile + padding), space=Space.SHARED, align=ALIGNMENT)
+            index = [own, mine]
+            type = Mem(dtype, (along.tile, padded), space=Space.SHARED, align=ALIGNMENT)
         square = b.emit(SharedAlloc(type=type), "square").result
         b.store(square, super().make(op, value, spread), there)
         b.emit(SyncThreads())

@@ -21,9 +21,6 @@ from compiler.schedule.launches import CopyStage, Launches
 from compiler.schedule.region import NotPlaceable
 from runtime.records import evolve, frozen
 
-WIDTHS = (16, 8, 4)
-"""Bytes that a thread reads and writes at once, of what is turned."""
-
 ALIGN = 256
 """Bytes that workspaces begin at multiples of."""
 
@@ -197,6 +194,4 @@ def copied_before(kernel: HirFunction, copies: Sequence[Workspace], facts: Facts
 def _lanes(field: HirFunction, axes: Sequence[str]) -> int:
     """Elements that a thread copies at once: 16 bytes of the workspace, whatever it reads; of squares that are turned, as many as both
     sides have together."""
-    if len(axes) == 1:
-        return lanes_along(field, axes, (Store,))
-    return next((lanes for width in WIDTHS if (lanes := lanes_along(field, axes, width=width)) > 1), 1)
+    return lanes_along(field, axes, (Store,)) if len(axes) == 1 else lanes_along(field, axes)
