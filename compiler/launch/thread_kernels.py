@@ -21,7 +21,7 @@ from compiler.schedule.gpu.derived.nest import derived_extents
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.register_tiles import left_over_extents, register_extents
 from compiler.schedule.gpu.residue_parts import residue_extents
-from compiler.schedule.gpu.rows import row_lengths
+from compiler.schedule.gpu.rows import row_lengths, single_lengths
 from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.single_elements import single_taps
 from compiler.schedule.gpu.tensor_cores import multiplies_matrices, refusal
@@ -133,7 +133,7 @@ def _lengths(built: BuiltKernel, field: HirFunction | None, sizes: Mapping[str, 
         return ()
     if lengths := row_lengths(field, sizes, machine):
         return lengths
-    for extents in (f(field, sizes) for f in (residue_extents, derived_extents, register_extents, single_taps)):
+    for extents in (f(field, sizes) for f in (residue_extents, derived_extents, register_extents, single_taps, single_lengths)):
         if extents and built.has_version(extents):
             return extents
     return short_extents(field, sizes)

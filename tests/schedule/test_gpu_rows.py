@@ -17,7 +17,7 @@ from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.rows import row_lengths
+from compiler.schedule.gpu.rows import row_lengths, single_lengths
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.emulator_cases import NUMPY
@@ -143,7 +143,29 @@ def test_lengths_are_of_rows_that_are_read_again() -> None:
     total = FunctionBuilder("total", Form.FIELD, {"i": "M", "j": "N"})
     x, out = total.parameter("x", Mem("f32", ("M", "N"))), total.parameter("out", Mem("f32", ("M",)))
     total.body.store(out, total.body.reduce("add", total.body.load(x, ["i", "j"]), over=["j"])[0], ["i"])
-    assert row_lengths(total.finish(), {"M": 5, "N": 768}) == ()
+    summed = total.finish()
+    assert row_lengths(summed, {"M": 5, "N": 768}) == single_lengths(summed, {"M": 5, "N": 768}) == ()
+    assert single_lengths(summed, {"M": 5, "N": 779}) == (("N", 779),)
+    assert single_lengths(summed, {"M": 5, "N": (1 << 20) + 1}) == single_lengths(summed, {"M": 5, "N": 0}) == ()
+
+
+WEIGHTED = """def f(w: tensor[M, K, i8], x: tensor[K], scale: tensor[M]) {
+    compute(w, x, scale) { for i in 0..M {
+        var s = 0.0
+        for k in 0..K: s += (w[i, k] as f32) * x[k]
+        out[i] = s * scale[i]
+    } }
+}"""
+
+
+@pytest.mark.parametrize("shape", [(40, 31), (37, 384), (21, 263), (5, 1), (3, 1000), (9, 16), (0, 3), (3, 0)])
+def test_rows_that_read_the_same_vector(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread has elements of several rows, and reads the vector once for them."""
+    monkeypatch.setattr(rows, "MANY", 0)
+    rng = np.random.default_rng(6)
+    w, x, scale = rng.integers(-9, 9, shape).astype(np.int8), *(rng.integers(-9, 9, n).astype(np.float32) for n in shape[::-1])
+    found = zynml.compile(WEIGHTED, device="emulator:sm_90a", sanitize=True).f(w, x, scale)
+    np.testing.assert_array_equal(found, w.astype(np.float64) @ x.astype(np.float64) * scale)
 
 
 # ---- rows over the blocks of a cluster -----------------------------------------------------------------------------------

@@ -125,6 +125,20 @@ def test_few_results_and_long_sums_are_left_to_others() -> None:
     assert made(depthwise(), C=64, Y=512, V=512, Q=40, R=40) is None
 
 
+@pytest.mark.parametrize(("rows", "taken"), [(32, True), (109, False)])
+def test_terms_that_are_read_again_are_few(rows: int, taken: bool) -> None:
+    """A thread keeps them in registers."""
+    f = FunctionBuilder("f", Form.FIELD, {"i": rows, "j": "N"})
+    x, out = f.parameter("x", Mem("f32", (rows, "N"), readonly=True)), f.parameter("out", Mem("f32", ("N",)))
+    f.parameter("N", INDEX)
+    e = f.body
+    value = e.load(x, ["i", "j"])
+    (top,) = e.reduce("max", value, over=["i"])
+    (total,) = e.reduce("add", e.op("exp", e.sub(value, top)), over=["i"], flags=("reassoc",))
+    e.store(out, total, ["j"])
+    assert (made(f.finish(), N=353527) is not None) is taken
+
+
 @pytest.mark.usefixtures("few_are_many")
 @pytest.mark.parametrize("shape", [(1, 1), (5, 33), (3, 7), (5, 0)])
 def test_softmax_along_a_short_leading_axis(shape: tuple[int, int]) -> None:

@@ -12,8 +12,11 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.nvidia import PORTABLE
-from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.field import axes_contiguous
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.gpu.product_sums import sum_of_loads
+from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 
 THREADS = 256
@@ -43,6 +46,10 @@ TIGHT_BYTES = 4 * 32
 FLIGHT = 4
 """Accesses that a thread of a short row has under way, in several of them."""
 
+SHARING = 4
+MOST_SHARED = 64
+"""Rows of a thread that read the same elements, and elements of these rows that it has at most."""
+
 MANY = 1 << 14
 """Blocks of short rows from which on fewer with more to do each are faster."""
 
@@ -71,7 +78,10 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     read = _read(field, common, along)
     width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
     rounding = not facts.machine.has(Feature.NARROW_FLOATS) and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
-    chain = is_chain(field, along)
+    chain, shared = is_chain(field, along), _is_shared(field, common, along)
+    if shared and field.axes[along].value is not None:
+        warp = facts.machine.lanes
+        lanes = min((each for each in (16, 8, 4, 2, 1) if each <= lanes), key=lambda each: -(-length // (each * warp)) * each)
     words = len(read) == 1 and bytes_of(mem_of(read[0].mem).dtype) == WORD
     blocks = facts.machine.cluster if chain and not others else 1
     cluster, values = cut(length * lines, KEPT_BYTES // width, blocks, MOST_THREADS if words else THREADS)
@@ -85,7 +95,8 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
         return None
     registers = max(1, -(-part // (threads * lanes)))
     beside = max(1, THREADS // threads) if cluster == 1 else 1
-    each = _rows_each(registers * lanes * lines, facts.about(field.axes[common[-1]]), beside) if threads <= facts.machine.lanes else 1
+    rows = facts.about(field.axes[common[-1]])
+    each = _rows_each(registers * lanes * lines, rows, beside, shared) if threads <= facts.machine.lanes else 1
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
     plans.append(AxisPlan(common[-1], "block", each, threads=beside, dim=1))
     plans += [AxisPlan(axis, "once", field.axes[axis].value or 0) for axis in others]
@@ -125,9 +136,10 @@ def column_table(field: HirFunction, common: tuple[str, ...], columns: str, alon
     return None
 
 
-def _rows_each(values: int, rows: int, beside: int) -> int:
-    """Rows that a thread has of short ones, of which it has so many values each, where there are many of them."""
-    return max(1, FLIGHT // values) if rows >= MANY * beside else 1
+def _rows_each(values: int, rows: int, beside: int, shared: bool) -> int:
+    """Rows that a thread has of short ones, of which it has so many values each, where there are many of them: several where they are
+    `shared`, combined with elements that all rows read, as of a matrix and a vector."""
+    return max(1, min(SHARING, MOST_SHARED // values) if shared else FLIGHT // values) if rows >= MANY * beside else 1
 
 
 def cut(length: int, values: int, blocks: int, threads: int = THREADS) -> tuple[int, int]:
@@ -155,6 +167,31 @@ def row_lengths(field: HirFunction, sizes: Mapping[str, int], machine: GpuMachin
         return ()
     length = prod(max(0, field.axes[axis].evaluate(sizes.__getitem__)) for axis in inside)
     return tuple(sorted((name, sizes[name]) for name in names)) if 0 < length <= longest else ()
+
+
+def single_lengths(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The sizes that a kernel for sums of rows is made for where rows are no multiples of a vector, as elements go one by one then, and
+    numbers spare each its condition; or where all of them read the same elements, too, so that no lane of a warp is idle."""
+    over = {op.over for op in field.body.body if isinstance(op, Reduce | Contract | Scan)}
+    along = next(iter(over))[0] if len(over) == 1 else ""
+    names = {*field.axes[along].names} if along in axes_contiguous(field) else set()
+    others = {name for axis, extent in field.axes.items() if axis != along for name in extent.names}
+    if over != {(along,)} or not names or not names <= sizes.keys() - others or is_chain(field, along) or sum_of_loads(field):
+        return ()
+    length = field.axes[along].evaluate(sizes.__getitem__)
+    rows = [bytes_of(mem_of(op.mem).dtype) * length for op in field.body.body if isinstance(op, Load) and along in _names(op)]
+    odd = _is_shared(field, common_axes(field), along) or any(row % ALIGNMENT for row in rows)
+    return tuple(sorted((name, sizes[name]) for name in names)) if odd and 0 < length <= THREADS * KEPT_BYTES // WORD else ()
+
+
+def _is_shared(field: HirFunction, common: Sequence[str], along: str) -> bool:
+    """Whether sums of rows read elements that are the same for all of them, as of a matrix and a vector."""
+    loads = [_names(op) for op in field.body.body if isinstance(op, Load)]
+    return not is_chain(field, along) and any(along in names and names.isdisjoint(common) for names in loads)
+
+
+def _names(op: Load) -> set[str]:
+    return {name for name, _ in union_axes(op.result)}
 
 
 def _read(field: HirFunction, common: tuple[str, ...], along: str) -> list[Load]:

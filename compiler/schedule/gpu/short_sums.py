@@ -16,6 +16,7 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import lanes_along
+from compiler.schedule.gpu.rows import is_chain
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import Target, TileRegion
@@ -37,6 +38,9 @@ MANY = 256
 
 MOST_TERMS = 256
 """Of a reduction that a thread computes by itself."""
+
+MOST_KEPT = 32
+"""Of one whose terms are read again: they stay in registers."""
 
 WRITTEN_OUT = 64
 """Terms that are written out: what windows share is loaded once then."""
@@ -91,6 +95,8 @@ def short_table(field: HirFunction, common: Sequence[str], inside: Sequence[str]
     terms are many, results are few, neighbouring results read what lies far apart, or a thread can take several elements side by side."""
     terms, results = (prod(facts.about(field.axes[axis]) for axis in axes) for axes in (inside, common))
     if terms > MOST_TERMS or results < facts.processors * MANY or any(field.axes[axis].value is None for axis in inside):
+        return None
+    if terms > MOST_KEPT and any(is_chain(field, axis) for axis in inside):
         return None
     columns = _columns(field, common)
     if columns is None or lanes_along(field, [columns]) > 1:
