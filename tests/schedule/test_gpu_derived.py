@@ -236,6 +236,19 @@ def test_means_of_boxes(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(compiled(MEANS).f(x), boxes.astype(np.float64).mean((2, 4, 6)))
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 96), (1, 5, 10), (3, 1, 3), (70, 3, 31)])
+@pytest.mark.parametrize(("taps", "step"), [(3, 3), (2, 2), (3, 2)])
+def test_windows_side_by_side_keep_their_axis(shape: tuple[int, int, int], taps: int, step: int) -> None:
+    """Steps as wide as a window, or whole ones: lines aren't taken apart into digits where a thread loads what windows read."""
+    source = """def f(x: tensor[N, H, W, u8], R: int, T: int) { compute(x, R, T) { for n in 0..N, h in 0..H, v in 0..(W - R) / T + 1:
+        var m = 0
+        for q in 0..R: m = max(m, x[n, h, T * v + q])
+        out[n, h, v] = m
+    } }"""
+    x = np.random.default_rng(3).integers(0, 256, shape).astype(np.uint8)
+    np.testing.assert_array_equal(compiled(source).f(x, taps, step), windows(x, taps)[:, :, ::step].max(-1))
+
+
 @pytest.mark.parametrize("terms", [2, 3, 8])
 def test_terms_of_a_reduction_that_reduce_along_the_same_axis(terms: int) -> None:
     """The variance of a window, whose mean is part of each term."""

@@ -369,18 +369,19 @@ def test_windows_along_rows_of_5_pixels_may_be_rounded() -> None:
     assert np.all(np.abs(np.asarray(program.f(picture, weights)) - wanted) <= sizes * 2.0**-10)
 
 
-@pytest.mark.parametrize("n", [33, 140])
-def test_large_triangles_have_zeros_and_look_again_where_sums_are_no_numbers(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("n", "dtype"), [(33, np.float32), (140, np.float32), (70, np.float64)])
+def test_large_triangles_have_zeros_and_look_again_where_sums_are_no_numbers(n: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums so long that blocks would share them: the thread that looks again has whole ones."""
     monkeypatch.setattr(register_tiles, "LARGE_PRODUCT", 16)
-    text = """def f(a: tensor[N, N], b: tensor[N, N]): tensor {
+    text = """def f(a: tensor[N, N, TYPE], b: tensor[N, N, TYPE]) {
         compute(a, b) @precision(products=f32) { for i in 0..N, j in 0..N {
             var s = 0.0
             for k in i..j + 1: s += a[i, k] * b[k, j]
             out[i, j] = s
         } }
     }"""
-    a, b = numbers(n, n), numbers(n, n)
+    text = text.replace("TYPE", f"f{8 * np.dtype(dtype).itemsize}").replace("@precision(products=f32)" if dtype == np.float64 else "TYPE", "")
+    a, b = numbers(n, n).astype(dtype), numbers(n, n).astype(dtype)
     b[n // 2, 5], a[3, n // 2] = np.inf, np.nan
     left, right, expected = a.astype(np.float64), b.astype(np.float64), np.zeros((n, n))
     for i in range(n):

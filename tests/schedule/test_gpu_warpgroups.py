@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
@@ -70,6 +71,27 @@ def test_bytes_of_two_types(left: str, right: str, to: str) -> None:
     interpret(ready.launches[0].function, arguments, grid=(ready.launches[0].blocks(known), 1, 1))
     np.testing.assert_array_equal(found, x.astype(np.float64) @ y.astype(np.float64).T)
     assert assemble(compile_kernels([ready.launches[0].function], gpu_target("sm_90a"))).kernels
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "sizes"),
+    [("IK", "KJ", (72, 80, 144)), ("IK", "JK", (16, 24, 33040)), ("KI", "KJ", (40, 33, 70)), ("KI", "JK", (1, 9, 40))],
+)
+def test_bytes_without_a_sign(left: str, right: str, sizes: tuple[int, int, int]) -> None:
+    """Sums are u32, up to above the largest i32."""
+    dims, of = dict(zip("IJK", sizes, strict=True)), np.uint8
+    given = [np.random.default_rng(4).integers(225, 256, [dims[axis] for axis in axes]).astype(of) for axes in (left, right)]
+    first, second = (f"tensor[{', '.join(axes)}, u8]" for axes in (left, right))
+    program = zynml.compile(
+        f"""def f(x: {first}, y: {second}) {{ compute(x, y) {{ for i in 0..I, j in 0..J {{
+            var s = 0
+            for k in 0..K: s += x[{', '.join(left.lower())}] * y[{', '.join(right.lower())}]
+            out[i, j] = s
+        }} }} }}""",
+        device="emulator:sm_90a",
+    )
+    a, b = (each.astype(np.int64) if axes[-1] == "K" else each.T.astype(np.int64) for each, axes in zip(given, (left, right), strict=True))
+    np.testing.assert_array_equal(program.f(*given), a @ b.T)
 
 
 def facts(m: int, n: int, k: int, processors: int = 2) -> Facts:

@@ -17,7 +17,8 @@ from compiler.schedule.gpu.computed_operands import computed_operands
 from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.cutting import one_after_the_other
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
-from compiler.schedule.gpu.derived.nest import most_terms
+from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
+from compiler.schedule.gpu.derived.search import lanes_of
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
@@ -33,7 +34,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import reductions_and_results, rows_first
-from compiler.schedule.gpu.product_sums import rounds, sum_of_loads
+from compiler.schedule.gpu.product_sums import rounds, sum_of_loads, with_signed_sums
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
@@ -188,9 +189,10 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     """None where the field's checks can't be made apart."""
     if field.kernel_info is not None and (cap := field.kernel_info.shared_memory_bytes):
         facts = evolve(facts, machine=facts.machine.sharing(cap))
-    known, units, about = specialised(quotients_outside(field), facts)
+    known, units, about = specialised(with_signed_sums(quotients_outside(field)), facts)
     try:
-        known, checks = without_checks(without_single_taps(with_dims_of_digits(known)))
+        derived = (threads := thread_nest(known)) is not None and lanes_of(threads, about) is not None
+        known, checks = without_checks(without_single_taps(known if derived else with_dims_of_digits(known)))
     except NotPlaceable:
         return None
     row = None if most_terms(known) else in_one_row(known, about)

@@ -8,8 +8,9 @@ from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
+from compiler.hir.field_copy import FieldCopy
 from compiler.hir.hopper import kind_of
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of, is_float
@@ -40,6 +41,29 @@ class SumOfLoads:
 def rounds(function: HirFunction) -> bool:
     """Whether a program lets factors of f32 be rounded to tf32."""
     return function.kernel_info is not None and function.kernel_info.products == "tf32"
+
+
+def with_signed_sums(function: HirFunction) -> HirFunction:
+    """The field whose products of bytes without a sign are added up with one, as matrix units do: the bits are the same."""
+
+    def bytes_of_sum(op: Instruction) -> list[Value]:
+        operands = [op.a.source, op.b.source] if isinstance(op, Contract) and op.to == "u32" and op.accumulator is None else []
+        known = [operand.value for operand in operands if isinstance(operand, Cast) and dtype_of(operand.value) == "u8"]
+        return known if len(known) == len(operands) else []
+
+    if not any(map(bytes_of_sum, function.body.body)):
+        return function
+    copy = FieldCopy(function)
+    copy.axes()
+    copy.parameters()
+    for op in function.body.body:
+        if isinstance(op, Contract) and (operands := bytes_of_sum(op)):
+            a, b = (copy.body.cast(copy.values[operand], "i32") for operand in operands)
+            signed = copy.body.emit(Contract(a=a, b=b, over=op.over, to="i32", flags=op.flags, span=op.span))
+            copy.put(op.result, copy.body.cast(signed.result, "u32"))
+        else:
+            copy.copy(op)
+    return copy.finish()
 
 
 def sums_of_loads(function: HirFunction) -> SumOfLoads | None:

@@ -62,6 +62,9 @@ STAGING_SLOTS = 6
 BYTE_SLOTS = 4
 """Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
+JOIN = 4
+"""Issue slots of a multiprocessor that pass while a byte comes that another block left of a sum they share."""
+
 SLICE_BYTES = 36 << 10
 MOST_PUT, LEAST_DEEP = 8, 8
 """Elements that a thread puts there at a time, as more would take registers from results; and terms of a slice, at least."""
@@ -91,7 +94,7 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     table = None if terms is None else register_table(field, terms, facts)
     if terms is None or table is None:
         return None
-    if window is not None and any(extent.value is None for extent in field.axes.values()):
+    if window is not None and not window.bounds and any(extent.value is None for extent in field.axes.values()):
         table = evolve(table, resident=None)  # digits of taps whose extents have names want registers, too
     if window is not None and window.exact is not None:
         table = evolve(table, split=None)  # sums are looked at by the thread that has them
@@ -104,7 +107,7 @@ def _large_triangle(field: HirFunction, facts: Facts) -> WindowProduct | None:
     """A product of triangles with so many rows and columns that zeros instead of conditions pay."""
     triangle = triangle_product(field)
     product = None if triangle is None else product_sum(triangle.target)
-    if product is None or dtype_of(product.result) not in ("f32", "i32", "u32"):
+    if product is None or dtype_of(product.result) not in ("f64", "f32", "i32", "u32"):
         return None
     sides = [prod(facts.about(field.axes[axis]) for axis in side) for side in (product.m, product.n)]
     return triangle if min(sides) >= LARGE_PRODUCT else None
@@ -254,6 +257,8 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put)
                 if blocks < facts.processors:
                     cost *= facts.processors / max(1.0, blocks)
+                if splits and (shares := BLOCKS * height * width // (rows * columns)) > 1:
+                    cost += JOIN * facts.processors * shares * height * width * size / (results * facts.about(field.axes[terms.depth]))
                 tile = RegisterTile(
                     AxisPlan(terms.rows, "block", higher, threads=THREADS // across, dim=1, beside=higher % 4 == 0),
                     (AxisPlan(terms.columns, "time" if terms.later else "block", wider // lanes, lanes, threads=across),),

@@ -46,13 +46,18 @@ class PricedTable:
     inside: ThreadInstances | None
 
 
-def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
-    """Some tables of the nest, the best-priced first; none where it can't have any."""
+def lanes_of(nest: ThreadNest, facts: Facts) -> int | None:
+    """The axis along which lanes lie; None where there are no tables: results are few, or neighbours read what is far apart."""
     lane = lane_axis(nest)
     if not _is_near(nest, lane):
         lane = _reading_axis(nest, lane)
     few = nest.results < facts.processors * MANY and prod(nest.extents[nest.outputs :]) > FEW_TERMS
-    if few or max(nest.extents) >= MOST_BLOCKS or not _is_near(nest, lane):
+    return None if few or max(nest.extents) >= MOST_BLOCKS or not _is_near(nest, lane) else lane
+
+
+def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
+    """Some tables of the nest, the best-priced first; none where it can't have any."""
+    if (lane := lanes_of(nest, facts)) is None:
         return []
     seen: dict[tuple[int, ...], list[PricedTable]] = {}
     waiting, spent = _promising(nest, lane), 0
