@@ -145,6 +145,22 @@ def stored(corner: tuple[int, int]) -> Launch:
     return Launch("%x: mem<8x8xi16>, %out: mem<10x16xi16>", body, arguments, {1: expected[100:110, 100:116]}, (64,))
 
 
+@emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(2, 0), step=(1, 1))
+@emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(1, 8), step=(2, 1))
+@emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(7, 0), step=(3, 1))
+def stored_apart(corner: tuple[int, int], step: tuple[int, int]) -> Launch:
+    """Rows of a box lie so far from each other, and end where memory does."""
+    body = FIRST + f"""%s = shared_alloc : mem<8x8xi16, shared, align=1024> %v = load %x[floor((t)/8), t-8*floor((t)/8)] : i16
+    store %s[floor((t)/8), t-8*floor((t)/8)], %v fence_async sync_threads
+    if %first {{ bulk_copy.s2g %s[0, 0], %out[{corner[0]}, {corner[1]}] box=[8, 8] step=[{step[0]}, {step[1]}] bulk_commit bulk_wait count=0 }}"""
+    held, out = integers("i16", 8, 8), np.full((19, 16), 9, np.int16)
+    expected = out.copy()
+    for row in range(8):
+        if corner[0] + row * step[0] < 19:
+            expected[corner[0] + row * step[0], corner[1] : corner[1] + 8] = held[row]
+    return Launch("%x: mem<8x8xi16>, %out: mem<19x16xi16>", body, (held, out), {1: expected}, (64,))
+
+
 # ---- products of a warpgroup ---------------------------------------------------------------------------------------------
 
 _WIDTH = {"128B": 128, "64B": 64, "32B": 32}

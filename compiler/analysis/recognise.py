@@ -202,7 +202,8 @@ def _reads(value: Value) -> bool:
 def _described(op: Contract | Reduce, a: Value, b: Value, over: tuple[str, ...]) -> ProductSum:
     of_a, of_b = _axes(a), _axes(b)
     outer = [name for name, _ in union_axes(a, b) if name not in over]
-    windows = tuple(_windows(a, set(over))) + tuple(_windows(b, set(over)))
+    alone = of_a ^ of_b
+    windows = (*_windows(a, {*over}, alone), *_windows(b, {*over}, alone))
     return ProductSum(
         op,
         a,
@@ -230,14 +231,15 @@ def _near_load(value: Value) -> Load | None:
             return None
 
 
-def _windows(value: Value, summed: set[str]) -> Iterator[Window]:
+def _windows(value: Value, summed: set[str], alone: set[str]) -> Iterator[Window]:
+    """`alone`: the axes that one operand has."""
     load = _near_load(value)
     if load is None:
         return
     axes = _axes(load.results[0])
     for form in load.index:
         names = [name for name in form.names if name in axes]
-        inside, outside = [n for n in names if n in summed], [n for n in names if n not in summed]
+        inside, outside = [n for n in names if n in summed], [n for n in names if n in alone - summed]
         if len(inside) == 1 and len(outside) == 1:
             yield Window(outside[0], inside[0], form.coefficient(outside[0]), form.coefficient(inside[0]), -form.constant)
 

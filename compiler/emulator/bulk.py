@@ -230,8 +230,10 @@ def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, shared_index
         raise wrong(op, f"a box that begins before the tensor, at {corner}: devices write none")
 
     def write(held: Array) -> None:
-        outer, inner = _spans(tensor.shape, corner, op.box)
-        tensor[outer] = held.reshape(op.box)[inner]
+        steps = op.step or (1,) * tensor.ndim
+        ends = zip(corner, op.box, steps, tensor.shape, strict=True)
+        places = [range(low, min(low + size * step, extent), step) for low, size, step, extent in ends]
+        tensor[np.ix_(*places)] = held.reshape(op.box)[tuple(slice(len(along)) for along in places)]
 
     box = shared_box(op, shared, shared_index)
     start = (box.__array_interface__["data"][0] - shared.__array_interface__["data"][0]) // box.itemsize

@@ -162,13 +162,13 @@ def _box_fault(shared: Value, tensor: Value, tensor_index: tuple[Affine, ...], b
         yield f"rows of {row} bytes: the swizzle {swizzle} takes {SWIZZLES[swizzle]}"
 
 
-def _step_fault(op: "BulkLoad") -> Iterator[str]:
+def _step_fault(op: "BulkLoad | BulkStore") -> Iterator[str]:
     """A box that leaves elements out has a number for each dim, and reaches no further than another."""
     if len(op.step) != len(op.box) or not all(1 <= step <= MOST_STEP for step in op.step) or op.step[-1] != 1:
         yield f"steps of {op.step} for a box of {len(op.box)} dims: 1 to {MOST_STEP} along each, 1 along the last"
     elif any(extent * step > _MOST for extent, step in zip(op.box, op.step, strict=True)):
         yield f"a box of {op.box} in steps of {op.step}: it reaches over {_MOST} elements at most along each dim"
-    if op.offsets:
+    if isinstance(op, BulkLoad) and op.offsets:
         yield "steps and a window: boxes have one or the other"
 
 
@@ -226,19 +226,23 @@ class BulkLoad(Instruction):
 @instruction("bulk_copy.s2g", InstructionFamily.HOPPER, Effect.READ | Effect.WRITE)
 class BulkStore(Instruction):
     """`bulk_copy.s2g %s[0, 0], %C[i, j] box=[128, 64]`: from shared memory to the box of the tensor, clipped at its end; complete
-    at `bulk_wait`. No coordinate is below 0, and the last is a multiple of 16 bytes."""
+    at `bulk_wait`. No coordinate is below 0, and the last is a multiple of 16 bytes. With `step=[1, 2, 2, 1]` the box's elements are
+    stored so far apart along each dim, the last always 1."""
 
     shared: Value = operand()
     shared_index: tuple[Affine, ...] = attribute(converter=_forms)
     tensor: Value = operand()
     tensor_index: tuple[Affine, ...] = attribute(converter=_forms)
     box: tuple[int, ...] = attribute(converter=as_tuple)
+    step: tuple[int, ...] = attribute((), as_tuple)
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
 
     def check(self, scope: ValueScope) -> Iterator[str]:
         yield from _box_fault(self.shared, self.tensor, self.tensor_index, self.box)
+        if self.step:
+            yield from _step_fault(self)
 
 
 @instruction("bulk_commit", InstructionFamily.HOPPER, Effect.SYNC)

@@ -25,6 +25,7 @@ from compiler.schedule.gpu.rows import row_lengths, single_lengths
 from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.single_elements import single_taps
 from compiler.schedule.gpu.tensor_cores import multiplies_matrices, refusal
+from compiler.schedule.gpu.warpgroup_results import row_extents
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
@@ -133,7 +134,8 @@ def _lengths(built: BuiltKernel, field: HirFunction | None, sizes: Mapping[str, 
         return ()
     if lengths := row_lengths(field, sizes, machine):
         return lengths
-    for extents in (f(field, sizes) for f in (residue_extents, derived_extents, register_extents, single_taps, single_lengths)):
+    every = (residue_extents, derived_extents, register_extents, single_taps, single_lengths, row_extents)
+    for extents in (f(field, sizes) for f in every):
         if extents and built.has_version(extents):
             return extents
     return short_extents(field, sizes)

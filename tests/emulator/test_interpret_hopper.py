@@ -175,6 +175,13 @@ def test_boxes_that_the_hardware_has_not_are_told(copy: str, words: str) -> None
     assert any(f"`bulk_copy.g2s`: {words}" in fault for fault in faults(parse_function(text)))
 
 
+def test_boxes_are_stored_in_the_steps_of_the_hardware() -> None:
+    text = """func @f(%x: mem<64x256xf16>) form=C { %s = shared_alloc : mem<64x64xf16, shared, swizzle="128B">
+    bulk_copy.s2g %s[0, 0], %x[0, 0] box=[8, 64] step=[9, 1] }"""
+    words = "steps of (9, 1) for a box of 2 dims: 1 to 8 along each, 1 along the last"
+    assert any(f"`bulk_copy.s2g`: {words}" in fault for fault in faults(parse_function(text)))
+
+
 @pytest.mark.parametrize(
     "dtype,columns,words",
     [

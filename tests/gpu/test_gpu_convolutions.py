@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import zynml
+from tests.schedule.test_gpu_residue_parts import expected_of, in_bf16, text_of
 from tests.windows import BF16, CASES, CHANNELS_FIRST, CHANNELS_LAST, FORMS, GROUPED, ODD, VALID, convolved, small
 
 MORE = [
@@ -129,3 +130,22 @@ def test_layers_of_a_network(side: int, channels: int, filters: int, taps: int, 
     # zero. So each step takes half a unit of 2^-23 from a sum that grows to its end, all in one direction: in proportion to the steps
     steps = channels * taps * taps / 16
     assert float((found - wanted).norm() / wanted.norm()) < 2.0**-23 * (4 + steps / 2)
+
+
+@pytest.mark.parametrize(
+    ("rank", "window", "padding", "x", "filters"),
+    [
+        (2, 4, 1, (2, 64, 64, 64), 64),
+        (2, 4, 1, (3, 128, 31, 47), 72),
+        (2, 2, 0, (5, 72, 33, 64), 136),
+        (3, 2, 0, (2, 64, 9, 17, 32), 64),
+    ],
+    ids=str,
+)
+def test_transposed_in_bf16(rank: int, window: int, padding: int, x: tuple[int, ...], filters: int) -> None:
+    """Residues with as many taps, which are one product."""
+    pictures, weight = small(1, *x), small(2, x[1], filters, *[window] * rank)
+    wanted = expected_of(pictures, weight, 2, padding, 1, 0, 1, rank).astype(np.float32).astype(BF16)
+    p = zynml.compile(in_bf16(text_of(rank, 2, padding, 1, 0, 1)), device="cuda:0")
+    for _ in range(2):
+        np.testing.assert_array_equal(np.asarray(p.f(pictures, weight)).astype(np.float32), wanted.astype(np.float32))

@@ -148,6 +148,7 @@ async_wait count=2
 %r = mbar.make : barrier<4> ; mbar.init %r[0] count=2 ; mbar.arrive %r[3] ; mbar.expect %r[M] bytes=4096 ; mbar.wait %r[M], %x \
 ; bulk_copy.g2s %S[0, 0], %A[0, N], %r[M] box=[8, 16] multicast=3 ; mbar.arrive %r[1] rank=%x
 bulk_copy.s2g %S[0, 0], %A[0, N] box=[8, 16]
+bulk_copy.s2g %S[0, 0], %A[0, N] box=[8, 16] step=[2, 1]
 bulk_commit
 bulk_wait count=1 read=true
 wgmma.fence

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.emulator.interpret import interpret
+from compiler.hir.types import Mem
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
 from tests.windows import BF16, CASES, CHANNELS_FIRST, CHANNELS_LAST, FORMS, GROUPED, ODD, convolved, small
@@ -62,7 +63,11 @@ def run(source: str, arrays: dict[str, Any], sizes: dict[str, int], processors: 
         arguments.append(np.full(shape, np.nan, NUMPY[mem.dtype]))
     for number, after in made.steps(known):
         launch = made.launches[number]
-        interpret(launch.function, [*arguments, *after], grid=(launch.blocks(known), 1, 1))
+        seen = [  # groups and channels may be one dim
+            value.reshape([dim.evaluate(known.__getitem__) for dim in parameter.type.dims]) if isinstance(parameter.type, Mem) else value
+            for value, parameter in zip((*arguments, *after), launch.function.parameters, strict=True)
+        ]
+        interpret(launch.function, seen, grid=(launch.blocks(known), 1, 1))
     return made
 
 
@@ -146,6 +151,7 @@ def test_solids(channels: int) -> None:
     ("groups", "channels", "filters", "weight", "pixel", "form"),
     [
         (8, 8, 8, 1.0, 0, "one guard"),
+        (16, 4, 8, np.inf, 0, "one guard"),
         (5, 4, 6, np.inf, 0, "guards in each other"),
         (3, 16, 9, 1.0, np.nan, "zeros"),
         (3, 5, 3, np.nan, np.inf, "one guard"),
@@ -165,5 +171,5 @@ def test_groups_of_few_channels(groups: int, channels: int, filters: int, weight
     out = np.full(wanted.shape, -7, BF16)
     known = {**dict(zip("NHWGCK", sizes, strict=True)), "R": 3, "S": 3}
     made = run(GROUPED.replace("FORM", FORMS[form]), {"X": x, "F": f, "bias": bias, "Z": z, "out": out}, known)
-    assert len(made.launches) == 3
+    assert len(made.launches) == (2 if groups % 8 == 0 else 3)  # channels in whole groups are read in place
     np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(np.float32))

@@ -1,5 +1,6 @@
 """Transposed convolutions with strides on GPUs: a convolution for each residue of the results' indices, and zeros where none has taps."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
 from compiler.hir.verify import faults
-from compiler.schedule.gpu import residue_parts
+from compiler.schedule.gpu import copied_operands, residue_parts
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
+from tests.windows import BF16
 
 Array = np.ndarray[Any, Any]
 DEVICE = "emulator:sm_90a"
@@ -59,6 +61,29 @@ def test_each_residue_has_taps_of_its_own(case: tuple[Any, ...], products: str |
     program = zynml.compile(text_of(rank, stride, padding, dilation, beyond, groups), device=DEVICE, products=products)
     out = program.f(x, w, groups) if groups > 1 else program.f(x, w)
     assert np.array_equal(out, expected_of(x, w, stride, padding, dilation, beyond, groups, rank))
+
+
+def in_bf16(text: str) -> str:
+    text = re.sub(r"(x|weight): tensor\[([^\]]*)\]", r"\1: tensor[\2, bf16]", text)
+    return re.sub(r"(out\[.*\]) = total", r"\1 = total as bf16", text)
+
+
+@pytest.mark.parametrize(("rank", "beyond", "shape"), [(1, 0, (1, 64, 40)), (2, 0, (2, 72, 9, 5))])
+def test_residues_with_as_many_taps_are_one_product(
+    rank: int, beyond: int, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their results go to memory of its own, which a launch behind turns."""
+    monkeypatch.setattr(residue_parts, "WORTH", 0)
+    monkeypatch.setattr(copied_operands, "WORTH", 0)
+    weight = (shape[1], 64, *[4] * rank)
+    text = in_bf16(text_of(rank, 2, 1, 1, beyond, 1))
+    like = ", ".join(f"{name}={'x'.join(map(str, dims))}:bf16" for name, dims in (("x", shape), ("weight", weight)))
+    names = [launch.function.name for launch in launched(text, like).launches]
+    assert names == ["kernel_x_copy_0", "kernel_weight_copy_0", "kernel_0", "kernel_out_0"]
+    x, w = (np.random.default_rng(7).integers(-8, 9, dims).astype(BF16) for dims in (shape, weight))
+    out = np.asarray(zynml.compile(text, device=DEVICE).f(x, w))
+    wanted = expected_of(x, w, 2, 1, 1, beyond, 1, rank).astype(np.float32).astype(BF16)
+    assert np.array_equal(out.astype(np.float32), wanted.astype(np.float32))
 
 
 def launched(text: str, like: str, **options: Any) -> Any:

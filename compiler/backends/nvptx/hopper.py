@@ -95,8 +95,7 @@ def barrier_wait(frame: NvptxFrame, op: BarrierWait) -> None:
 
 def map_of(op: BulkLoad | BulkStore) -> TensorMap:
     window = (op.lower, op.upper) if isinstance(op, BulkLoad) and op.offsets else None
-    step, rounded = (op.step, op.rounded) if isinstance(op, BulkLoad) else ((), False)
-    return TensorMap(op.tensor.name, op.box, mem_of(op.shared).swizzle, window, step, rounded)
+    return TensorMap(op.tensor.name, op.box, mem_of(op.shared).swizzle, window, op.step, isinstance(op, BulkLoad) and op.rounded)
 
 
 def tensor_maps(function: HirFunction) -> list[TensorMap]:

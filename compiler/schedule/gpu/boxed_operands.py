@@ -9,6 +9,7 @@ from compiler.hir.hopper import MOST_STEP
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
+from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem, bytes_of
 from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED
 from runtime.records import frozen
@@ -101,9 +102,9 @@ def lies_in_boxes(mem: Mem) -> bool:
     return all(divides(16 // bytes_of(mem.dtype), form) for form in strides)
 
 
-def stored_dims(field: HirFunction, store: Store, tile: Mapping[str, int]) -> list[int] | None:
-    """The dims along which boxes write a tile, by its axes; None where they can't: at places that boxes can't have, with a condition, or
-    past the end of what is stored."""
+def stored_dims(field: HirFunction, store: Store, tile: Mapping[str, int], most: int = 1) -> list[int] | None:
+    """The dims along which boxes write a tile, by its axes; None where they can't: at places that boxes can't have, more than so many
+    elements from one to the next, with a condition, or past the end of what is stored."""
     mem, dims = mem_of(store.mem), list[int]()
     if store.where is not None or store.mem.source is not None or not lies_in_boxes(mem):
         return None
@@ -112,9 +113,12 @@ def stored_dims(field: HirFunction, store: Store, tile: Mapping[str, int]) -> li
         if len(positions) != 1:
             return None
         form, extent = store.index[positions[0]], field.axes[axis]
-        if form.coefficient(axis) != 1 or axis in form.without(axis).names:
+        step, rest = form.coefficient(axis), form.without(axis)
+        if not 1 <= step <= (1 if positions[0] == mem.rank - 1 else most) or axis in rest.names:
             return None
-        if not divides(size, extent) and (form != Affine.of(axis) or mem.dims[positions[0]] != extent):
+        known = Inequalities.inside(field.axes, rest.names)
+        ends = mem.dims[positions[0]] == extent * step and known.proves(rest) and known.proves(step - 1 - rest)
+        if not divides(size, extent) and not ends:
             return None  # boxes end where memory does
         dims += positions
     return dims

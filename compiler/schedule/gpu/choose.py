@@ -36,7 +36,7 @@ from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import reductions_and_results, rows_first
 from compiler.schedule.gpu.product_sums import rounds, sum_of_loads, with_signed_sums
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
-from compiler.schedule.gpu.residue_parts import residue_parts
+from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.several_products import each_product, products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
@@ -53,7 +53,7 @@ from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.gpu.windows import window_product
-from compiler.schedule.gpu.workspaces import copied_before
+from compiler.schedule.gpu.workspaces import copied_before, copied_behind
 from compiler.schedule.launches import Launches, Product, Unit
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.nest import marked
@@ -84,13 +84,18 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     if field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not most_terms(field)):
         return (LaunchChoice(facts),)
     prepared = _prepared(field, facts)
-    if prepared is None or residue_parts(prepared.field, prepared.facts) is not None:
+    if prepared is None:
         return (LaunchChoice(facts),)
-    if near := near_tables(prepared.field, prepared.facts):
+    known: HirFunction | None = prepared.field
+    if residue_parts(prepared.field, prepared.facts) is not None:
+        known = residues_together(prepared.field)
+    elif near := near_tables(prepared.field, prepared.facts):
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
-    if is_thin_triangle(prepared.field, prepared.facts) and warpgroup_product(prepared.field, prepared.facts) is None:
+    elif is_thin_triangle(prepared.field, prepared.facts) and warpgroup_product(prepared.field, prepared.facts) is None:
+        known = None
+    if known is None:
         return (LaunchChoice(facts),)
-    known, exact = prepared.field, dict(sizes)
+    exact = dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
     for size in prepared.products:
         exact[size.name] = size.value(exact)
@@ -260,7 +265,12 @@ def _together(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _copied(field: HirFunction, facts: Facts) -> Launches | None:
     copied = copied_product(field, facts) if warpgroup_product(field, facts) is None else None
-    return None if copied is None else copied_before(field, copied.copies, facts, _cut(copied.field, copied.product))
+    if copied is None:
+        return None
+    launches = _cut(copied.field, copied.product)
+    if copied.behind is not None:
+        launches = copied_behind(copied.field, copied.behind, facts, launches)
+    return copied_before(field, copied.copies, facts, launches)
 
 
 def _computed(field: HirFunction, facts: Facts) -> Launches | None:
@@ -309,9 +319,15 @@ def _in_parts(
 
 def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
     """A field for each residue, where taps of sums depend on that."""
-    parts = residue_parts(field, facts) or ()
+    parts = residue_parts(field, facts)
+    if not parts:
+        return None
+    together = residues_together(field)
+    launches = None if together is None else next(_ways_to(together, facts, (_product, _copied)), None)
+    if launches is not None:
+        return evolve(launches, words=("residues have as many taps each: they are further axes of one sum", *launches.words))
     words = f"taps depend on residues: {len(parts)} sums with taps of their own, one after the other"
-    return _in_parts(field, evolve(facts, tiling=None, table=None), [(part, WAYS) for part in parts], words, interleaved) if parts else None
+    return _in_parts(field, evolve(facts, tiling=None, table=None), [(part, WAYS) for part in parts], words, interleaved)
 
 
 def _several(field: HirFunction, facts: Facts) -> Launches | None:

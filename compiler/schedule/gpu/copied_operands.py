@@ -21,6 +21,7 @@ from compiler.schedule.gpu.grouped_products import grouped
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading, dim_of
+from compiler.schedule.gpu.turned_results import turned_result
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied, Workspace
 from runtime.records import frozen
@@ -34,11 +35,12 @@ FEW = 32
 
 @frozen(eq=False)
 class CopiedProduct:
-    """The copies, the field that reads them, and its product."""
+    """The copies, the field that reads them, and its product; and what is turned behind it."""
 
     copies: tuple[Workspace, ...]
     field: HirFunction
     product: WarpgroupProduct
+    behind: Copied | None = None
 
 
 def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None = None) -> CopiedProduct | None:
@@ -56,6 +58,10 @@ def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None 
             copies, sum = three_products.put_aside(field, sum, copies)
         product = warpgroup_product(field, facts, sum)
         if product is not None and (not thrice or three_products.ends_first(function, facts, sum_, copies, product)):
+            turned = None if thrice else turned_result(field, product)
+            further = None if turned is None else warpgroup_product(turned.field, facts, turned.sum)
+            if turned is not None and further is not None:
+                return CopiedProduct(copies, turned.field, further, turned.copy)
             return CopiedProduct(copies, field, product)
     return None
 

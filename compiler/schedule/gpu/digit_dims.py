@@ -11,6 +11,9 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from runtime.records import evolve, frozen
 
+MOST_DIMS = 5
+"""That bulk copies know."""
+
 
 @frozen
 class _Digits:
@@ -43,7 +46,8 @@ def _split(field: HirFunction, memory: Value) -> list[int | None]:
     accesses = [op for op in field.body.body if isinstance(op, Load | Store) and op.mem is memory]
     every = [[_digits(field, form, extent) for form, extent in zip(op.index, mem_of(memory).dims, strict=True)] for op in accesses]
     steps = [{None if digits is None else digits.step for digits in dim} for dim in zip(*every, strict=True)]
-    return [step if not others else None for step, *others in steps]
+    one = [step if not others else None for step, *others in steps]
+    return one if len(one) + len([step for step in one if step]) <= MOST_DIMS else [None] * len(one)
 
 
 def _digits(field: HirFunction, form: Affine, extent: Affine) -> _Digits | None:

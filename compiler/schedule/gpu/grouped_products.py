@@ -5,9 +5,9 @@ cores multiply these zeros faster than memory would bring small tiles."""
 from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
-from compiler.hir.memory import Load, mem_of
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.boxed_operands import wide_of
+from compiler.schedule.gpu.boxed_operands import divides, wide_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.product_sums import SumOfLoads
@@ -41,11 +41,12 @@ def grouped(function: HirFunction, facts: Facts, product: SumOfLoads) -> Reading
     each = wide_of(mem_of(pictures.mem)) // deep
     if deep > MOST_CHANNELS or each < 2 or each * wide > MOST_COLUMNS or facts.about(function.axes[group]) < 2:
         return None
-    return _reading(function, product, pictures, weights, (group, filter, channel), (each, wide, deep))
+    return _reading(function, facts, product, pictures, weights, (group, filter, channel), (each, wide, deep))
 
 
 def _reading(
     function: HirFunction,
+    facts: Facts,
     product: SumOfLoads,
     pictures: Load,
     weights: Load,
@@ -86,14 +87,31 @@ def _reading(
     of_pictures = {group: first * each + of_term, channel: forms[channel]}
     there = (last_group - of_pictures[group], last_channel - forms[channel])
     alike = (of_column - of_term, of_term - of_column)
-    exist = (last_group - forms[group], last_filter - forms[filter])
+    exist: tuple[Affine, ...] = (last_group - forms[group], last_filter - forms[filter])
+    whole = divides(each, function.axes[group])
+    stores = [op for op in function.body.body if isinstance(op, Store)]
+    last: list[tuple[Load | Store, str, int]] = [(pictures, channel, deep), *((store, filter, wide) for store in stores)]
+    views = {op.mem: length for op, axis, length in last if whole and _is_one_dim(function, facts, op, (group, axis), length)}
+    if all(store.mem in views for store in stores):
+        exist = ()
+    places = (*pictures.index[:-2], first * (each * deep) + along)
     reads = {
-        pictures: copied(pictures, of_pictures, (*several, along), there),
+        pictures: CopiedRead(None, places) if pictures.mem in views else copied(pictures, of_pictures, (*several, along), there),
         weights: copied(weights, forms, (*several, column, along), (*alike, *exist, last_channel - forms[channel])),
     }
     if not several:
         del extents[together]
-    return Reading(function, product, along, extents, forms, reads, exist, alike)
+    return Reading(function, product, along, extents, forms, reads, exist, alike, views)
+
+
+def _is_one_dim(function: HirFunction, facts: Facts, op: Load | Store, axes: tuple[str, str], length: int) -> bool:
+    """Whether a memory's last two dims, which run along these axes, can be seen as one, and nothing else accesses it. The last is known to
+    be so long."""
+    mem = mem_of(op.mem)
+    others = [other for other in function.body.body if isinstance(other, Load | Store) and other.mem is op.mem]
+    long = all(facts.exact.issuperset(extent.names) and facts.about(extent) == length for extent in (mem.dims[-1], function.axes[axes[1]]))
+    along = op.index[-2:] == tuple(map(Affine.of, axes)) and mem.dims[-2] == function.axes[axes[0]]
+    return long and along and mem.strides is None and len(others) == 1 and not (isinstance(op, Load) and op.pad is not None)
 
 
 def _added(form: Affine, product: SumOfLoads) -> bool:

@@ -9,20 +9,20 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Load, Store
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.product_sums import SumOfLoads
 from compiler.schedule.gpu.workspaces import Copied, holding
-from runtime.records import evolve, frozen
+from runtime.records import Factory, evolve, frozen
 
 
 @frozen(eq=False)
 class CopiedRead:
-    """Where a copy is read instead of its source."""
+    """Where a copy is read instead of its source, or that itself as it is viewed."""
 
-    copy: Copied
+    copy: Copied | None
     index: tuple[Affine, ...]
 
 
@@ -30,7 +30,8 @@ class CopiedRead:
 class Reading:
     """What is read where instead, and along which axis of the sum it is contiguous. `axes`: new ones, and extents that change; `forms`:
     axes that are gone, in terms of these; `exist`: what is at least 0 where elements of results exist, if not everywhere; `counting`:
-    where products count, which are zeros elsewhere, but for numbers that aren't finite."""
+    where products count, which are zeros elsewhere, but for numbers that aren't finite; `views`: memories whose last two dims are seen as
+    one, and how long the last is."""
 
     function: HirFunction
     found: SumOfLoads
@@ -40,16 +41,20 @@ class Reading:
     reads: Mapping[Load, CopiedRead]
     exist: tuple[Affine, ...] = ()
     counting: tuple[Affine, ...] = ()
+    views: Mapping[Value, int] = Factory(dict)
 
     @property
     def copies(self) -> tuple[Copied, ...]:
-        return tuple(read.copy for read in self.reads.values())
+        return tuple(read.copy for read in self.reads.values() if read.copy is not None)
 
     def field(self) -> tuple[HirFunction, SumOfLoads]:
         """The field that reads the copies, and its sum."""
         old, product = self.function, self.found
         out = FieldCopy(old, self.forms)
-        out.parameters()
+        dims = {memory: mem_of(memory).dims for memory in self.views}
+        out.parameters({
+            memory: evolve(mem_of(memory), dims=(*dims[memory][:-2], dims[memory][-2] * last)) for memory, last in self.views.items()
+        })
         memories = {copy: out.function.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
         for axis, extent in {**old.axes, **self.axes}.items():
             if axis not in self.forms:
@@ -61,7 +66,11 @@ class Reading:
             if isinstance(op, Reduce | Contract):
                 changes["over"] = (*(axis for axis in op.over if axis not in self.forms and axis != self.along), self.along)
             if isinstance(op, Load) and op in self.reads:
-                changes["mem"], changes["index"] = memories[self.reads[op].copy], self.reads[op].index
+                read = self.reads[op]
+                changes["mem"], changes["index"] = out.values[op.mem] if read.copy is None else memories[read.copy], read.index
+            elif isinstance(op, Store) and op.mem in self.views:
+                index = tuple(map(out.form, op.index))
+                changes["index"] = (*index[:-2], index[-2] * self.views[op.mem] + index[-1])
             elif isinstance(op, Load | Store) and self.exist and any(name in self.forms for index in op.index for name in index.names):
                 changes["where"] = self._existing(out.body, None if op.where is None else out.values[op.where])
             new = out.rebuilt(op, **changes)

@@ -87,15 +87,46 @@ def residue_parts(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
     found = residue_sum(field)
     if found is None or prod(facts.about(extent) for extent in field.axes.values()) < WORTH:
         return None
-    extents = [field.axes[axis].value or 1 for axis in found.residues]
-    if prod(extents) > MOST_PARTS:
+    if prod(field.axes[axis].value or 1 for axis in found.residues) > MOST_PARTS:
         return None
-    every = [_Part(field, found, dict(zip(found.residues, digits, strict=True))) for digits in choices(*map(range, extents))]
+    every = [_Part(field, found, dict(zip(found.residues, digits, strict=True))) for digits in _digits(field, found)]
     parts = [part for part in every if not part.stores_nothing] or every[:1]
     empty = [part for part in parts if part.is_empty]
     nothing = _nothing(field, found) if len(empty) > 1 else None
     filled = [part.field() for part in parts if not part.is_empty or nothing is None]
     return [*([] if nothing is None else [nothing]), *filled]
+
+
+def residues_together(field: HirFunction) -> HirFunction | None:
+    """The field with a plain sum, where all residues have as many taps: they are further axes, with which the others begin elsewhere. None
+    where that is no form of the residues."""
+    found = residue_sum(field)
+    if found is None:
+        return None
+    every = [_Part(field, found, dict(zip(found.residues, digits, strict=True))) for digits in _digits(field, found)]
+    first = every[0]
+    if any(part.is_empty or part.axes != first.axes for part in every):
+        return None
+    shifts: dict[str, Affine] = {}
+    for axis in first.axes:
+        starts = [part.names.get(axis, Affine.of(axis)) - axis for part in every]
+        shifts[axis] = starts[0]
+        for residue in found.residues:
+            one = next(start for part, start in zip(every, starts, strict=True) if part.residues == {**first.residues, residue: 1})
+            shifts[axis] += Affine.of(residue) * ((one - starts[0]).value or 0)
+        if any(shifts[axis].substitute(part.digits) != start for part, start in zip(every, starts, strict=True)):
+            return None
+    joined = _Part(field, found, {})
+    joined.names = {axis: shift + axis for axis, shift in shifts.items() if shift != Affine()}
+    joined.axes = {axis: first.axes.get(axis, extent) for axis, extent in field.axes.items()}
+    whole = joined.field()
+    whole.name = field.name
+    return whole
+
+
+def _digits(field: HirFunction, found: ResidueSum) -> Iterator[tuple[int, ...]]:
+    """All residues, along all their axes."""
+    yield from choices(*(range(field.axes[axis].value or 1) for axis in found.residues))
 
 
 def without_known_guards(field: HirFunction) -> HirFunction:
@@ -117,7 +148,8 @@ class _Part:
     def __init__(self, field: HirFunction, found: ResidueSum, residues: Mapping[str, int]) -> None:
         self.source, self.found = field, found
         self.name = f"{field.name}_{'_'.join(map(str, residues.values()))}"
-        self.names: dict[str, Affine] = {axis: Affine.of(digit) for axis, digit in residues.items()}
+        self.residues, self.digits = residues, {axis: Affine.of(digit) for axis, digit in residues.items()}
+        self.names: dict[str, Affine] = {**self.digits}
         self.axes = {axis: extent for axis, extent in field.axes.items() if axis not in residues}
         guard = list(self.forms(found.guard))
         self.cut(guard, found.target.over)
@@ -230,7 +262,7 @@ def _nothing(field: HirFunction, found: ResidueSum) -> HirFunction | None:
     for form, extent in zip(store.index, dims, strict=True):
         own = [name for name in form.names if name in field.axes]
         if not {*own}.isdisjoint(found.residues):
-            if not _counts_all(field, form, extent):
+            if not counts_all(field, form, extent):
                 return None
             outer |= dict.fromkeys(own, extent)
             bounds |= {form, extent - 1 - form}
@@ -259,7 +291,7 @@ def _nothing(field: HirFunction, found: ResidueSum) -> HirFunction | None:
     return part
 
 
-def _counts_all(field: HirFunction, form: Affine, extent: Affine) -> bool:
+def counts_all(field: HirFunction, form: Affine, extent: Affine) -> bool:
     """Whether an index, a number in digits of residues below a position, comes to all of a dim."""
     digits = sorted((form.coefficient(name), name) for name in form.names if name in field.axes)
     step, start = 1, form.without(*(name for _, name in digits))

@@ -10,7 +10,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
 from compiler.hir.gpu import FenceAsync, SharedAlloc
-from compiler.hir.hopper import BulkCommit, BulkStore, BulkWait
+from compiler.hir.hopper import MOST_STEP, BulkCommit, BulkStore, BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
@@ -19,6 +19,7 @@ from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import stored_dims
 from compiler.schedule.gpu.indices import lane_index, warp_index
+from compiler.schedule.gpu.product_sums import sum_of_loads
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct, stored_rows
 from compiler.schedule.gpu.warpgroup_tiles import BUFFERS, ROWS, SWIZZLED, digit
@@ -37,10 +38,12 @@ WIDTHS = (64, 32, 16)
 
 @frozen
 class ResultBoxes:
-    """How a warpgroup's 64 rows go out: so many columns at a time."""
+    """How a warpgroup's 64 rows go out: so many columns at a time. `along`: of memory that is contiguous along rows, how many of these lie
+    side by side in a box; 0: it is contiguous along columns."""
 
     dtype: str
     columns: int
+    along: int = 0
 
 
 def result_boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> ResultBoxes | None:
@@ -55,11 +58,17 @@ def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> Resul
     mem = mem_of(store.mem)
     tile = dict(zip((*product.a.axes, product.b.axis), (*product.a.tile, product.columns), strict=True))
     tile[product.a.axes[0]] *= product.tiling.cluster
-    order = stored_dims(field, store, tile) if mem.dtype in BOXED else None
-    if order is None or order != sorted(set(order)) or order[-1] != mem.rank - 1:
-        return None
+    order = stored_dims(field, store, tile, MOST_STEP) if mem.dtype in BOXED else None
     columns = next((size for size in WIDTHS if product.width % size == 0), None)
-    return None if columns is None else ResultBoxes(mem.dtype, columns)
+    if order is None or columns is None or len({*order}) < len(order) or order[:-1] != sorted(order[:-1]):
+        return None
+    if order[-1] == mem.rank - 1:
+        return ResultBoxes(mem.dtype, columns) if order == sorted(order) else None
+    *_, last = product.a.tile
+    before = [size for dim, (_, size, _) in zip(order, product.a.digits, strict=False) if dim < order[-1]]
+    is_turned = order[-2] == mem.rank - 1 and min(before, default=ROWS) >= ROWS and min(last, ROWS) in WIDTHS
+    is_turned = is_turned and product.width >= WIDTHS[0]  # fewer are there sooner from registers
+    return ResultBoxes(mem.dtype, columns, min(last, ROWS)) if is_turned else None
 
 
 def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, boxes: ResultBoxes, region: TileRegion) -> None:
@@ -82,8 +91,14 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
         with b.when(group.leader) as leading:
             leading.emit(BulkWait(count=pending, read=True))
         group.meet(b)
-        at = [(group.team, buffer, row, lane.floordiv(2 * MATRIX) * MATRIX + column) for column in range(0, boxes.columns, 2 * MATRIX)]
-        put_matrices(b, packed, (eight, half), part * boxes.columns, buffers, at)
+        columns = [lane.floordiv(2 * MATRIX) * MATRIX + column for column in range(0, boxes.columns, 2 * MATRIX)]
+        if boxes.along:
+            row = (warp % WARPS) * 2 * MATRIX + lane.floordiv(MATRIX) % 2 * MATRIX
+            lines = [(column + lane % MATRIX) * (ROWS // boxes.along) + row.floordiv(boxes.along) for column in columns]
+            at = [(group.team, buffer, line, row % boxes.along) for line in lines]
+        else:
+            at = [(group.team, buffer, row, column) for column in columns]
+        put_matrices(b, packed, (eight, half), part * boxes.columns, buffers, at, bool(boxes.along))
         b.emit(FenceAsync())
         group.meet(b)
         inside, extents = region.inside(b, ()), {product.b.axis: boxes.columns}
@@ -92,6 +107,7 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
             extents[axis] = min(tile, max(1, ROWS // size))
             inside.forms[axis] = region.starts[axis] + digit(group.first_row(group.block), size, tile, product.rows)
         box = tuple(prod(extent for axis, extent in extents.items() if axis in form.names) for form in store.index)
+        step = tuple(max((form.coefficient(axis) for axis in extents), default=1) or 1 for form in store.index)
         with b.when(group.leader) as leading:
             leading.emit(
                 BulkStore(
@@ -100,9 +116,23 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
                     tensor=target,
                     tensor_index=tuple(placing.form(form, inside) for form in store.index),
                     box=box,
+                    step=step if max(step) > 1 else (),
                 )
             )
             leading.emit(BulkCommit())
+
+
+def row_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The sizes of windows by which rows of results are shorter than what they are made of: for these a kernel is made where rows are whole
+    multiples of 16 bytes then, as boxes want them."""
+    product = sum_of_loads(field)
+    if product is None or not product.described.windows:
+        return ()
+    windows = {name for axis in product.described.k for name in field.axes[axis].names}
+    ends = [mem_of(op.mem).dims[-1] for op in field.body.body if isinstance(op, Store) and mem_of(op.mem).dtype in BOXED]
+    names = {name for end in ends if sizes.keys() >= {*end.names} for name in windows & {*end.names}}
+    whole = bool(names) and all(end.evaluate(sizes.__getitem__) % MATRIX == 0 for end in ends)
+    return tuple(sorted((name, sizes[name]) for name in names)) if whole else ()
 
 
 def is_turned(field: HirFunction, product: WarpgroupProduct) -> bool:
@@ -154,19 +184,28 @@ class TurnedSums:
 def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: ResultBoxes) -> Value:
     assert placing.body is not None
     if boxes not in placing.memories:
-        dims, swizzle = (product.tiling.warpgroups, BUFFERS, ROWS, boxes.columns), f"{boxes.columns * bytes_of(boxes.dtype)}B"
+        wide = boxes.along or boxes.columns
+        dims, swizzle = (product.tiling.warpgroups, BUFFERS, ROWS * boxes.columns // wide, wide), f"{wide * bytes_of(boxes.dtype)}B"
         type = Mem(boxes.dtype, dims, space=Space.SHARED, align=8 * SWIZZLED, swizzle=swizzle)
         placing.memories[boxes] = placing.body.emit(SharedAlloc(type=type), "result").result
     return placing.memories[boxes]
 
 
-def put_matrices(b: Builder, packed: Value, axes: tuple[str, str], first: int, memory: Value, places: Iterable[tuple[Affine, ...]]) -> None:
-    """Columns of a warp's 16 rows, from the first on, to shared memory, 16 for each place at which the lane's row of them begins. `axes`:
-    of the packed pairs, groups of 8 columns and rows 8 apart."""
+def put_matrices(
+    b: Builder,
+    packed: Value,
+    axes: tuple[str, str],
+    first: int,
+    memory: Value,
+    places: Iterable[tuple[Affine, ...]],
+    transpose: bool = False,
+) -> None:
+    """Columns of a warp's 16 rows, from the first on, to shared memory, 16 for each place at which the lane's row of them, or column,
+    begins. `axes`: of the packed pairs, groups of 8 columns and rows 8 apart."""
     eight, half = axes
     for column, index in enumerate(places, first // (2 * MATRIX)):
         words = tuple(taken(b, packed, {eight: 2 * column + n // 2, half: n % 2}) for n in range(4))
-        b.emit(StoreMatrix(mem=memory, index=index, values=words))
+        b.emit(StoreMatrix(mem=memory, index=index, values=words, transpose=transpose))
 
 
 def taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:

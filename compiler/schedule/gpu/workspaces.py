@@ -191,6 +191,21 @@ def copied_before(kernel: HirFunction, copies: Sequence[Workspace], facts: Facts
     )
 
 
+def copied_behind(kernel: HirFunction, copy: Copied, facts: Facts, launches: Launches) -> Launches:
+    """The launches of a kernel whose last parameter is the source of the copy, which is made of it behind them."""
+    further = [(f"workspace{number}", mem) for number, mem in enumerate(launches.workspaces)]
+    behind = map_launches(filling((copy,), kernel, further), facts, _lanes)
+    if behind is None or behind.workspaces:
+        raise NotPlaceable("a copy that isn't one launch")
+    return evolve(
+        launches,
+        stages=(*launches.stages, *behind.stages),
+        workspaces=(mem_of(copy.source), *launches.workspaces),
+        words=(*launches.words, f"{copy.name} is turned behind: {', '.join(axis for axis, _ in copy.axes)}"),
+        zeros=frozenset(position + 1 for position in launches.zeros),
+    )
+
+
 def _lanes(field: HirFunction, axes: Sequence[str]) -> int:
     """Elements that a thread copies at once: 16 bytes of the workspace, whatever it reads; of squares that are turned, as many as both
     sides have together."""
