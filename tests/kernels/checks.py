@@ -154,7 +154,7 @@ def _interpreting() -> Iterator[None]:
 
     planned = NativeCalls._comes_again
     launching.CpuCall.__call__, launching.WORTH_THREADS = launch, 0
-    NativeCalls._comes_again = lambda calls, kinds: False  # every call is one of those above
+    NativeCalls._comes_again = lambda calls, kinds, early: False  # every call is one of those above
     try:
         yield
     finally:
