@@ -7,7 +7,7 @@ from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
-from compiler.hir.core import Combine, Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -25,6 +25,9 @@ MAP_VECTORS = 2
 ACCUMULATORS = 4
 """Vector accumulators of a reduction along contiguous memory: latency of an add times adds a cycle. Where it runs through a whole
 tensor, twice as many: more loads in flight, and no short rows that they would overshoot."""
+
+SUMMED_ROWS = 4
+"""Rows of a matrix that are summed side by side: as many streams from memory."""
 
 WINDOW_ROWS = 4
 """Rows in flight of a window that moves over a picture."""
@@ -74,7 +77,7 @@ def table_for(field: HirFunction, machine: CpuMachine, tiled: bool = True) -> Ta
         product = product_sum(op)
         if product is not None and (isinstance(op, Contract) or (product.m and product.n)):
             rows += _block_product(field, product, facts, machine, tiles, reasons)
-    _choose_vector(field, facts, machine, tiles, reasons)
+    rows += _choose_vector(field, facts, machine, tiles, reasons)
     wishes = LoopWishes(field, facts.ordered, facts.reduced)
     wishes.vectors(tiles, contiguity(field), machine.lanes(facts.widest))
     # lanes are one axis of values: where a short extent narrows them for one loop, all have so many
@@ -229,8 +232,9 @@ def _reach(field: HirFunction, axis: str) -> int:
 
 def _choose_vector(
     field: HirFunction, facts: _TableFacts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
-) -> None:
-    """Vectors for what isn't a contraction: the axis with the most contiguous traffic, if no target then has two vector axes."""
+) -> list[str]:
+    """Vectors for what isn't a contraction: the axis with the most contiguous traffic, if no target then has two vector axes. Gives the
+    axis of rows that are summed side by side, if there is one."""
     contracted = {a for op in field.body.body if (p := product_sum(op)) is not None and p.m and p.n for a in p.k}
     votes = contiguity(field)
     allowed = [a for a in field.axes if a not in facts.ordered and a not in contracted and a not in tiles and _is_free(field, a, tiles)]
@@ -243,7 +247,7 @@ def _choose_vector(
 
     best = max(allowed, key=rank, default=None)
     if _turn_squares(field, facts, machine, tiles, reasons) or best is None or votes[best] <= 0:
-        return
+        return []
     lanes = _lanes(field, best, full)
     # a search has two for each vector
     accumulators = ACCUMULATORS if facts.common or any(searches(op) for op in field.body.body) else 2 * ACCUMULATORS
@@ -260,8 +264,24 @@ def _choose_vector(
     elif downwards:
         # The reduction walks down columns: a wide panel reads whole stretches of each row, which the prefetcher follows.
         vectors = machine.vector_registers // 2
+    summed = [a for a in facts.common if a not in facts.ordered] if not tiles and _reads_rows(field, best) else []
+    if summed:
+        tiles[summed[-1]], vectors = (_registers(field, summed[-1], SUMMED_ROWS, 1), 1), accumulators // 2
+        reasons.append(f"{summed[-1]}: several rows are read side by side")
     tiles[best] = (_registers(field, best, vectors, lanes), lanes)
     reasons.append(f"{best} is the vector: memory is contiguous along it")
+    return summed[-1:]
+
+
+def _reads_rows(field: HirFunction, axis: str) -> bool:
+    """Whether all that a field does along an axis is one reduction without conditions: of several rows at once, more comes from memory."""
+    reductions = [op for op in field.body.body if isinstance(op, Reduce | Scan | Contract)]
+    if len(reductions) != 1 or not isinstance(reductions[0], Reduce) or searches(reductions[0]) or reductions[0].over != (axis,):
+        return False
+    scope = field.scope()
+    if any(isinstance(op, Store) and axis in {name for name, _ in scope.axes_of(*op.index)} for op in field.body.body):
+        return False
+    return not any(isinstance(op, Select) or (isinstance(op, Load) and op.where is not None) for op in field.body.body)
 
 
 def _is_free(field: HirFunction, axis: str, tiles: dict[str, tuple[int, int]]) -> bool:

@@ -23,7 +23,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule import running
 from compiler.schedule.in_chunks import chunked_loop, chunked_scans
 from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
-from compiler.schedule.pieces import Piece, combinations_of, pieces_of, single
+from compiler.schedule.pieces import Piece, combinations_of, pieces_of, single, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
@@ -129,7 +129,7 @@ class Placing(TileValues):
         self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators
     ) -> None:
         """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
-        plan = self.table[axis]
+        plan = self.plan(axis, region)
         begun = [t for t in group if isinstance(t, Reduce | Contract) and t not in state]
         for reduction in begun:
             result[reduction] = self.identity(reduction, region)
@@ -353,6 +353,8 @@ class Placing(TileValues):
         axis = piece.plan.axis
         region.forms[axis] = piece.plan.form(piece.start + number.name)
         region.narrow[axis] = piece.plan
+        if axis == self.table.rows and piece.plan.registers == 1:
+            region.narrow.update({plan.axis: wide(plan) for plan in self.table.plans if plan.lanes > 1 and plan.place != self.outer})
         if piece.masked:
             region.masks[axis] = self.field.axes[axis]
 
