@@ -62,9 +62,6 @@ STAGING_SLOTS = 6
 BYTE_SLOTS = 4
 """Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
-JOIN = 4
-"""Issue slots of a multiprocessor that pass while a byte comes that another block left of a sum they share."""
-
 SLICE_BYTES = 36 << 10
 MOST_PUT, LEAST_DEEP = 8, 8
 """Elements that a thread puts there at a time, as more would take registers from results; and terms of a slice, at least."""
@@ -257,8 +254,6 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put)
                 if blocks < facts.processors:
                     cost *= facts.processors / max(1.0, blocks)
-                if splits and (shares := BLOCKS * height * width // (rows * columns)) > 1:
-                    cost += JOIN * facts.processors * shares * height * width * size / (results * facts.about(field.axes[terms.depth]))
                 tile = RegisterTile(
                     AxisPlan(terms.rows, "block", higher, threads=THREADS // across, dim=1, beside=higher % 4 == 0),
                     (AxisPlan(terms.columns, "time" if terms.later else "block", wider // lanes, lanes, threads=across),),
