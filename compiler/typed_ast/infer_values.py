@@ -95,7 +95,7 @@ def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected:
     checker.findings.rewrites.pop(id(node), None)
     if listed is not None:
         again = evolve(node, source=listed)
-        checker.kept.append(node)
+        checker.kept += (node, again)
         actual = checker.infer(again, scope, expected)
         checker.findings.rewrites[id(node)] = again
         return actual

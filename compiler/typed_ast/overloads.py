@@ -77,7 +77,7 @@ def _called(
     given = tuple(nodes.Argument(value=argument, span=argument.span) for argument in arguments)
     call = nodes.Call(function=target, arguments=given, span=node.span)
     checker.findings.rewrites[id(node)] = call
-    checker.kept.append(node)
+    checker.kept += (node, call)
     checker.findings.callees[id(call)] = meant[0]
     found = checker.meaning.rules.calls.call(checker, call, meant[1], receiver, scope, expected)
     checker.findings.types[id(call)] = found
@@ -156,6 +156,7 @@ def stored(checker: Checker, node: nodes.Assign, scope: Scope) -> bool | None:
     function = nodes.Field(value=target.value, name="index_mut", span=target.span)
     call = nodes.Call(function=function, arguments=tuple(nodes.Argument(value=one, span=one.span) for one in (*indices, value)), span=span)
     block = nodes.Block(statements=(*lets, nodes.ExpressionStatement(value=call, span=span)), span=span)
+    checker.kept.append(block)
     checker.infer(block, scope, used=False)
     checker.findings.rewrites[id(node)] = nodes.ExpressionStatement(value=block, span=span)
     return True
@@ -200,6 +201,7 @@ def shown_arguments(checker: Checker, node: nodes.Call, scope: Scope) -> None:
     if any(text is not None for text in texts):
         arguments = [a if text is None else evolve(a, value=text) for a, text in zip(node.arguments, texts, strict=True)]
         call = evolve(node, arguments=tuple(arguments))
+        checker.kept.append(call)
         checker.findings.types[id(call)] = checker.type_of(node)
         checker.findings.rewrites[id(node)] = call
 
@@ -247,6 +249,7 @@ def natural(checker: Checker, node: nodes.Call, target: nodes.Field, subject: Ty
             written = nodes.Binary(operator=_OPERATORS[name], left=value, right=other, span=span)
     if written is None:
         return None
+    checker.kept.append(written)
     type_ = checker.infer(written, scope)
     checker.findings.rewrites[id(node)] = written
     return type_
@@ -307,7 +310,7 @@ def into(checker: Checker, node: nodes.Call, target: nodes.Field, subject: Type,
         return checker.report("0208", message, node.span, hint=missing_impl(checker, wanted, asked))
     path = nodes.Path(segments=tuple(fitting[0].partition("::")[::2]), span=target.span)
     call = nodes.Call(function=path, arguments=(nodes.Argument(value=target.value, span=target.value.span),), span=node.span)
-    checker.kept.append(node)
+    checker.kept += (node, call)
     checker.findings.rewrites[id(node)] = call
     checker.findings.callees[id(call)] = fitting[0]
     found = checker.meaning.rules.calls.call(checker, call, fitting[1], None, scope, expected)

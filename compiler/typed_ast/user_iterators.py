@@ -56,8 +56,8 @@ def loop(checker: Checker, node: nodes.For, scope: Scope) -> bool | None:
         chained = _lazily(checker, first.source, scope)
         if chained is None:
             return None
-        checker.kept.append(node)
         again = evolve(node, clauses=(evolve(first, source=chained), *rest))
+        checker.kept += (node, again)
         checker.statement(again, scope)
         checker.findings.rewrites[id(node)] = again
         return True
@@ -74,6 +74,7 @@ def loop(checker: Checker, node: nodes.For, scope: Scope) -> bool | None:
         block = _drained(node, first, body)
         made = nodes.ExpressionStatement(value=block, span=node.span)
         checker.infer(block, scope, used=False)
+    checker.kept.append(made)
     checker.findings.rewrites[id(node)] = made
     return True
 
@@ -116,7 +117,7 @@ def chained(checker: Checker, node: nodes.Call, target: nodes.Field, scope: Scop
     found = _stream(checker, node, scope)
     if found is None:
         return None
-    checker.kept.append(node)
+    checker.kept += (node, found)
     type_ = checker.infer(found, scope)
     checker.findings.rewrites[id(node)] = found
     return type_

@@ -54,6 +54,7 @@ def made(checker: Checker, type_: StructType, value: nodes.Expression, span: Spa
 
 
 def stands_for(checker: Checker, node: nodes.Expression, made_of: nodes.Expression) -> None:
+    checker.kept.append(made_of)
     checker.findings.rewrites[id(node)] = made_of
 
 

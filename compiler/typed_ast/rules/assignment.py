@@ -56,6 +56,7 @@ def _assigned_type(checker: Checker, node: nodes.Assign, place: Type, scope: Sco
     if node.operator is None:
         return checker.infer(node.value, scope, place)
     combined = nodes.Binary(operator=node.operator, left=node.target, right=node.value, span=node.span)
+    checker.kept.append(combined)
     actual = checker.infer(combined, scope, place)
     if id(combined) in checker.findings.rewrites:
         if any(isinstance(one, nodes.Call) for one in walk(node.target)):
