@@ -8,7 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.backends.host.kept import PYTHON, HostCode, loaded
+from compiler.backends.host.kept import PYTHON, loaded
+from compiler.backends.host.loaded import HostCode
 from compiler.backends.host.positions import DirectLookup, Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.fusion.host_runtime import ProgramRuntime

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from compiler.backends.host.layouts import NO_LAYOUTS, CaseLayout, RecordLayouts
-from compiler.backends.host.loaded import HostProgram, MainFunction
+from compiler.backends.host.loaded import HostCode, HostProgram, MainFunction
 from compiler.backends.host.loop_heat import LoopHeat
 from compiler.backends.host.namespace import namespace_of
 from compiler.backends.host.naming import MARK
@@ -22,7 +22,7 @@ from compiler.source import Span
 from compiler.typed_ast import types
 from compiler.typed_ast.library import Library
 from runtime.lazy_numpy import np
-from runtime.records import fields_of, frozen
+from runtime.records import fields_of
 from runtime.values import NONE
 
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
 PYTHON = f"{sys.implementation.cache_tag} {sys.hexversion:x}"
 """Of which Python code objects are."""
-
-
-@frozen(eq=False)
-class HostCode:
-    """`head`: what the names of the code stand for, as JSON has it; `code`: the code object, as Python writes it into files of its own."""
-
-    head: Mapping[str, Any]
-    code: bytes
 
 
 class NotPortable(Exception):

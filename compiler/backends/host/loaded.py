@@ -10,7 +10,6 @@ from runtime.records import define, field, frozen
 
 if TYPE_CHECKING:
     from compiler.backends.host.hot_loops import LoopFunctions
-    from compiler.backends.host.kept import HostCode
     from compiler.backends.host.layouts import RecordLayouts
     from compiler.backends.host.native_functions import NativeFunctions
     from compiler.backends.host.positions import Positions
@@ -25,6 +24,14 @@ class MainFunction:
     python: str
     is_async: bool = False
     refused: Diagnostic | None = None
+
+
+@frozen(eq=False)
+class HostCode:
+    """`head`: what the names of the code stand for, as JSON has it; `code`: the code object, as Python writes it into files of its own."""
+
+    head: Mapping[str, Any]
+    code: bytes
 
 
 @define(eq=False)
@@ -49,7 +56,7 @@ class HostProgram:
     settle: Callable[[bool], None] = field(default=lambda program_ends: None, repr=False)
     native: "NativeFunctions | None" = None
     loops: "LoopFunctions | None" = None
-    portable: "HostCode | None" = None
+    portable: HostCode | None = None
     """The code as other processes may load it; None where it holds what only this one has."""
     _started: bool = False
 
