@@ -3,6 +3,7 @@ sanitizer has told that some are not and lets the others go on."""
 
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from compiler.hir import numbers
 from compiler.hir.core import dtype_of
 from compiler.hir.gpu import Elect, MatchLanes, Redux, Shuffle, Vote
 from compiler.hir.instruction import Instruction
-from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma, in_register
+from compiler.hir.lane_maps import LaneMap
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, FragmentRole
 
 Array = np.ndarray[Any, Any]
@@ -281,25 +283,27 @@ def store_matrix(lanes: Lanes, op: StoreMatrix, memory: Array, index: Index, *wo
 
 
 @cache
-def _operand_places(dtype: str, registers: int, rows: int) -> tuple[Array, Array]:
-    """Row (or column) and depth of each element of an operand, of which `rows` make a block: arrays of lanes by registers by elements of
-    a register."""
-    lane, register, element = np.arange(32)[:, None, None], np.arange(registers)[None, :, None], np.arange(in_register(dtype))
-    each = in_register(dtype)
-    high = rows // 8
-    row = lane // 4 + 8 * (register % high) + 0 * element
-    return row, each * (lane % 4) + 4 * each * (register // high) + element + 0 * row
+def _operand_places(map: LaneMap, deep: int) -> tuple[Array, Array]:
+    """Row (or column) and term of each element of an operand's block with `deep` least ones along the terms: arrays of lanes by registers
+    by elements of a register."""
+    lanes, elements = (prod(count for count, _, _ in digits) for digits in (map.lanes, map.elements))
+    lane, register, element = np.ogrid[:lanes, : deep * map.count, :elements]
+    row, term = map.position(lane, map.of_register(register % map.count), element)
+    places = np.broadcast_arrays(row, term + register // map.count * map.shape[1])
+    return places[0], places[1]
 
 
-def _operand(op: WarpMma, held: Array, rows: int, registers: int) -> Array:
+def _operand(op: WarpMma, map: LaneMap, held: Array) -> Array:
     """An operand: what the lanes of each warp hold as rows by depth."""
+    _, _, deep = op.kind.blocks(op.shape)
+    rows, registers = map.shape[0], deep * map.count
     count = held.shape[2] // registers
     if op.dtype == "f64":
         elements = held[..., None]
     else:
-        words = held.astype(np.uint32) & np.uint32(TF32 if op.dtype == "f32" else 0xFFFFFFFF)
+        words = held.astype(np.uint32) & np.uint32(TF32 if op.kind.cut else 0xFFFFFFFF)
         elements = words[..., None].view(arrays.NUMPY[op.dtype])
-    row, depth = _operand_places(op.dtype, registers, rows)
+    row, depth = _operand_places(map, deep)
     matrix = np.zeros((len(held), count * rows, op.shape[2]))
     for block in range(count):
         matrix[:, block * rows + row, depth] = elements[:, :, block * registers : (block + 1) * registers].astype(np.float64)
@@ -308,16 +312,17 @@ def _operand(op: WarpMma, held: Array, rows: int, registers: int) -> Array:
 
 def warp_mma(lanes: Lanes, op: WarpMma, accumulator: Array, *values: Any) -> Array:
     """The sums of each lane with the warp's products added."""
-    kind = np.float64 if op.dtype == "f64" else np.int64
-    registers = np.stack([_warps_of(lanes, value).astype(kind) for value in values], axis=-1)
-    a = _operand(op, registers[..., : len(op.a)], 16, op.registers)
-    b = _operand(op, registers[..., len(op.a) :], 8, op.registers // 2)
+    word, kind = np.float64 if op.dtype == "f64" else np.int64, op.kind
+    registers = np.stack([_warps_of(lanes, value).astype(word) for value in values], axis=-1)
+    a = _operand(op, kind.a, registers[..., : len(op.a)])
+    b = _operand(op, kind.b, registers[..., len(op.a) :])
     to = dtype_of(op.accumulator)
     warp, lane = _position(lanes)
-    column, half, row, pair = np.indices(accumulator.shape[-4:])
+    across, other, down, pair = np.indices(accumulator.shape[-4:])
     exact = a @ b.transpose(0, 2, 1)
     warp, lane = (part.reshape(-1, 1, 1, 1, 1) for part in (warp, lane))
-    total = exact[warp, lane // 4 + 8 * half + 16 * row, 2 * (lane % 4) + pair + 8 * column] + accumulator
+    row, column = kind.total.position(lane, (pair, other))
+    total = exact[warp, row + kind.a.shape[0] * down, column + kind.b.shape[0] * across] + accumulator
     return np.asarray(total.astype(np.int64).astype(np.int32) if to == "i32" else total.astype(arrays.NUMPY[to]))
 
 

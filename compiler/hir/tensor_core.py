@@ -16,9 +16,9 @@ from compiler.hir.instruction import (
     operand,
     operands,
 )
+from compiler.hir.lane_maps import MMA_SYNC, REGISTER_UNITS, WarpKind, register_of
 from compiler.hir.memory import mem_of
 from compiler.hir.types import U32, Fragment, FragmentRole, HirType, Space, Tile, bytes_of
-from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 LAYOUTS = ("row", "col")
@@ -174,76 +174,57 @@ def _shared_matrices(mem: Value, index: tuple[Affine, ...], count: int, sizes: t
 # ---- products on registers ------------------------------------------------------------------------------------------
 
 
-@frozen
-class WarpKind:
-    """What a warp multiplies from registers: the hardware's name of the operands' type, the least depth, the type of sums."""
-
-    word: str
-    depth: int
-    sums: str
-
-
-WARP_KINDS = {
-    "f16": WarpKind("f16", 16, "f32"),
-    "bf16": WarpKind("bf16", 16, "f32"),
-    "i8": WarpKind("s8", 32, "i32"),
-    "u8": WarpKind("u8", 32, "i32"),
-    "f32": WarpKind("tf32", 8, "f32"),
-    "f64": WarpKind("f64", 4, "f64"),
-}
-"""By the dtype of the operands; of f32 only the bits count that tf32 has."""
-
-
-def in_register(dtype: str) -> int:
-    """Elements of an operand in a register: as many as four bytes hold, one of eight."""
-    return max(1, 4 // bytes_of(dtype))
-
-
 @instruction("warp_mma", InstructionFamily.TENSOR_CORE, Effect.SYNC)
 class WarpMma(Instruction):
     """`%d = warp_mma %c, %a0, %a1, %a2, %a3, %b0, %b1 shape=[16, 8, 16] dtype=bf16 : tile<c:1, h:2, r:1, simd:2, f32>`: c + a * b by a
     warp, all in registers. Lane l has rows l/4 + 8*h + 16*r and columns 2*(l%4) + simd + 8*c of the sums, whose axes are told apart by
     their order. A register of an operand has neighbours along the depth, packed in a u32, or one f64; four lanes have registers side by
     side. Of `a` a lane has, for each 16 rows and then for each four such registers along the depth, row l/4 and row l/4 + 8; of `b`, for
-    each 8 columns, column l/4."""
+    each 8 columns, column l/4. Other units than `mma.sync` have tables of their own."""
 
     accumulator: Value = operand()
     values: tuple[Value, ...] = operands()
     shape: tuple[int, ...] = attribute(converter=as_tuple)
     dtype: str = attribute()
+    unit: str = attribute(MMA_SYNC)
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.accumulator.type]
 
     @property
-    def registers(self) -> int:
-        """Registers of `a` for 16 rows; `b` has half as many for 8 columns."""
-        return self.shape[2] // (2 * in_register(self.dtype))
+    def kind(self) -> WarpKind:
+        return REGISTER_UNITS[self.unit][self.dtype]
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Registers of `a` for the rows of a block, and of `b` for the columns of one."""
+        _, _, deep = self.kind.blocks(self.shape)
+        return deep * self.kind.a.count, deep * self.kind.b.count
 
     @property
     def a(self) -> tuple[Value, ...]:
-        return self.values[: self.shape[0] // 16 * self.registers]
+        return self.values[: self.kind.blocks(self.shape)[0] * self.registers[0]]
 
     @property
     def b(self) -> tuple[Value, ...]:
-        return self.values[self.shape[0] // 16 * self.registers :]
+        return self.values[len(self.a) :]
 
     def check(self, scope: ValueScope) -> Iterator[str]:
-        kind = WARP_KINDS.get(self.dtype)
+        kinds = REGISTER_UNITS.get(self.unit, {})
+        kind = kinds.get(self.dtype)
         if kind is None:
-            yield f"a product of {self.dtype}: {', '.join(WARP_KINDS)}"
+            yield f"a product of {self.dtype}: {', '.join(kinds)}"
             return
-        depths = (4, 8, 16) if self.dtype == "f64" else (kind.depth,)
-        if len(self.shape) != 3 or self.shape[0] % 16 or self.shape[1] % 8 or self.shape[2] not in depths:
-            yield f"a product of shape {self.shape}: rows by 16, columns by 8, depth {' or '.join(map(str, depths))}"
+        if len(self.shape) != 3 or not kind.is_whole(self.shape):
+            (rows, _), (columns, _), depths = kind.a.shape, kind.b.shape, " or ".join(map(str, kind.depths))
+            yield f"a product of shape {self.shape}: rows by {rows}, columns by {columns}, depth {depths}"
             return
-        sizes = [extent.value for _, extent in self.accumulator.type.axes] if isinstance(self.accumulator.type, Tile) else []
-        sums = self.accumulator.type
-        simd = isinstance(sums, Tile) and bool(sums.axes) and sums.axis_names[-1].startswith("simd") and sums.dtype == kind.sums
-        if not simd or sizes != [self.shape[1] // 8, 2, self.shape[0] // 16, 2]:
-            wanted = f"`tile<c:{self.shape[1] // 8}, h:2, r:{self.shape[0] // 16}, simd:2, {kind.sums}>`"
-            yield f"sums {sums} of a product of shape {self.shape}: {wanted}"
-        register = Tile("f64") if self.dtype == "f64" else U32
-        if 2 * len(self.values) != (self.shape[0] // 8 + self.shape[1] // 8) * self.registers:
+        sums, wanted = self.accumulator.type, kind.sums_of(self.shape)
+        axes = sums.axes if isinstance(sums, Tile) and sums.dtype == kind.sums else ()
+        if [extent for _, extent in axes] != [extent for _, extent in wanted.axes] or not axes[-1][0].startswith("simd"):
+            yield f"sums {sums} of a product of shape {self.shape}: `{wanted}`"
+        rows, columns, _ = kind.blocks(self.shape)
+        if len(self.values) != rows * self.registers[0] + columns * self.registers[1]:
             yield f"{len(self.values)} registers for a product of shape {self.shape}"
+        register = register_of(self.dtype)
         yield from (f"{value} is {value.type}, not {register}" for value in self.values if value.type != register)

@@ -7,7 +7,8 @@ from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.types import LlvmType
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, poison
 from compiler.backends.nvptx.frame import NvptxFrame
-from compiler.hir.tensor_core import WARP_KINDS, WarpMma
+from compiler.hir.lane_maps import MMA_SYNC
+from compiler.hir.tensor_core import WarpMma
 from compiler.machines.units.unit import Issue, Shape
 
 _SUMS = {"f32": "f32", "i32": "s32", "f64": "f64"}
@@ -15,8 +16,8 @@ _REGISTERS = {"i32": "r", "float": "f", "double": "d"}
 
 
 def warp_mma(frame: NvptxFrame, op: WarpMma) -> None:
-    w, kind = frame.w, WARP_KINDS[op.dtype]
-    frame.require(lambda machine: machine.multiplies(Issue.REGISTERS, op.dtype), f"tensor cores for {op.dtype}")
+    w, kind = frame.w, op.kind
+    frame.require(lambda machine: op.unit == MMA_SYNC and machine.multiplies(Issue.REGISTERS, op.dtype), f"tensor cores for {op.dtype}")
     unit = frame.target.machine.unit(Issue.REGISTERS)
     assert unit is not None
     piece = unit.piece(op.dtype, (16, 8, op.shape[2]))
@@ -26,7 +27,7 @@ def warp_mma(frame: NvptxFrame, op: WarpMma) -> None:
     held = frame.values[op.accumulator.name]
     a, b = ([frame.values[value.name].scalar for value in values] for values in (op.a, op.b))
     registers = _registers(w, held, op)
-    each = op.registers
+    each, _ = op.registers
     for row in range(op.shape[0] // 16):
         for column in range(op.shape[1] // 8):
             of_a, of_b = a[row * each : (row + 1) * each], b[column * each // 2 : (column + 1) * each // 2]

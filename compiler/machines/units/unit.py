@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from enum import Enum
 
+from compiler.hir.lane_maps import REGISTER_UNITS, WarpKind
 from runtime.records import frozen
 
 Shape = tuple[int, int, int]
@@ -22,13 +23,19 @@ class Issue(Enum):
 
 @frozen(eq=False)
 class MatrixUnit:
-    """`shapes`: of one instruction, by the dtype of the operands."""
+    """`shapes`: of one instruction, by the dtype of the operands. `name`: of a unit that multiplies from registers, whose lanes
+    `compiler.hir.lane_maps` describes."""
 
     issue: Issue
     shapes: Mapping[str, tuple[Shape, ...]]
+    name: str = ""
 
     def multiplies(self, dtype: str) -> bool:
         return dtype in self.shapes
+
+    def kind(self, dtype: str) -> WarpKind | None:
+        """How a warp holds operands of this dtype and their sums in registers."""
+        return REGISTER_UNITS[self.name][dtype] if self.multiplies(dtype) else None
 
     def piece(self, dtype: str, shape: Shape) -> Shape:
         """The instruction that products of this shape are made of: the same, if there is one, else the smallest."""

@@ -11,9 +11,9 @@ from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WarpKind
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import WARP_KINDS, WarpKind
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.machines.units.unit import Issue
@@ -95,10 +95,12 @@ class FragmentTiling:
     stages: int
     ahead: int
     """Operands whose fragments are read before the products of those before them: as many as there are registers for."""
+    lanes: int
+    """Of a warp."""
 
     @property
     def threads(self) -> int:
-        return 32 * self.down * self.across
+        return self.lanes * self.down * self.across
 
     @property
     def part(self) -> tuple[int, int]:
@@ -111,6 +113,7 @@ class FragmentProduct:
     """A field that is one product with what follows it. `outer`: the sum's axes that are walked element by element."""
 
     target: Contract
+    unit: str
     kind: WarpKind
     a: FragmentOperand
     b: FragmentOperand
@@ -147,10 +150,11 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     if described is None or not isinstance(target, Contract) or target.accumulator is not None or not (described.m and described.n):
         return None
     dtype = dtype_of(target.a)
-    kind = WARP_KINDS.get(dtype)
-    if dtype == "f32" and not rounds(function):
+    unit = facts.machine.unit(Issue.REGISTERS)
+    kind = unit.kind(dtype) if unit is not None else None
+    if unit is None or kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or kind.lanes != facts.machine.lanes:
         return None
-    if kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or not facts.machine.multiplies(Issue.REGISTERS, dtype):
+    if kind.cut and not rounds(function):
         return None
     loads = [_load_of(function, operand) for operand in (target.a, target.b)]
     if None in loads:
@@ -160,7 +164,7 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     own = [[axis for axis in (*described.m, *described.n) if axis in names] for names in varying]
     along = _longest(function, facts, described.k, [load for load, _ in readable])
     sides = [
-        _operand(function, facts, load, guards, _longest(function, facts, axes, [load]), along)
+        _operand(function, facts, kind, load, guards, _longest(function, facts, axes, [load]), along)
         for (load, guards), axes in zip(readable, own, strict=True)
     ]
     if any(side is None for side in sides):
@@ -177,9 +181,9 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
     wished = tile_of(function)
     sizes = [next((wished[axis] for axis in axes if axis in wished), None) for axes in (a.axes, b.axes, (along,))]
-    shape = _shape(facts, a, b, about, others, terms, sizes)
+    shape = _shape(facts, kind, a, b, about, others, terms, sizes)
     outer = tuple(axis for axis in described.k if axis != along)
-    return FragmentProduct(target, kind, a, b, outer, shape) if shape is not None else None
+    return FragmentProduct(target, unit.name, kind, a, b, outer, shape) if shape is not None else None
 
 
 def _load_of(function: HirFunction, operand: Value) -> tuple[Load, tuple[Value, ...]] | None:
@@ -203,10 +207,12 @@ def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Se
     return max(reversed(list(axes)), key=suits)
 
 
-def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Value, ...], own: str, along: str) -> FragmentOperand | None:
+def _operand(
+    function: HirFunction, facts: Facts, kind: WarpKind, load: Load, guards: tuple[Value, ...], own: str, along: str
+) -> FragmentOperand | None:
     mem = mem_of(load.mem)
     across = steps_by_one(mem, load.index, own) and not steps_by_one(mem, load.index, along)
-    if across and bytes_of(mem.dtype) not in (2, 4, 8):
+    if across and bytes_of(mem.dtype) < (2 if kind.by_matrix else 4):
         return None
     fast = own if across else along
     size = bytes_of(mem.dtype)
@@ -249,7 +255,14 @@ GAP = 32
 
 
 def _shape(
-    facts: Facts, a: FragmentOperand, b: FragmentOperand, about: Sequence[int], others: int, summed: int, sizes: Sequence[int | None]
+    facts: Facts,
+    kind: WarpKind,
+    a: FragmentOperand,
+    b: FragmentOperand,
+    about: Sequence[int],
+    others: int,
+    summed: int,
+    sizes: Sequence[int | None],
 ) -> FragmentTiling | None:
     """The tile that takes least time: what a processor computes and loads in its rounds. Where a sum is over as soon as it has begun, tiles
     and stages are few, so that blocks store while others load. `sizes`: rows, columns and terms that the
@@ -259,7 +272,7 @@ def _shape(
     methods = {a.way, b.way}
     line = LINE // 2 if CopyMethod.ELEMENTS in methods or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
     depth = line // size
-    step, ahead = (32 // size, 2) if size < 8 else _doubles(a, b)
+    step, ahead = (kind.depths[0], 2) if len(kind.depths) == 1 else _doubles(a, b)
     most = 64 * 64 if CopyMethod.ELEMENTS in methods else 128 * 128 if size == 8 or CopyMethod.WORDS in methods else 128 * 256
 
     most = min(most, SHORT_TILE) if summed <= depth else most
@@ -273,7 +286,10 @@ def _shape(
         tiles = -(-about[0] // rows) * -(-about[1] // columns) * others
         return -(-tiles // facts.processors) * (rows * columns + BORDER * (rows + columns))
 
-    fitting = [tile for tile in TILES if tile[0] * tile[1] <= most and stages(*tile[:2]) >= 2]
+    def takes(rows: int, columns: int, down: int, across: int) -> bool:
+        return rows * columns <= most and stages(rows, columns) >= 2 and kind.is_whole((rows // down, columns // across, step))
+
+    fitting = [tile for tile in TILES if takes(*tile)]
     down, across, terms = sizes
     tiles = [tile for tile in fitting if down in (None, tile[0]) and across in (None, tile[1]) and terms in (None, depth)]
     if fitting and not tiles:
@@ -282,7 +298,7 @@ def _shape(
     if not tiles:
         return None
     rows, columns, down, across = min(tiles, key=cost)
-    return FragmentTiling(rows, columns, down, across, depth, step, stages(rows, columns), ahead)
+    return FragmentTiling(rows, columns, down, across, depth, step, stages(rows, columns), ahead, kind.lanes)
 
 
 def _doubles(a: FragmentOperand, b: FragmentOperand) -> tuple[int, int]:

@@ -53,7 +53,8 @@ class Stages:
         self.extent = shape.rows if self.is_a else shape.columns
         self.part = shape.part[0 if self.is_a else 1]
         size = operand.size
-        self.by_matrix = size < (4 if operand.across else 8)
+        self.map = product.kind.a if self.is_a else product.kind.b
+        self.by_matrix = product.kind.by_matrix and size < (4 if operand.across else 8)
         self.wide, self.lines = (self.extent, shape.depth) if operand.across else (shape.depth, self.extent)
         if self.by_matrix:
             self.tile = MatrixTile(b, operand.mem.dtype, shape.stages, self.lines, self.wide, size, "stage")
@@ -247,8 +248,8 @@ class Stages:
 
     def element(self, first: Affine, lane: Affine, b: Builder) -> Affine:
         """Where the lane's first element lies in a stage."""
-        own, term = first + lane.floordiv(4), lane % 4
-        line, along = (term, own) if self.operand.across else (own, term)
+        own, term = self.map.position(lane)
+        line, along = (term, first + own) if self.operand.across else (first + own, term)
         return b.named(line * self.line + along)
 
     def fragments(self, b: Builder, stage: Affine, part: int) -> list[Value]:
@@ -270,13 +271,14 @@ class Stages:
 
     def offsets(self, part: int) -> list[int]:
         """From the lane's first element to those of its registers, in the order of `warp_mma`."""
-        shape = self.product.shape
-        rows = 16 if self.is_a else 8
+        shape, map = self.product.shape, self.map
+        rows, depth = map.shape
         offsets = []
         for block in range(self.part // rows):
-            for deep in range(0, shape.step, 4):
-                for half in range(rows // 8):
-                    own, term = block * rows + half * 8, part * shape.step + deep
+            for deep in range(0, shape.step, depth):
+                for register in range(map.count):
+                    down, further = map.position(0, map.of_register(register))
+                    own, term = block * rows + down, part * shape.step + deep + further
                     offsets.append(term * self.line + own if self.operand.across else own * self.line + term)
         return offsets
 
@@ -380,9 +382,10 @@ class FragmentDistributing(Distributing):
             b.emit(AsyncCommit())
             places = counted_on(b, places, counts)
         self.wait(b)
-        extents = {"column": columns // 8, "half": 2, "row": rows // 16, SIMD: 2}
-        names = {name: self.out.axis(name, extent) for name, extent in extents.items()}
-        type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents.items()))
+        part = rows, columns, shape.step
+        extents = product.kind.sums_of(part, ("column", "half", "row", SIMD)).axes
+        names = {name: self.out.axis(name, extent.value or 1) for name, extent in extents}
+        type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents))
         zero = b.const(0 if type.dtype == "i32" else 0.0, type)
         early, late = sides[: shape.ahead], sides[shape.ahead :]
         held = self.registers(b, early, Affine(), 0)
@@ -393,23 +396,24 @@ class FragmentDistributing(Distributing):
             places, held = rest[: len(places)], rest[len(places) :]
             step = Affine.of(loop.variable.name)
             parts = shape.depth // shape.step
-            for part in range(parts):
-                last = part == parts - 1
-                now = self.registers(body, late, _turn(body, step, shape.stages), part)
+            for deep in range(parts):
+                last = deep == parts - 1
+                now = self.registers(body, late, _turn(body, step, shape.stages), deep)
                 if last:
                     for side in sides:
                         side.arrive(body)
                     body.emit(AsyncCommit())
                     self.wait(body)
                 at = _turn(body, step + (1 if last else 0), shape.stages)
-                following = self.registers(body, early, at, 0 if last else part + 1)
-                if part == 0:
+                following = self.registers(body, early, at, 0 if last else deep + 1)
+                if deep == 0:
                     self.ahead(region, body, sides, places, step, steps)
-                product_ = WarpMma(accumulator=total, values=(*held, *now), shape=(rows, columns, shape.step), dtype=product.dtype)
-                total, held = body.emit(product_).result, following
+                multiplied = WarpMma(accumulator=total, values=(*held, *now), shape=part, dtype=product.dtype, unit=product.unit)
+                total, held = body.emit(multiplied).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
-        row = self.first_row + first_row + lane.floordiv(4) + Affine.of(names["half"]) * 8 + Affine.of(names["row"]) * 16
-        column = region.starts[product.b.own] + first_column + (lane % 4) * 2 + Affine.of(names[SIMD]) + Affine.of(names["column"]) * 8
+        down, across = product.kind.total.position(lane, (Affine.of(names[SIMD]), Affine.of(names["half"])))
+        row = self.first_row + first_row + down + Affine.of(names["row"]) * product.kind.a.shape[0]
+        column = region.starts[product.b.own] + first_column + across + Affine.of(names["column"]) * product.kind.b.shape[0]
 
         def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
             return self.standing(region, b, row.substitute(places), column.substitute(places))

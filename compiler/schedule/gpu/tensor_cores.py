@@ -3,8 +3,9 @@
 from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, dtype_of
 from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.lane_maps import WARP_KINDS
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import WARP_KINDS, Mma, WarpMma
+from compiler.hir.tensor_core import Mma, WarpMma
 from compiler.machines.nvidia import PORTABLE, first_with
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts

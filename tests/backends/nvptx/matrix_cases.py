@@ -24,7 +24,8 @@ from compiler.hir.hopper import (
     WarpgroupWait,
 )
 from compiler.hir.instruction import Value
-from compiler.hir.tensor_core import WARP_KINDS, LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma, in_register
+from compiler.hir.lane_maps import WARP_KINDS, in_register
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Barrier, Fragment, FragmentRole, HirType, Mem, Tile
 from compiler.hir.words import LoadWords, StoreWords
 
