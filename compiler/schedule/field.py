@@ -7,6 +7,7 @@ from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
+from compiler.hir.affine import Affine
 from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
@@ -223,11 +224,16 @@ def _order(field: HirFunction, facts: _TableFacts, tiles: dict[str, tuple[int, i
     return sorted(common + remaining + reduced, key=lambda axis: axis in facts.scanned)
 
 
-def _reach(field: HirFunction, axis: str) -> int:
-    """How many dimensions of an access at least vary faster than the axis: where results are stored in another order than they are read,
-    axes that are slow in both go around those that cross."""
-    indices = [op.index for op in field.body.body if isinstance(op, Load | Store)]
-    return min((len(index) - 1 - dim for index in indices for dim, form in enumerate(index) if axis in form.names), default=0)
+def _reach(field: HirFunction, axis: str) -> tuple[int, int]:
+    """How many dimensions of an access, and of a load, at least vary faster than the axis: where results are stored in another order than
+    they are read, axes that are slow in both go around those that cross."""
+
+    loads, stores = ([op.index for op in field.body.body if isinstance(op, kind)] for kind in (Load, Store))
+
+    def least(indices: Iterable[tuple[Affine, ...]]) -> int:
+        return min((len(index) - 1 - dim for index in indices for dim, form in enumerate(index) if axis in form.names), default=0)
+
+    return least([*loads, *stores]), least(loads)
 
 
 def _choose_vector(
@@ -315,8 +321,8 @@ def _turn_squares(
     if not rows:
         return False
     across = sum(vote[rows[0]] > 0 for vote in votes) - len(stores) - sum(vote[column] > 0 for vote in votes)
-    # the vector is the axis along which most accesses lie: the others are turned
-    vector, other = (rows[0], column) if across > 0 else (column, rows[0])
+    # the vector is the axis along which most accesses lie: the others are turned; else that of rows read, so that stores fill whole lines
+    vector, other = (rows[0], column) if across >= 0 else (column, rows[0])
     lanes = _lanes(field, other, _lanes(field, vector, min(machine.lanes(facts.widest), SQUARE)))
     if lanes > 1:
         line = CACHE_LINE // bytes_of(facts.widest)

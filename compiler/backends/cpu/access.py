@@ -154,7 +154,7 @@ def store(frame: CpuFrame, op: Store) -> None:
     if turned is not None:
         store_turned(w, indexing, axes, turned, notes, lambda point: to_memory(w, w.splat(bundle.at(point), lanes), dtype))
         return
-    for point in points(axes):
+    for point in points(_in_memory_order(indexing, axes)):
         mask = _mask(frame, indexing, point, op.where, False)
         value = to_memory(w, w.splat(bundle.at(point), lanes), dtype)
         address = indexing.at(point)
@@ -171,6 +171,16 @@ def store(frame: CpuFrame, op: Store) -> None:
             pointers = indexing.scattered(address)
             every = w.splat(mask if mask is not None else w.true(), lanes)
             frame.kernel.masked.scatter(w, value, pointers, every, align, notes)
+
+
+def _in_memory_order(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The axes with that last along which vectors lie one behind the other: so that lines of the cache are filled one by one."""
+
+    def follows(axis: tuple[str, int]) -> bool:
+        step = indexing.steps.get(axis[0])
+        return step is not None and step.number == max(1, indexing.lanes)
+
+    return sorted(axes, key=follows)
 
 
 def _index_axes(frame: CpuFrame, index: Sequence[Affine]) -> list[tuple[str, int]]:

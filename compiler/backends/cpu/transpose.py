@@ -11,6 +11,9 @@ from compiler.hir.types import bytes_of
 
 Point = dict[str, int]
 
+APART = 128
+"""Bits of a vector within which elements are interleaved by one instruction."""
+
 
 def turned_axis(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str | None:
     """The register axis along which memory is contiguous, when turning squares of it pays: None otherwise."""
@@ -25,11 +28,13 @@ def turned_axis(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str | No
     return None
 
 
-def turn(w: FunctionWriter, rows: Sequence[LlvmValue]) -> list[LlvmValue]:
-    """The transposed square: log2(n) rounds that exchange blocks of halving size between pairs of rows."""
+def turn(w: FunctionWriter, rows: Sequence[LlvmValue], bits: int) -> list[LlvmValue]:
+    """The transposed square of elements of so many bits. Rounds that exchange halves of vectors, quarters and so on, down to those that a
+    machine's instructions keep apart; then rounds that interleave the rows of the upper half of a block with those of the lower half."""
     result, count = list(rows), len(rows)
+    block = min(count, APART // bits)
     step = count // 2
-    while step:
+    while step >= block:
         low = [lane if not lane & step else count + lane - step for lane in range(count)]
         high = [lane + step if not lane & step else count + lane for lane in range(count)]
         for row in range(count):
@@ -37,6 +42,12 @@ def turn(w: FunctionWriter, rows: Sequence[LlvmValue]) -> list[LlvmValue]:
                 a, b = result[row], result[row + step]
                 result[row], result[row + step] = w.shuffle(a, b, low), w.shuffle(a, b, high)
         step //= 2
+    half = block // 2
+    low = [lane + other for start in range(0, count, block) for lane in range(start, start + half) for other in (0, count)]
+    high = [lane + half for lane in low]
+    for _ in range(half.bit_length()):
+        pairs = [(result[row], result[row + half]) for start in range(0, count, block) for row in range(start, start + half)]
+        result = [w.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
     return result
 
 
@@ -54,7 +65,7 @@ def load_turned(
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
     for first in _squares(axes, axis, lanes):
         rows = [w.load(memory_type(dtype, lanes), row, bytes_of(dtype), notes) for row in _rows(w, indexing, first)]
-        for number, value in enumerate(turn(w, rows)):
+        for number, value in enumerate(turn(w, rows, 8 * bytes_of(dtype))):
             point = {**first, axis: first[axis] + number}
             turned[tuple(point[name] for name, _ in axes)] = convert(value)
     return turned
@@ -64,10 +75,15 @@ def store_turned(
     w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, value_at: Callable[[Point], LlvmValue]
 ) -> None:
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
-    for first in _squares(axes, axis, lanes):
-        columns = [value_at({**first, axis: first[axis] + number}) for number in range(lanes)]
-        for row, value in zip(_rows(w, indexing, first), turn(w, columns), strict=True):
-            w.store(value, row, bytes_of(dtype), notes)
+    squares = [
+        turn(w, [value_at({**first, axis: first[axis] + number}) for number in range(lanes)], 8 * bytes_of(dtype))
+        for first in _squares(axes, axis, lanes)
+    ]
+    places = [_rows(w, indexing, first) for first in _squares(axes, axis, lanes)]
+    # squares beside each other fill lines of the cache one by one
+    for lane in range(lanes):
+        for square, rows in zip(squares, places, strict=True):
+            w.store(square[lane], next(rows), bytes_of(dtype), notes)
 
 
 def _rows(w: FunctionWriter, indexing: Indexing, first: Point) -> Iterator[LlvmValue]:
