@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from runtime.uncollected import uncollected
+from runtime.uncollected import importing
 
 DISTRIBUTION = "zyntax-lang"
 
@@ -31,7 +31,7 @@ def required(module: str) -> Any:
     """A module of an extra's package. Raises PackageMissing."""
     package = module.partition(".")[0]
     try:
-        with uncollected():
+        with importing():
             import_module(package)
             return import_module(module)
     except ImportError as missing:

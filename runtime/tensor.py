@@ -236,7 +236,8 @@ class Tensor:
         remote = self.remote
         if remote is not None:
             return remote.layout
-        array = self.contents
+        array = self._array
+        assert array is not None
         return array.dtype, array.shape
 
     @property

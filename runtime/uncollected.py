@@ -2,6 +2,7 @@
 a process (beside PyTorch, a million) takes longer than some of its stages."""
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,3 +18,23 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+class _Process:
+    ends_with_program = False
+
+
+def ends_with_program() -> None:
+    """Says that the process is there for one program, and ends with it."""
+    _Process.ends_with_program = True
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Imports of large packages: inside, no collections; and in a process that ends with its program none looks at them later. What else
+    there is then is kept from it too, which costs memory only where it is garbage in a circle one day."""
+    before = len(sys.modules)
+    with uncollected():
+        yield
+        if _Process.ends_with_program and len(sys.modules) > before:
+            gc.freeze()

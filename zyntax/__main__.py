@@ -1,6 +1,6 @@
 """`python -m zyntax`."""
 
-from zyntax.main import main
+from zyntax_lang import main
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,8 @@ The network is that of `programs/zynml/digits.zynml`. **loop**: an epoch of 23 b
 a process of its own for each number of threads, which stands still while another trains. PyTorch runs eagerly, once with autograd and its
 optimiser, once with the program's own derivatives; it is looked for in the interpreter `--peer-python`. **whole**: `zyntax run` of the
 program, with a cache and without one, beside the NumPy script `digits_numpy.py`, which reads the same data and draws the same pictures,
-in turn. `ratio`: the peer's time over ours, the median over rounds; `least`: of the least times."""
+in turn; byte code of Python's files is written before, into a folder of the run.
+`ratio`: the peer's time over ours, the median over rounds; `least`: of the least times."""
 
 import argparse
 import json
@@ -66,12 +67,15 @@ def whole(runs: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {"ours": [], "ours, empty cache": [], "numpy": []}
     with tempfile.TemporaryDirectory() as folder:
         zyntax = [sys.executable, "-m", "zyntax", "run", str(PROGRAM)]
-        kept = {**os.environ, "ZYNTAX_CACHE_DIR": f"{folder}/kept"}
-        _seconds(zyntax, folder, kept)
+        numpy = [sys.executable, str(HERE / "digits_numpy.py"), folder]
+        known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        kept = {**known, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode", "ZYNTAX_CACHE_DIR": f"{folder}/kept"}
+        for command in (zyntax, zyntax, numpy):  # an entry to find, and byte code
+            _seconds(command, folder, kept)
         for turn in range(runs):
-            empty = {**os.environ, "ZYNTAX_CACHE_DIR": f"{folder}/empty{turn}"}
+            empty = {**kept, "ZYNTAX_CACHE_DIR": f"{folder}/empty{turn}"}
             times["ours"].append(_seconds(zyntax, folder, kept))
-            times["numpy"].append(_seconds([sys.executable, str(HERE / "digits_numpy.py"), folder], folder, kept))
+            times["numpy"].append(_seconds(numpy, folder, kept))
             times["ours, empty cache"].append(_seconds(zyntax, folder, empty))
     return times
 

@@ -14,8 +14,8 @@ from compiler.fusion.waiting import Pending
 from compiler.launch.native_calls.host_blocks import NativeBlock, is_possible
 from compiler.options import CompileOptions
 from compiler.source import Span
-from compiler.typed_ast.constants import NANOSECONDS
 from compiler.typed_ast.library import LibraryFault
+from compiler.typed_ast.units import NANOSECONDS
 from runtime.futures import PendingValue, under_way
 from runtime.unawaited import Unawaited
 from runtime.values import OF_DURATIONS, RecordValue
@@ -68,10 +68,12 @@ class ProgramRuntime:
         return {}
 
     def compute(self, site: int, values: dict[str, Any]) -> Any:
-        native = self._native[site] if site in self._native else self._new_block(site, values)
+        native = self._native.get(site) or self._native_block(site, values)
         return self._compute(site, values) if native is None else native.value(values, partial(self._compute, site))
 
-    def _new_block(self, site: int, values: dict[str, Any]) -> NativeBlock | None:
+    def _native_block(self, site: int, values: dict[str, Any]) -> NativeBlock | None:
+        if site in self._native:
+            return self._native[site]
         kept, names = self._kept, tuple(values)
         native = None if kept is None else kept.block(site, names)
         if native is None:

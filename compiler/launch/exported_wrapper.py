@@ -398,7 +398,7 @@ class KernelWrapper:
             work = w.binary("fadd", work, steps)
         w.module.declare("omp_get_max_threads", "i32 ()")
         most = w.convert("sext", w.call("omp_get_max_threads", I32), "i64")
-        return w.select(w.compare("oge", work, constant(work.type, float(cpu.WORTH_THREADS))), most, constant(I64, 1))
+        return w.select(w.compare("oge", work, constant(work.type, float(cpu.worth_threads(self.kernel)))), most, constant(I64, 1))
 
     def _run(self, fast: str, plain: str | None, ordinary: LlvmValue | None, slots: LlvmValue) -> LlvmValue:
         w = self.w

@@ -13,8 +13,11 @@ from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
 from compiler.backends.cpu.native import NativeKernel
 from compiler.backends.cpu.paths import KernelPath, path_of
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir.control import For
+from compiler.hir.control import For, While
+from compiler.hir.core import Contract
+from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction, OptimizationLevel
+from compiler.hir.types import Tile
 from compiler.launch.cache import SIZES, Cache
 from compiler.launch.tiers import AUTO, BEST, LaterWork, later, why_best
 from compiler.launch.unheeded import of_gpus, warnings
@@ -109,6 +112,20 @@ class BuiltKernel:
     def updated(self) -> tuple[str, ...]:
         """The inputs that the block updates."""
         return tuple(result.input for result in self.lowered.plan.results if result.input is not None)
+
+    @cached_property
+    def has_reuse(self) -> bool:
+        """Whether it has a product each of whose factors serves several results, so that its steps are those of registers."""
+        return self.field is not None and any(
+            isinstance(op, Contract) and _has_own_axis(op.a, op.b) and _has_own_axis(op.b, op.a)
+            for top in self.field.body.body
+            for op in top.walk()
+        )
+
+    @cached_property
+    def has_open_loops(self) -> bool:
+        """Whether data decide how long some of its loops run."""
+        return any(isinstance(op, While) for top in self.nest.body.body for op in top.walk())
 
     def named(self, name: str) -> "BuiltKernel":
         """The kernel under another name at every stage."""
@@ -216,6 +233,11 @@ class BuiltKernel:
                 _require_countable(loop, low, high)
                 ordinary = ordinary and (high >= low if loop.step > 0 else low >= high)
         return ordinary
+
+
+def _has_own_axis(value: Value, other: Value) -> bool:
+    own, others = (set(each.type.axis_names) if isinstance(each.type, Tile) else set[str]() for each in (value, other))
+    return not own <= others
 
 
 def _require_countable(loop: For, low: int, high: int) -> None:

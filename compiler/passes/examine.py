@@ -15,7 +15,7 @@ from compiler.passes.prove_checks import Proof, prove_checks
 from compiler.passes.unchecked import leave_checks_out
 from compiler.source import Sources, Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import NANOSECONDS
+from compiler.typed_ast.units import NANOSECONDS
 from runtime.records import Factory, define, evolve, frozen
 
 GIGAHERTZ = 3.0

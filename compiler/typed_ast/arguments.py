@@ -1,13 +1,16 @@
 """Which argument of a call goes to which parameter; the same for library functions and the program's own. Faults are ZYN0204."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.elsewhere import parameter_hint
-from compiler.typed_ast.nodes import Argument, Call
 from compiler.typed_ast.suggest import did_you_mean
 from runtime.records import frozen
+
+if TYPE_CHECKING:
+    from compiler.typed_ast.nodes import Argument, Call
 
 
 @frozen
@@ -29,7 +32,7 @@ class Callee:
     declared: Span | None = None
 
 
-def place(argument: Argument) -> Span:
+def place(argument: "Argument") -> Span:
     return argument.value.span if argument.span == NOWHERE else argument.span
 
 
@@ -67,7 +70,7 @@ def assigned(slots: Sequence[ArgumentSlot], given: Sequence[str | None]) -> dict
     return Misfit("missing", names=missing) if missing else found
 
 
-def match_arguments(slots: Sequence[ArgumentSlot], call: Call, callee: Callee) -> dict[str, list[Argument]] | Diagnostic:
+def match_arguments(slots: Sequence[ArgumentSlot], call: "Call", callee: Callee) -> "dict[str, list[Argument]] | Diagnostic":
     """Arguments by parameter name (one each, or many for a variadic one), or the one fault that stands first."""
     arguments = call.arguments
     found = assigned(slots, [argument.name for argument in arguments])
@@ -100,7 +103,7 @@ def match_arguments(slots: Sequence[ArgumentSlot], call: Call, callee: Callee) -
     return _fault(message, place(wrong), callee, "one too many", None)
 
 
-def _first(slots: Sequence[ArgumentSlot], arguments: Sequence[Argument], name: str) -> Argument:
+def _first(slots: Sequence[ArgumentSlot], arguments: "Sequence[Argument]", name: str) -> "Argument":
     """The first argument for a parameter."""
     positional = [s.name for s in slots if not s.keyword_only]
     taken = [positional[at] if a.name is None and at < len(positional) else a.name for at, a in enumerate(arguments)]

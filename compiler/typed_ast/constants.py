@@ -18,10 +18,9 @@ from compiler.typed_ast.nodes import (
     UnitNumber,
 )
 from compiler.typed_ast.scope import Scope, Variable
+from compiler.typed_ast.units import BYTES, NANOSECONDS
 from compiler.typed_ast.walk import walk
 
-BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 _LONGEST = (1 << 63) - 1024
 _LARGEST = 1 << 200
 

@@ -1,7 +1,7 @@
 """The type `Duration`, which programs use without declaring it."""
 
-from compiler.typed_ast.constants import NANOSECONDS
 from compiler.typed_ast.nodes import NamedTypeSyntax, Parameter, Struct
+from compiler.typed_ast.units import NANOSECONDS
 
 DURATION = "Duration"
 

@@ -6,7 +6,7 @@ from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
-from compiler.typed_ast.constants import NANOSECONDS, duration
+from compiler.typed_ast.constants import duration
 from compiler.typed_ast.conversions import is_silent
 from compiler.typed_ast.declarations import changes_receiver
 from compiler.typed_ast.effects import effects
@@ -18,6 +18,7 @@ from compiler.typed_ast.scope import UserFunction
 from compiler.typed_ast.signatures import parameter_types
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import UNKNOWN, CharType, EnumType, OptionType, ResultType, Scalar, StringType, StructType, TupleType, Type
+from compiler.typed_ast.units import NANOSECONDS
 from compiler.typed_ast.walk import walk
 
 REMEMBERS = ("cache", "memoize")

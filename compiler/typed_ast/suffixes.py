@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from compiler.typed_ast.constants import BYTES, NANOSECONDS
+from compiler.typed_ast.units import BYTES, NANOSECONDS
 
 TYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64")
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from compiler.source import Span
 from compiler.syntax.declarations import DeclarationActions, Where, with_bounds
 from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import BYTES
+from compiler.typed_ast.units import BYTES
 from grammars.faults import Token
 from runtime.records import evolve
 

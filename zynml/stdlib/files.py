@@ -134,9 +134,10 @@ def _table(file: Path, kind: str, given: dict[str, Any], wanted: DType | None, t
 def _archived(file: Path, kind: str, key: Any, wanted: DType | None, target: Any) -> Any:
     """One array where a key names it or a tensor is wanted, else all of them."""
     from zynml.stdlib.numpy_files import load_npz, only_of, the_only_name
-    from zynml.stdlib.safetensors_files import load_safetensors
 
-    read: Callable[[Path, str | None], dict[str, Array]] = load_npz if kind == "npz" else load_safetensors
+    read: Callable[[Path, str | None], dict[str, Array]] = load_npz
+    if kind != "npz":
+        from zynml.stdlib.safetensors_files import load_safetensors as read
     as_tensor = target is not None and isinstance(target.type, TensorType | Scalar | ListType)
     if key is None and kind == "npz" and (target is None or as_tensor):
         key = the_only_name(file)

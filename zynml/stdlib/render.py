@@ -11,6 +11,7 @@ import numpy as np
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import STRING
 from runtime.tensor import Array, Tensor
+from runtime.uncollected import uncollected
 from runtime.values import ElementSet, StructValue
 from zynml.stdlib.creation import array_of_list, to_tensor
 from zynml.stdlib.dtypes import type_name
@@ -84,7 +85,8 @@ def _drawn(value: Any, chosen: str, given: dict[str, Any], kind: str) -> tuple[b
             "histogram": figures.draw_histogram,
             "scatter": figures.draw_scatter,
         }
-        content = draw[chosen](_array(value), given, kind)
+        with uncollected():  # a figure is some ten thousand objects, none of them garbage before it is written
+            content = draw[chosen](_array(value), given, kind)
     return content, lambda: fragment(content, kind)
 
 

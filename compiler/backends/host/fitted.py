@@ -8,7 +8,6 @@ from compiler.backends.host.layouts import CaseLayout, RecordLayouts
 from compiler.backends.host.numbers import dtype_of
 from compiler.backends.host.record_values import array_of, enum_of
 from compiler.backends.host.values import as_tensor, cast, convert, item, kind_of, misfit
-from compiler.typed_ast.constants import constant
 from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
@@ -170,6 +169,8 @@ class Fitting:
     def _field(self, value: dict[Any, Any], to: Type, name: str, type_: Type, default: Any) -> Any:
         if name in value:
             return self._part(name, value[name], type_)
+        from compiler.typed_ast.constants import constant
+
         known = constant(default) if default is not None else None
         if known is not None:
             return self._part(name, known, type_)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.backends.host.values import describe
-from compiler.typed_ast.constants import NANOSECONDS
 from compiler.typed_ast.library import LibraryFault
+from compiler.typed_ast.units import NANOSECONDS
 from runtime.futures import NotReady, PendingValue, all_values, first
 
 

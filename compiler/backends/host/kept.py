@@ -11,7 +11,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from compiler.backends.host.layouts import NO_LAYOUTS, CaseLayout, RecordLayouts
+from compiler.backends.host.layouts import NO_LAYOUTS, CaseLayout, NoLayouts
 from compiler.backends.host.loaded import HostCode, HostProgram, MainFunction
 from compiler.backends.host.loop_heat import LoopHeat
 from compiler.backends.host.namespace import namespace_of
@@ -159,11 +159,11 @@ def _read(words: Any, library: Library, loop: Callable[[str], bool]) -> Any:
     raise ValueError(words)
 
 
-class _LayoutsOfCompiled(RecordLayouts):
+class _LayoutsOfCompiled(NoLayouts):
     """The layouts of what a program has from elsewhere: they are known once it is compiled, which few programs need for them."""
 
     def __init__(self, compiled: Callable[[], HostProgram]) -> None:
-        super().__init__(NO_LAYOUTS.declared, NO_LAYOUTS.types)
+        super().__init__()
         self.compiled = compiled
 
     def cases(self, of: types.Type) -> Mapping[str, CaseLayout] | None:

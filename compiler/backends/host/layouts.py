@@ -1,24 +1,28 @@
 """How values of a program's structs and enums lie in Python: the class of each, and the types of its parts."""
 
 from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from compiler.typed_ast.declarations import Declarations
-from compiler.typed_ast.nodes import EnumDeclaration, Function, Struct, Variant
-from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.types import UNKNOWN, ArrayType, EnumType, OptionType, ResultType, StructType, TupleType, Type
 from runtime.records import frozen
 from runtime.values import OF_DURATIONS, Err, Nothing, Ok, RecordValue, Some, StructValue, case_classes, struct_class
 
+if TYPE_CHECKING:
+    from compiler.typed_ast.declarations import Declarations
+    from compiler.typed_ast.nodes import EnumDeclaration, Function, Struct, Variant
+    from compiler.typed_ast.resolve_types import TypeResolver
+
 Fields = tuple[tuple[str, Type], ...]
 
 
-def class_of_struct(declared: Declarations[Function], name: str) -> type[StructValue]:
+def class_of_struct(declared: "Declarations[Function]", name: str) -> type[StructValue]:
     """The class of the values of a struct that a program declares."""
     struct = declared.structs[name]
     return struct_class("" if name.startswith("{") else name, [field.name for field in struct.fields], _suffix(declared, struct))
 
 
-def _suffix(declared: Declarations[Function], struct: Struct) -> str | None:
+def _suffix(declared: "Declarations[Function]", struct: "Struct") -> str | None:
     """The suffix of numbers that are values of an abstract type as they stand; those of its other suffixes are given to functions."""
     if struct.suffixes is None:
         return None
@@ -38,9 +42,12 @@ class CaseLayout:
 class RecordLayouts:
     """The layouts of one program. `declared` are its types, which `types` reads."""
 
-    def __init__(self, declared: Declarations[Function], types: TypeResolver) -> None:
+    def __init__(self, declared: "Declarations[Function]", types: "TypeResolver") -> None:
         self.declared = declared
         self.types = types
+        self._start()
+
+    def _start(self) -> None:
         self._known: dict[Type, dict[str, CaseLayout] | None] = {}
         self._holds: dict[Type, bool] = {}
         self._values: dict[type, RecordValue] = {}
@@ -54,7 +61,7 @@ class RecordLayouts:
         types = self.types.within(self._arguments(node, struct.arguments))
         return tuple((f.name, UNKNOWN if f.annotation is None else types.resolve(f.annotation)) for f in node.fields)
 
-    def _arguments(self, node: Struct | EnumDeclaration, given: tuple[Type, ...]) -> dict[str, Type]:
+    def _arguments(self, node: "Struct | EnumDeclaration", given: tuple[Type, ...]) -> dict[str, Type]:
         names = [parameter.name for parameter in node.type_parameters]
         return dict(zip(names, given if len(given) == len(names) else (UNKNOWN,) * len(names), strict=True))
 
@@ -117,10 +124,29 @@ class RecordLayouts:
         return any(map(self.holds_arrays, inner))
 
 
-def _variant(variant: Variant, types: TypeResolver) -> Fields:
+def _variant(variant: "Variant", types: "TypeResolver") -> Fields:
     numbered = tuple((str(number), types.resolve(element)) for number, element in enumerate(variant.elements))
     return numbered or tuple((f.name, types.resolve(f.annotation)) for f in variant.fields if f.annotation is not None)
 
 
-NO_LAYOUTS = RecordLayouts(Declarations((Function,)), TypeResolver(lambda diagnostic: None, Declarations((Function,))))
-"""Of a program without structs and enums."""
+class NoLayouts(RecordLayouts):
+    """Of a program without structs and enums. Such programs start without what reads declarations."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    @cached_property
+    def declared(self) -> "Declarations[Function]":  # type: ignore[override]
+        from compiler.typed_ast.declarations import Declarations
+        from compiler.typed_ast.nodes import Function
+
+        return Declarations((Function,))
+
+    @cached_property
+    def types(self) -> "TypeResolver":  # type: ignore[override]
+        from compiler.typed_ast.resolve_types import TypeResolver
+
+        return TypeResolver(lambda diagnostic: None, self.declared)
+
+
+NO_LAYOUTS = NoLayouts()

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.backends.host.faults import translated
 from compiler.backends.host.values import describe
 from compiler.diagnostics import ZyntaxError
-from compiler.typed_ast.error_types import ANY_ERROR, KINDS, TYPE_OF_CODE
+from compiler.typed_ast.error_kinds import ANY_ERROR, KINDS, TYPE_OF_CODE
 from compiler.typed_ast.library import LibraryFault
 from runtime.thrown import Thrown
 from runtime.values import RecordValue, StructValue, struct_class

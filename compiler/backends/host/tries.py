@@ -7,7 +7,7 @@ from compiler.backends.host.emit import load
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.places import Places
 from compiler.typed_ast import nodes
-from compiler.typed_ast.error_types import ANY_ERROR
+from compiler.typed_ast.error_kinds import ANY_ERROR
 from compiler.typed_ast.types import UNKNOWN, StructType, Type
 
 

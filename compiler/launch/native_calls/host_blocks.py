@@ -166,13 +166,15 @@ class HostLaunches:
     def _given(self, values: Sequence[Any]) -> list[Any] | None:
         """The values as machine code takes them; None where a tensor lies elsewhere."""
         given: list[Any] = []
+        add = given.append
         for value in values:
-            if value.__class__ is Tensor:
+            of = value.__class__
+            if of is Tensor:
                 if value.remote is not None:
                     return None
-                given.append(value.contents)
+                add(value.host)
             else:
-                given.append(value if value.__class__ in _PYTHON else value.item())
+                add(value if of is int or of is float else value.item())
         for position in self.steps.updated:
             given[position] = values[position].array
         return given

@@ -17,6 +17,7 @@ from runtime.calls.answering import FIRST, PLANS, SLOWLY, put_in_front
 from runtime.cpu import detect, pool
 from runtime.cpu.image import CodeImage, LoadedImage, NotPortable, ObjectToLink, put_together
 from runtime.device import CPU, present_devices
+from runtime.plain_types import PLAIN
 from runtime.records import Factory, define
 from runtime.unawaited import READING
 
@@ -138,7 +139,7 @@ _BOUND = "zyntax_bound_call"
 """Symbol of the code of a call in its object."""
 
 
-_PLAIN = ("float32", "float64", "int32", "int64")
+_PLAIN = tuple(dtype.name for dtype in PLAIN.values())
 """Types of elements that are NumPy's own, and that most programs have no others of."""
 
 

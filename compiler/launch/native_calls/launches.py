@@ -7,7 +7,7 @@ from compiler.backends.llvm.checks import RECORD_VALUES
 from compiler.backends.llvm.types import I64, PTR, vector
 from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.affine import Affine
-from compiler.hir.control import For, While
+from compiler.hir.control import For
 from compiler.hir.memory import Alloc
 from compiler.hir.module import Form
 from compiler.hir.types import DTYPES
@@ -110,7 +110,7 @@ class LaunchCode:
         work = self._work()
         if self.kernel.lowered.function.form is Form.THREAD:
             work = self._prepare_grid(work)
-        self.in_threads = self.w.compare("oge", work, constant(work.type, float(cpu.WORTH_THREADS)))
+        self.in_threads = self.w.compare("oge", work, constant(work.type, float(cpu.worth_threads(self.kernel))))
         self.takes_long = self.w.compare("oge", work, constant(work.type, float(WORTH_RELEASING)))
         self._unless = [[self._of(form) for form in plan.unless] for plan in self.results]
         for position, argument in enumerate(self.launch.arguments):
@@ -252,7 +252,7 @@ class LaunchCode:
             code.do("PyEval_RestoreThread", thread)
             return status
 
-        if any(isinstance(op, While) for top in self.kernel.nest.body.body for op in top.walk()):
+        if self.kernel.has_open_loops:
             status = run_beside()  # the data decide how long it takes
         else:
             status = code.either(self.takes_long, run_beside, run)

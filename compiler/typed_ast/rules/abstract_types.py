@@ -7,13 +7,13 @@ from fractions import Fraction
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import Checker
-from compiler.typed_ast.constants import NANOSECONDS
 from compiler.typed_ast.conversions import fits, strong
 from compiler.typed_ast.duration import DURATION
 from compiler.typed_ast.rules.parts import fields_of
 from compiler.typed_ast.scope import Scope
 from compiler.typed_ast.suffixes import suffix_hint
 from compiler.typed_ast.types import BOOL, DType, ListType, Scalar, StructType, Type
+from compiler.typed_ast.units import NANOSECONDS
 
 _KEEPING = ("+", "-", "%")
 _SCALING = ("*", "/", "%")

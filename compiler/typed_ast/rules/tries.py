@@ -5,7 +5,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.checker import CORE, Checker
 from compiler.typed_ast.conversions import is_silent
-from compiler.typed_ast.error_types import ANY_ERROR, KINDS
+from compiler.typed_ast.error_kinds import ANY_ERROR, KINDS
 from compiler.typed_ast.rules import narrowing
 from compiler.typed_ast.rules.branches import joined
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
