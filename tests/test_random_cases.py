@@ -7,6 +7,7 @@ import pytest
 
 from compiler.backends.nvptx.assemble import can_assemble
 from tests.random_cases.case import TARGETS, Case, run
+from tests.random_cases.phases import phases
 from tests.random_cases.running import KINDS, random_case
 from tests.random_nests.running import assembled, recording
 from tests.shrinking import require_passing
@@ -18,6 +19,13 @@ CASES, BATCH = 60, 6
 def test_cases_are_right_on_the_emulator_and_assemble(first: int) -> None:
     for seed in range(first, first + BATCH):
         require_passing(partial(random_case, seed, True), partial(emulate, TARGETS[seed % len(TARGETS)]), (Exception,))
+
+
+@pytest.mark.parametrize(("device", "first"), [*(("emulator", first) for first in range(0, 48, 12)), *(("cpu", first) for first in range(100, 124, 12))])
+def test_several_reductions_of_one_window_or_row(device: str, first: int) -> None:
+    for seed in range(first, first + 12):
+        place = f"emulator:{TARGETS[seed % len(TARGETS)]}" if device == "emulator" else device
+        require_passing(partial(random_case, seed, True, made=phases), partial(run, device=place), (Exception,))
 
 
 def emulate(target: str, case: Case) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from compiler.diagnostics import ZyntaxError
-from tests.random_cases import attention, memory_bound, ordered, products, windows
+from tests.random_cases import attention, memory_bound, ordered, phases, products, windows
 from tests.random_cases.case import TARGETS, Case, Draw, run
 from tests.shrinking import Choices, Failure, RecordedGenerator, smallest
 
@@ -26,8 +26,9 @@ KINDS: tuple[tuple[int, Callable[[Draw], Case]], ...] = (
     (8, memory_bound.rows),
     (6, ordered.scan),
     (6, ordered.sort),
+    (10, phases.phases),
 )
-"""Of a hundred cases so many."""
+"""By how often they come."""
 
 
 @frozen
@@ -38,12 +39,12 @@ class Outcome:
     fault: str = ""
 
 
-def random_case(seed: int, tiny: bool = False, choices: Choices | None = None) -> Case:
-    """The case of a seed, or the one that these choices make of it."""
+def random_case(seed: int, tiny: bool = False, choices: Choices | None = None, made: Callable[[Draw], Case] | None = None) -> Case:
+    """The case of a seed, of one kind if it is given, or the one that these choices make of it."""
     chance = RecordedGenerator([seed, tiny], Choices() if choices is None else choices)
     weights = np.array([weight for weight, _ in KINDS], float)
-    made = KINDS[int(chance.choice(len(KINDS), p=weights / weights.sum()))][1]
-    return made(Draw(chance, tiny))
+    drawn = KINDS[int(chance.choice(len(KINDS), p=weights / weights.sum()))][1]
+    return (made or drawn)(Draw(chance, tiny))
 
 
 def outcome(seed: int, device: str) -> Outcome:
