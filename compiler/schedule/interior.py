@@ -84,6 +84,8 @@ class ZoneBounds:
         self.conditions: set[Value] = set()
         self.inner: set[Value] = set()
         """Those that all of whose bounds vary along the axis."""
+        self.mixed = False
+        """Whether bounds of one condition vary along the axis, and others don't."""
         self.outer: list[Affine] = []
         """Forms that don't vary along the axis: they must not be negative, for conditions to hold anywhere."""
         self.holds_from: list[Affine] = []
@@ -99,8 +101,10 @@ class ZoneBounds:
         if None in parts:
             return
         self.conditions.add(condition)
-        if all(part is not None and part[0] for part in parts):
+        along = [part is not None and part[0] != 0 for part in parts]
+        if all(along):
             self.inner.add(condition)
+        self.mixed = self.mixed or (any(along) and not all(along))
         tile, first, last = self.plan.tile, list[Affine](), list[Affine]()
         for part in parts:
             assert part is not None

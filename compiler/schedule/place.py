@@ -148,9 +148,9 @@ class Placing(TileValues):
             return
         in_time = plan.place != self.outer or region.parent is not None
         if in_time and not scans and self.outer == "thread" and plan.lanes > 1 and may_store_twice(self.field, group):
-            bounds = self.bounds(AxisPlan(axis), group, region)
+            bounds = self.bounds(AxisPlan(axis), group, region, windows=True)
             if not bounds.parts(self.form(extent, region), plan.tile):
-                store_in_vectors(self, plan, group, region, bounds)
+                store_in_vectors(self, plan, group, region, bounds, self.has_masks(plan))
                 return
         if in_time and not scans and (zones := self.zones(plan, group, carrying, region)):
             for zone in zones:
@@ -183,12 +183,13 @@ class Placing(TileValues):
     def ends(self, plan: AxisPlan) -> list[AxisPlan]:
         """The plans for what tiles of an axis leave over: a vector at a time, then elements where their type isn't moved under a mask."""
         ends = [single(plan)] if plan.registers > 1 else []
-        if plan.lanes > 1:
-            accesses = [op for op in self.field.body.body if isinstance(op, Load | Store)]
-            moved = [op.mem for op in accesses if plan.axis in dict(self.scope.axes_of(*op.index))]
-            if any(8 * bytes_of(mem_of(mem).dtype) < self.table.masked_bits for mem in moved):
-                ends.append(AxisPlan(plan.axis, plan.place))
-        return ends
+        return [*ends, AxisPlan(plan.axis, plan.place)] if plan.lanes > 1 and not self.has_masks(plan) else ends
+
+    def has_masks(self, plan: AxisPlan) -> bool:
+        """Whether all that is moved along an axis can be moved in vectors under a mask."""
+        accesses = [op for op in self.field.body.body if isinstance(op, Load | Store)]
+        moved = [op.mem for op in accesses if plan.axis in dict(self.scope.axes_of(*op.index))]
+        return all(8 * bytes_of(mem_of(mem).dtype) >= self.table.masked_bits for mem in moved)
 
     def narrow(self, plan: AxisPlan, begun: Sequence[Reduce | Contract], region: TileRegion, result: Accumulators) -> None:
         """From here an axis goes in smaller tiles: digits that these lack are combined."""
@@ -218,27 +219,34 @@ class Placing(TileValues):
         skip = len(guards) == len(group) and all(guard is not None and guard[0] in bounds.conditions for guard in guards)
         return bounds.zones(self.field.axes[plan.axis], skip)
 
-    def bounds(self, plan: AxisPlan, group: Sequence[Target], region: TileRegion) -> ZoneBounds:
-        """Between which tiles of an axis the conditions hold that are bounds along it, if its loop is the last around the group."""
+    def bounds(self, plan: AxisPlan, group: Sequence[Target], region: TileRegion, windows: bool = False) -> ZoneBounds:
+        """Between which tiles of an axis the conditions hold that are bounds along it, if its loop is the last around the group. `windows`:
+        those of sums over windows too."""
         others = [other for other in self.table.plans if other.axis != plan.axis]
         extents = {name: extent for other in others for name, extent in self.variables_of(other, region)}
         bounds = ZoneBounds(plan, extents, region.builder)
-        for condition in sorted(self.conditions(group, region) - region.certain - region.refuted, key=lambda value: value.name):
+        conditions = self.conditions(group, region, windows) - region.certain - region.refuted
+        for condition in sorted(conditions, key=lambda value: value.name):
             if (forms := bounds_of(condition)) is not None:
                 bounds.add(condition, [self.form(form, region) for form in forms])
         return bounds
 
-    def conditions(self, group: Sequence[Target], region: TileRegion) -> set[Value]:
-        """Conditions of accesses and choices that targets depend on, as far as these aren't known in the region yet."""
+    def conditions(self, group: Sequence[Target], region: TileRegion, windows: bool) -> set[Value]:
+        """Conditions of accesses and choices that targets depend on, as far as these aren't known in the region yet. `windows`: those of
+        sums of constantly many terms too."""
         conditions: set[Value] = set()
         waiting, seen = [value for target in group for value in self.reads(target)], set[Value]()
         conditions.update(target.where for target in group if isinstance(target, Store) and target.where is not None)
         while waiting:
             value = waiting.pop()
             op = value.source
-            if value in seen or op is None or isinstance(op, Reduce | Contract | Scan) or region.find(value) is not None:
+            if value in seen or op is None or region.find(value) is not None:
                 continue
             seen.add(value)
+            if isinstance(op, Reduce) and windows and all(self.field.axes[axis].value is not None for axis in op.over):
+                conditions |= self.guards([op])
+            if isinstance(op, Reduce | Contract | Scan):
+                continue
             if isinstance(op, Select):
                 conditions.add(op.condition)
             if isinstance(op, Load) and op.where is not None:

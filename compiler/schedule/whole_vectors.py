@@ -25,19 +25,24 @@ def may_store_twice(field: HirFunction, group: Iterable[Target]) -> bool:
     return True
 
 
-def store_in_vectors(placing: TileValues, plan: AxisPlan, group: Sequence[Target], region: TileRegion, bounds: ZoneBounds) -> None:
+def store_in_vectors(
+    placing: TileValues, plan: AxisPlan, group: Sequence[Target], region: TileRegion, bounds: ZoneBounds, has_masks: bool
+) -> None:
     """The loops over an axis: tiles where all conditions hold, vectors behind them and where only those hold that vary along it, and
-    elements elsewhere. `bounds`: of its elements."""
+    elements elsewhere. `bounds`: of its elements. `has_masks`: lanes of a vector may have conditions of their own."""
     b, axis = region.builder, plan.axis
     extent = b.index(placing.field.axes[axis])
     low, high = bounds.elements(extent)
+    inner, within = bounds.inner, all_hold(bounds.outer, b) if bounds.outer else None
+    if within is not None and bounds.mixed and not has_masks:
+        high, inner, within = b.select(within, high, low), bounds.conditions, None
     count = b.sub(high, low)
     # too few for a vector are all edge
     behind = b.select(b.op("ge", count, b.const(plan.lanes, "index")), high, low)
     count, none = b.sub(behind, low), b.const(0, "index")
     whole = b.op("ge", count, b.const(plan.tile, "index"))
-    if bounds.outer:
-        whole = b.op("and", whole, all_hold(bounds.outer, b))
+    if within is not None:
+        whole = b.op("and", whole, within)
     tiles = b.select(whole, b.index(Affine.of(count.name).floordiv(plan.tile)), none)
     with b.loop(f"{axis}0", 0, Affine.of(tiles.name), **placing.marks(plan)) as (body, loop):
         start = body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * plan.tile)
@@ -45,11 +50,11 @@ def store_in_vectors(placing: TileValues, plan: AxisPlan, group: Sequence[Target
     vectors, vector = Affine.of(count.name).floordiv(plan.lanes), single(plan)
     with b.loop(f"{axis}0", Affine.of(tiles.name) * plan.registers, vectors) as (body, loop):
         start = body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * plan.lanes)
-        _enter(placing, vector, start, group, region.inside(body, (axis,)), bounds.inner)
+        _enter(placing, vector, start, group, region.inside(body, (axis,)), inner)
     last = b.sub(behind, b.const(plan.lanes, "index"))
     once = b.select(b.op("ne", b.index(vectors * plan.lanes), count), b.const(1, "index"), none)
     with b.loop(f"{axis}0", Affine.of(last.name), Affine.of(b.add(last, once).name)) as (body, loop):
-        _enter(placing, vector, loop.variable, group, region.inside(body, (axis,)), bounds.inner)
+        _enter(placing, vector, loop.variable, group, region.inside(body, (axis,)), inner)
     edges = b.sub(extent, count)
     with b.loop(f"{axis}0", 0, Affine.of(edges.name), nounroll=True) as (body, loop):
         number = loop.variable

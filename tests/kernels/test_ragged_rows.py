@@ -378,3 +378,29 @@ def test_rows_in_no_order() -> None:
     text = PIECES.format(dtype="i64", result="i64", first="0", joined="+= v[k]")
     got = zynml.compile(text, device="emulator:sm_90a").f(start, v)
     np.testing.assert_array_equal(got, [v[a:b].sum() for a, b in pairwise(start)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_rows_of_every_length_around_whole_vectors(dtype: type) -> None:
+    name = {np.float32: "f32", np.float64: "f64", np.int32: "i32", np.int64: "i64"}[dtype]
+    text = f"""
+    def f(start: tensor[P, i32], v: tensor[K, {name}]) {{
+        compute(start, v) {{
+            for row in 0..P - 1:
+                var s: {name} = 0
+                var most: {name} = -100
+                for k in start[row]..start[row + 1]:
+                    s += v[k]
+                    most = max(most, v[k])
+                out[row] = s * 2 + most
+        }}
+    }}
+    """
+    f = zynml.compile(text).f
+    start = starts(_RANDOM.permutation(np.arange(137))).astype(np.int32)
+    v = _RANDOM.integers(-90, 90, start[-1]).astype(dtype)
+    wanted = [2 * v[a:b].astype(np.float64).sum() + max([-100, *v[a:b]]) for a, b in pairwise(start)]
+    assert np.array_equal(np.asarray(f(start, v)).astype(np.float64), wanted)
+    if np.dtype(dtype).kind == "f":
+        v[start[5] - 1] = np.nan
+        assert np.isnan(np.asarray(f(start, v))).nonzero()[0].tolist() == [int(np.searchsorted(start, start[5] - 1, side="right")) - 1]

@@ -42,6 +42,8 @@ def _marks(frame: CpuFrame, op: For) -> str:
     if op.carried and _ends_by_data(frame, op):
         # rows of any length: four vectors at a time would leave much of short ones over, one would have long ones wait for each sum
         notes.append('!{!"llvm.loop.interleave.count", i32 2}')
+    if op.mark("masked"):
+        notes.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
     if not notes:
         return ""
     nodes = ["!{self}", *[module.metadata(note) for note in notes]]
