@@ -198,6 +198,10 @@ def _index_axes(frame: CpuFrame, index: Sequence[Affine]) -> list[tuple[str, int
 
 STACK_LIMIT = 16384
 """Bytes of a local memory that may lie on the stack."""
+LARGE = 1 << 22
+"""Bytes of one from which huge pages are asked for: processors keep the addresses of few small ones."""
+PAGE, HUGE_PAGES = 4096, 14
+"""Bytes of a page, and Linux's advice to use huge ones."""
 
 
 def alloc(frame: CpuFrame, op: Alloc) -> None:
@@ -236,6 +240,11 @@ def heap_block(frame: CpuFrame, size: LlvmValue) -> LlvmValue:
         w.branch(frame.finish)
         w.start(good)
         w.store(got, cell)
+        if w.module.huge_pages:
+            w.module.declare("madvise", "i32 (ptr, i64, i32)")
+            with w.when(w.compare("uge", size, constant(I64, LARGE))):
+                page = w.value(PTR, f"call ptr @llvm.ptrmask.p0.i64({w.offset(got, constant(I64, PAGE - 1), I8)}, i64 -{PAGE})")
+                w.call("madvise", I32, page, w.sub(size, constant(I64, PAGE)), constant(I32, HUGE_PAGES))
     above = w.offset(w.load(PTR, cell), constant(I64, 63), I8)
     return w.value(PTR, f"call ptr @llvm.ptrmask.p0.i64({above}, i64 -64)")
 

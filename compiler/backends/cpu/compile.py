@@ -51,7 +51,7 @@ def compile_function(
     mode = Mode.REPORT if options.report else Mode.FAST
     ordinary = options.ordinary_sizes and not options.report
     texts = attributes(target, options.level, function)
-    facts = has_half(target), has_fma(target), ordinary, path, has_chosen_extremes(target)
+    facts = has_half(target), has_fma(target), ordinary, path, has_chosen_extremes(target), "linux" in target.triple
     module, checks = emit_function(function, mode, parallel, texts, *facts)
     text = module.text()
     timings = {"emit": time.perf_counter() - started}

@@ -39,13 +39,16 @@ def emit_function(
     ordinary_sizes: bool = True,
     path: Mapping[int, bool] | None = None,
     picks_zero: bool = False,
+    huge_pages: bool = False,
 ) -> tuple[ModuleWriter, list[CheckSite]]:
     """The module of a kernel, or of one path through it, and in REPORT mode the checks by the numbers that its records use. `fuses`: the
-    machine multiplies and adds in one instruction; `picks_zero`: it computes `min` and `max` by comparing and choosing."""
+    machine multiplies and adds in one instruction; `picks_zero`: it computes `min` and `max` by comparing and choosing; `huge_pages`: the
+    system takes advice about pages."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
     module.liberties = False
     module.picks_zero = picks_zero and not function.is_strict
+    module.huge_pages = huge_pages
     kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
     if fuses:
         kernel.fused, kernel.absorbed = fused_sums(function)
@@ -134,6 +137,8 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
             frame.define(op, index_bundle(frame.threads))
         case Sort():
             sort.emit_sort(frame, op)
+        case sort.LineSort():
+            sort.emit_line_sort(frame, op)
         case If() if id(op) in frame.kernel.path:
             paths.decided_branch(frame, op, frame.kernel.path[id(op)])
         case _:

@@ -1,24 +1,48 @@
-"""Stable sorting of the lines of a memory, written as a HIR nest of its own and emitted in place: radix passes of 8 bits from
-the lowest digit, insertion for short lines, lines spread over threads.
+"""Stable sorting of the lines of a memory, written as a HIR nest of its own and emitted in place; lines are spread over threads.
 
-Elements move as their bits; digits come from an image of the bits whose unsigned order is the wanted order, in which -0.0
-and 0.0 are equal and every NaN is the largest. Payloads move along as bits."""
+Keys that carry payloads are sorted by digits. Keys alone show their order only where equal ones differ: NaNs, and zeros of both signs.
+Those are put aside in their order while the others are sorted, which may then be done in any way."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 
 from compiler.backends.cpu.frame import CpuFrame, alias_notes
+from compiler.backends.cpu.sort_by_digits import DigitSort, bits_of
+from compiler.backends.cpu.sort_keys import KeySort
 from compiler.backends.llvm.frame import AddressedMemory
+from compiler.backends.llvm.indexing import Indexing
+from compiler.backends.llvm.types import I1, I64
+from compiler.backends.llvm.writer import constant
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.instruction import Value
+from compiler.hir.core import dtype_of
+from compiler.hir.instruction import Instruction, Value, ValueScope, attribute, operand
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc
-from compiler.hir.types import INDEX, SIGNED, Mem, Space, bytes_of, is_float
+from compiler.hir.types import INDEX, HirType, Mem, Space, bytes_of, is_float
+from runtime.records import define
 
-SHORT = 40
-"""Lines up to this long are sorted by insertion."""
-_MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e4m3": 3, "f8e5m2": 2}
+
+@define(eq=False, kw_only=True)
+class LineSort(Instruction):
+    """The `count` contiguous keys at an index of a memory, none of them NaN or -0.0, in order; `spare` is room for as many."""
+
+    keys: Value = operand()
+    spare: Value = operand()
+    count: Value = operand()
+    index: tuple[Affine, ...] = attribute()
+    dtype: str = attribute()
+    descending: bool = attribute(False)
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return []
+
+
+def emit_line_sort(frame: CpuFrame, op: LineSort) -> None:
+    line = KeySort(frame.w.module, op.dtype, op.descending).line()
+    start = Indexing(frame, frame.memories[op.keys.name], op.index, None, 0).base
+    spare = frame.memories[op.spare.name].pointer
+    frame.w.call_void(line, start, spare, frame.values[op.count.name].scalar, constant(I1, 0), constant(I64, 0))
 
 
 def emit_sort(frame: CpuFrame, op: Sort) -> None:
@@ -32,7 +56,7 @@ def emit_sort(frame: CpuFrame, op: Sort) -> None:
     frame.slots, frame.definitions = dict(frame.slots), dict(frame.definitions)
     views = [_as_bits(frame, owner, value) for value in (op.keys, *op.payload)]
     dtype = frame.memories[op.keys.name].type.dtype
-    _Sorting(owner, views, dtype, op.axis, op.descending).write()
+    _Lines(owner, views, dtype, op.axis, op.descending).write()
     region = owner.function.body
     local = [inner.result.name for top in region.body for inner in top.walk() if isinstance(inner, Alloc)]
     notes = alias_notes([*[view.name for view in views], *local], frame.kernel.module)
@@ -54,144 +78,132 @@ def _as_bits(frame: CpuFrame, owner: FunctionBuilder, value: Value) -> Value:
     return view
 
 
-class _Sorting:
+class _Lines:
+    """The loops over lines; in them, a line is sorted where it is if its keys are contiguous, else in a buffer."""
+
     def __init__(self, owner: FunctionBuilder, views: Sequence[Value], dtype: str, axis: int, descending: bool) -> None:
         self.owner, self.views, self.dtype, self.descending = owner, views, dtype, descending
         keys = views[0].type
         assert isinstance(keys, Mem)
-        self.axis = axis % keys.rank
-        self.dims = keys.dims
+        self.keys, self.axis, self.dims = keys, axis % keys.rank, keys.dims
         self.length = keys.dims[self.axis]
-        self.unsigned = keys.dtype
-        self.width = 8 * bytes_of(dtype)
-        self.passes = self.width // 8
+
+    @property
+    def is_contiguous(self) -> bool:
+        strides = self.keys.strides
+        return self.axis == self.keys.rank - 1 and (strides is None or strides[-1].value == 1)
 
     def write(self) -> None:
-        body = self.owner.body
         at: list[Affine] = [Affine()] * len(self.dims)
         with ExitStack() as stack:
-            inside = body
+            inside = self.owner.body
             outermost = True
             for number, dim in enumerate(self.dims):
                 if number == self.axis:
                     continue
                 kind = "thread" if outermost else "time"
                 outermost = False
-                inside, handle = stack.enter_context(
-                    inside.loop(self.owner.fresh("line"), 0, dim, place=kind, work=self.length * (8 * self.passes))
-                )
+                work = self.length * (8 * bytes_of(self.dtype))
+                inside, handle = stack.enter_context(inside.loop(self.owner.fresh("line"), 0, dim, place=kind, work=work))
                 at[number] = Affine.of(handle.variable.name)
-            self.line(inside, at)
-
-    def line(self, b: Builder, at: list[Affine]) -> None:
-        """One line: into a buffer, sorted there, and back."""
-        self.buffers = [b.alloc(Mem(_dtype(view), (2, self.length), space=Space.LOCAL)) for view in self.views]
-        current = b.slot(b.const(0, "index"))
-        short = b.op("le", b.index(self.length), b.index(SHORT))
-        with b.branch(short) as (then, otherwise, _):
-            with then.loop(self.owner.fresh("i"), 0, self.length) as (c, i):
-                for view, buffer in zip(self.views, self.buffers, strict=True):
-                    c.store(buffer, c.load(view, self.place(at, i.variable)), [0, i.variable.name])
-            self.insertion(then)
-            self.radix(otherwise, at, current)
-        last = b.get(current)
-        with b.loop(self.owner.fresh("i"), 0, self.length) as (c, i):
-            for view, buffer in zip(self.views, self.buffers, strict=True):
-                c.store(view, c.load(buffer, [last.name, i.variable.name]), self.place(at, i.variable))
+            if len(self.views) > 1:
+                DigitSort(self.owner, self.views, self.dtype, self.descending, self.length, lambda i: self.place(at, i)).line(inside)
+            else:
+                self.keys_alone(inside, at)
 
     def place(self, at: list[Affine], index: Value) -> list[Affine]:
         return [Affine.of(index.name) if number == self.axis else form for number, form in enumerate(at)]
 
-    def image(self, b: Builder, bits: Value) -> Value:
-        """The bits as an unsigned number in the wanted order."""
-        unsigned, width = self.unsigned, self.width
-        sign = b.const(1 << (width - 1), unsigned)
-        ones = b.const((1 << width) - 1, unsigned)
-        if is_float(self.dtype):
-            size = b.op("and", bits, b.const((1 << (width - 1)) - 1, unsigned))
-            mantissa = _MANTISSA[self.dtype]
-            infinite = ((1 << (width - 1)) - 1) >> mantissa << mantissa
-            if self.dtype == "f8e4m3":
-                infinite = 0x7E
-            nan = b.op("gt", size, b.const(infinite, unsigned))
-            negative = b.op("gt", bits, sign)
-            plain = b.op("or", size, sign)
-            image = b.select(negative, b.op("xor", bits, ones), plain)
-            if self.descending:
-                image = b.op("xor", image, ones)
-            return b.select(nan, ones, image)
-        image = b.op("xor", bits, sign) if self.dtype in SIGNED else bits
-        return b.op("xor", image, ones) if self.descending else image
-
-    def insertion(self, b: Builder) -> None:
-        with b.loop(self.owner.fresh("i"), 1, self.length) as (c, i):
-            held = [c.load(buffer, [0, i.variable.name]) for buffer in self.buffers]
-            image = self.image(c, held[0])
-            slot = c.slot(c.index(i.variable.name))
-            with c.repeat() as (before, body):
-                position = before.get(slot)
-                previous = before.op("max", before.op("sub", position, before.const(1, "index")), before.const(0, "index"))
-                other = self.image(before, before.load(self.buffers[0], [0, previous.name]))
-                moves = before.op("and", before.op("gt", position, before.const(0, "index")), before.op("gt", other, image))
-                before.condition(moves)
-                position = body.get(slot)
-                previous = body.op("sub", position, body.const(1, "index"))
-                for buffer in self.buffers:
-                    body.store(buffer, body.load(buffer, [0, previous.name]), [0, position.name])
-                body.set(slot, previous)
-            position = c.get(slot)
-            for buffer, value in zip(self.buffers, held, strict=True):
-                c.store(buffer, value, [0, position.name])
-
-    def radix(self, b: Builder, at: list[Affine], current: Value) -> None:
-        """One sweep counts the digits of all passes and fills the buffer; a pass whose digits are all alike is left out."""
-        counts = b.alloc(Mem("i64", (self.passes, 256), space=Space.LOCAL))
-        zero = b.const(0, "i64")
-        for number in range(self.passes):
-            with b.loop(self.owner.fresh("d"), 0, 256) as (c, d):
-                c.store(counts, zero, [number, d.variable.name])
+    def keys_alone(self, b: Builder, at: list[Affine]) -> None:
+        (view,) = self.views
+        room = Mem(self.keys.dtype, (self.length,), space=Space.LOCAL)
+        spare = b.alloc(room)
+        if self.is_contiguous:
+            first = [Affine() if number == self.axis else form for number, form in enumerate(at)]
+            self.sorted_in(b, view, first, spare)
+            return
+        line = b.alloc(room)
         with b.loop(self.owner.fresh("i"), 0, self.length) as (c, i):
-            for position, (view, buffer) in enumerate(zip(self.views, self.buffers, strict=True)):
-                bits = c.load(view, self.place(at, i.variable))
-                c.store(buffer, bits, [0, i.variable.name])
-                if position == 0:
-                    image = self.image(c, bits)
-                    for number in range(self.passes):
-                        digit = self.digit(c, image, number)
-                        count = c.load(counts, [number, digit.name])
-                        c.store(counts, c.op("add", count, c.const(1, "i64")), [number, digit.name])
-        for number in range(self.passes):
-            first = self.digit(b, self.image(b, b.load(self.buffers[0], [b.get(current).name, 0])), number)
-            alike = b.op("eq", b.load(counts, [number, first.name]), b.cast(b.index(self.length), "i64"))
-            with b.branch(alike) as (_, c, _op):
-                self.one_pass(c, counts, number, current)
-
-    def one_pass(self, b: Builder, counts: Value, number: int, current: Value) -> None:
-        """Counts become places, then every element goes to its place in the other buffer."""
-        total = b.slot(b.const(0, "i64"))
-        with b.loop(self.owner.fresh("d"), 0, 256) as (c, d):
-            count = c.load(counts, [number, d.variable.name])
-            start = c.get(total)
-            c.store(counts, start, [number, d.variable.name])
-            c.set(total, c.op("add", start, count))
-        source = b.get(current)
-        target = b.op("sub", b.const(1, "index"), source)
+            c.store(line, c.load(view, self.place(at, i.variable)), [i.variable.name])
+        self.sorted_in(b, line, [Affine()], spare)
         with b.loop(self.owner.fresh("i"), 0, self.length) as (c, i):
-            values = [c.load(buffer, [source.name, i.variable.name]) for buffer in self.buffers]
-            digit = self.digit(c, self.image(c, values[0]), number)
-            offset = c.load(counts, [number, digit.name])
-            where = c.cast(offset, "index")
-            c.store(counts, c.op("add", offset, c.const(1, "i64")), [number, digit.name])
-            for buffer, value in zip(self.buffers, values, strict=True):
-                c.store(buffer, value, [target.name, where.name])
-        b.set(current, target)
+            c.store(view, c.load(line, [i.variable.name]), self.place(at, i.variable))
 
-    def digit(self, b: Builder, image: Value, number: int) -> Value:
-        moved = b.op("shr", image, b.const(8 * number, self.unsigned)) if number else image
-        masked = b.op("and", moved, b.const(255, self.unsigned)) if self.width > 8 else moved
-        return b.cast(masked, "index")
+    def sorted_in(self, b: Builder, line: Value, first: list[Affine], spare: Value) -> None:
+        """The keys of a memory from a place on, in order."""
+
+        def sort(c: Builder, count: Value) -> None:
+            c.emit(LineSort(keys=line, spare=spare, count=count, index=tuple(first), dtype=self.dtype, descending=self.descending))
+
+        if not is_float(self.dtype):
+            sort(b, b.index(self.length))
+            return
+        mask, infinite = (b.const(number, self.keys.dtype) for number in bits_of(self.dtype))
+        aside = _Aside(self.owner, line, first, self.length, mask, infinite)
+        with b.branch(aside.needed(b)) as (odd, plain, _):
+            sort(plain, plain.index(self.length))
+            kept, negatives = aside.take(odd)
+            sort(odd, kept)
+            aside.put_back(odd, kept, odd.sub(kept, negatives) if self.descending else negatives)
 
 
-def _dtype(view: Value) -> str:
-    assert isinstance(view.type, Mem)
-    return view.type.dtype
+class _Aside:
+    """NaNs and zeros of a line of floats, which keep their order: they are put aside, and put back where they belong among the others."""
+
+    def __init__(self, owner: FunctionBuilder, line: Value, first: list[Affine], length: Affine, mask: Value, infinite: Value) -> None:
+        self.owner, self.line, self.first, self.length, self.mask, self.infinite = owner, line, first, length, mask, infinite
+
+    def at(self, index: Affine) -> list[Affine]:
+        return [*self.first[:-1], index]
+
+    def is_nan(self, b: Builder, bits: Value) -> Value:
+        return b.op("gt", b.op("and", bits, self.mask), self.infinite)
+
+    def is_negative(self, b: Builder, bits: Value) -> Value:
+        return b.op("gt", bits, self.mask)
+
+    def needed(self, b: Builder) -> Value:
+        """Whether there is any NaN, or a zero of another sign than the usual one."""
+        with b.loop(self.owner.fresh("i"), 0, self.length, carried=[b.const(False, "i1")]) as (c, i):
+            bits = c.load(self.line, self.at(Affine.of(i.variable.name)))
+            minus_zero = c.op("eq", bits, c.op("add", self.mask, c.const(1, dtype_of(self.mask))))
+            c.yield_(c.op("or", i.carried[0], c.op("or", self.is_nan(c, bits), minus_zero)))
+        return i.results[0]
+
+    def take(self, b: Builder) -> tuple[Value, Value]:
+        """How many others there are, which now stand first, and how many of them are negative."""
+        dtype, one = dtype_of(self.mask), b.const(1, "index")
+        self.held = b.alloc(Mem(dtype, (self.length,), space=Space.LOCAL))
+        kept, negatives, zeros, nans = (b.slot(b.const(0, "index")) for _ in range(4))
+
+        def count(c: Builder, slot: Value) -> None:
+            c.set(slot, c.add(c.get(slot), one))
+
+        with b.loop(self.owner.fresh("i"), 0, self.length) as (c, i):
+            bits = c.load(self.line, self.at(Affine.of(i.variable.name)))
+            is_zero = c.op("eq", c.op("and", bits, self.mask), c.const(0, dtype))
+            with c.branch(self.is_nan(c, bits)) as (nan, number, _):
+                nan.store(self.held, bits, [self.length - 1 - Affine.of(nan.get(nans).name)])
+                count(nan, nans)
+                with number.branch(is_zero) as (zero, other, _):
+                    zero.store(self.held, bits, [zero.get(zeros).name])
+                    count(zero, zeros)
+                    other.store(self.line, bits, self.at(Affine.of(other.get(kept).name)))
+                    count(other, kept)
+                    with other.when(self.is_negative(other, bits)) as below:
+                        count(below, negatives)
+        self.zeros, self.nans = b.named(b.get(zeros).name), b.named(b.get(nans).name)
+        return b.get(kept), b.get(negatives)
+
+    def put_back(self, b: Builder, kept: Value, place: Value) -> None:
+        """The zeros from a place on, NaNs last."""
+        start, end = Affine.of(place.name), Affine.of(kept.name)
+        with b.loop(self.owner.fresh("i"), end - 1, start - 1, step=-1) as (c, i):
+            at = Affine.of(i.variable.name)
+            c.store(self.line, c.load(self.line, self.at(at)), self.at(at + self.zeros))
+        with b.loop(self.owner.fresh("i"), 0, self.zeros) as (c, i):
+            at = Affine.of(i.variable.name)
+            c.store(self.line, c.load(self.held, [at]), self.at(at + start))
+        with b.loop(self.owner.fresh("i"), 0, self.nans) as (c, i):
+            at = Affine.of(i.variable.name)
+            c.store(self.line, c.load(self.held, [self.length - 1 - at]), self.at(at + end + self.zeros))

@@ -41,6 +41,8 @@ class ModuleWriter:
         self.native_bfloat = False
         self.c_library = True
         """Whether code of the module may call the C library."""
+        self.huge_pages = False
+        """Whether the system takes advice about pages, as Linux does."""
         self.picks_zero = False
         """Whether `min` and `max` may give a zero of either sign, and comparing and choosing is how the processor computes them."""
         self.liberties = True

@@ -1,25 +1,33 @@
-"""Stable sorting with payload: every dtype, direction and axis, NaN last, both zeros equal, against NumPy's lexsort."""
+"""Stable sorting with and without payload: every dtype, direction and axis, NaN last, both zeros equal, against NumPy's lexsort."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from cpu_runs import NUMPY, run_kernel
 
-from compiler.backends.cpu.compile import compile_function
+from compiler.backends.cpu.compile import CpuOptions, compile_function
+from compiler.backends.cpu.native import NativeKernel
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.library import Sort
-from compiler.hir.module import HirFunction
+from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.hir.types import INDEX, Mem
+from compiler.machines.cpu import CPUS
 
 DTYPES = ("i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
 
+QUICK = CpuOptions(OptimizationLevel.O1)
+"""Less time for the compiler, the same code but for loops."""
 
-def sorting(dtype: str, rank: int, axis: int, descending: bool) -> HirFunction:
+
+def sorting(dtype: str, rank: int, axis: int, descending: bool, alone: bool = False) -> HirFunction:
     f = FunctionBuilder("sorting")
     dims = ["L", "M", "N"][-rank:]
-    keys, payload = f.parameter("keys", Mem(dtype, dims)), f.parameter("payload", Mem("i64", dims))
+    keys = f.parameter("keys", Mem(dtype, dims))
+    payload = () if alone else (f.parameter("payload", Mem("i64", dims)),)
     for dim in dims:
         f.parameter(dim, INDEX)
-    f.body.emit(Sort(keys=keys, payload=(payload,), axis=axis, descending=descending))
+    f.body.emit(Sort(keys=keys, payload=payload, axis=axis, descending=descending))
     return f.finish()
 
 
@@ -55,7 +63,7 @@ def test_sort(dtype: str, descending: bool) -> None:
         (2, 0, ((3, 5), (50, 6))),
         (2, 1, ((0, 4), (60, 5), (3, 257))),
     ):
-        kernel = compile_function(sorting(dtype, rank, axis, descending))
+        kernel = compile_function(sorting(dtype, rank, axis, descending), QUICK)
         for shape in shapes:
             keys = keys_of(dtype, shape)
             found = keys.copy()
@@ -76,3 +84,75 @@ def test_the_middle_axis_of_three() -> None:
     found, places = keys.copy(), np.zeros(keys.shape, np.int64)
     assert run_kernel(kernel, [found, places, *keys.shape], threads=2) is None
     np.testing.assert_array_equal(found, np.sort(keys, axis=1))
+
+
+def sorted_alone(kernel: NativeKernel, keys: np.ndarray, axis: int = 0, descending: bool = False) -> None:
+    """Compares every bit of every line."""
+    found = keys.copy()
+    assert run_kernel(kernel, [found, *keys.shape], threads=2) is None
+    bits = f"u{keys.dtype.itemsize}"
+    for other in np.ndindex(*np.delete(keys.shape, axis)):
+        line, before = (np.moveaxis(array, axis, -1)[other] for array in (found, keys))
+        np.testing.assert_array_equal(line.copy().view(bits), before[expected_order(before, descending)].view(bits))
+
+
+@pytest.mark.parametrize("descending", (False, True))
+@pytest.mark.parametrize("dtype", (*DTYPES, "f8e4m3"))
+def test_keys_alone(dtype: str, descending: bool) -> None:
+    kernel = compile_function(sorting(dtype, 1, 0, descending, alone=True), QUICK)
+    for size in (0, 1, 2, 7, 64, 129, 1000, 5000):
+        sorted_alone(kernel, keys_of(dtype, (size,)), 0, descending)
+
+
+@pytest.mark.parametrize("axis", (0, 1, 2))
+def test_keys_alone_along_every_axis(axis: int) -> None:
+    for dtype in ("f32", "u64"):
+        kernel = compile_function(sorting(dtype, 3, axis, False, alone=True), QUICK)
+        for shape in ((2, 3, 5), (3, 200, 2), (1, 2, 300), (0, 2, 3), (2, 0, 3), (9, 1, 17)):
+            sorted_alone(kernel, keys_of(dtype, shape), axis)
+
+
+SPREAD: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "uniform": lambda rng, n: rng.random(n),
+    "all equal": lambda rng, n: np.full(n, 3.0),
+    "two values": lambda rng, n: rng.integers(0, 2, n),
+    "every exponent": lambda rng, n: np.ldexp(rng.normal(size=n), rng.integers(-60, 60, n)),
+    "sorted": lambda rng, n: np.arange(n) - n / 2,
+    "reversed": lambda rng, n: n - np.arange(n),
+    "equal where a sample looks": lambda rng, n: np.where(np.arange(n) % 2, rng.normal(size=n) * 1000, 1.0),
+    "few far away": lambda rng, n: np.where(rng.random(n) < 0.001, 1e9, 0.001) * rng.normal(size=n),
+    "half zeros": lambda rng, n: np.maximum(rng.normal(size=n), 0),
+}
+
+
+@pytest.mark.parametrize("dtype", ("f32", "f64", "bf16", "i32", "u64"))
+def test_keys_alone_however_they_are_spread(dtype: str) -> None:
+    kernel = compile_function(sorting(dtype, 1, 0, False, alone=True), QUICK)
+    rng = np.random.default_rng(2)
+    for make in SPREAD.values():
+        numbers = make(rng, 6400)
+        keys = np.clip(numbers * 1000, -(2.0**31) if dtype == "i32" else 0, 2.0**31 - 1) if dtype[0] in "iu" else numbers
+        sorted_alone(kernel, keys.astype(NUMPY[dtype]))
+
+
+def test_both_zeros_and_every_nan_keep_their_order() -> None:
+    rng = np.random.default_rng(3)
+    for dtype, bits in (("f32", np.uint32), ("f16", np.uint16)):
+        top = 8 * np.dtype(bits).itemsize - 1
+        nans = np.iinfo(bits).max - rng.integers(0, 9, 6000).astype(bits) ^ (rng.integers(0, 2, 6000).astype(bits) << bits(top))
+        zeros = rng.integers(0, 2, 6000).astype(bits) << bits(top)
+        numbers = rng.normal(size=6000).astype(NUMPY[dtype]).view(bits)
+        keys = np.choose(rng.integers(0, 3, 6000), (nans, zeros, numbers)).astype(bits).view(NUMPY[dtype])
+        for descending in (False, True):
+            kernel = compile_function(sorting(dtype, 1, 0, descending, alone=True), QUICK)
+            sorted_alone(kernel, keys, 0, descending)
+            sorted_alone(kernel, keys[:50], 0, descending)
+
+
+@pytest.mark.parametrize("cpu", sorted(CPUS))
+def test_code_of_every_processor_sorts_in_its_vectors(cpu: str) -> None:
+    machine = CPUS[cpu]
+    options = CpuOptions(OptimizationLevel.O1, machine.triple, machine.cpu, machine.features)
+    text = compile_function(sorting("f32", 1, 0, False, alone=True), options).llvm_unoptimised
+    assert f"@sort.block.v{machine.vector_bits // 32}f32.up" in text
