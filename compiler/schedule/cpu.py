@@ -17,6 +17,7 @@ from compiler.passes.wide_terms import wide_terms
 from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
 from compiler.schedule.lines import in_step
+from compiler.schedule.lines_along import lines_along
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
@@ -70,6 +71,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
         except NotPlaceable as refusal:
             reason = str(refusal)
     nest, lines_in_words = marching or in_step(kernel.nest, kernel.facts)
+    if not lines_in_words:
+        nest, lines_in_words = lines_along(kernel.nest, kernel.facts, machine)
     function, words, unheeded = marked(nest, kernel.facts)
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))

@@ -48,9 +48,7 @@ def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str
     """The nest with lines that march in step where it has enough of such, and what was done in words."""
     body: list[Instruction] = []
     words: list[str] = []
-    owner = FunctionBuilder(nest.name, nest.form)
-    for value in (*nest.parameters, *(v for top in nest.body.body for v in (*top.results, *_everything(top)))):
-        owner.scope.types[owner.fresh(value.name)] = value.type
+    owner = declared(nest)
     for op in nest.body.body:
         lines = lines_of(op, facts) if isinstance(op, For) else None
         if lines is None:
@@ -64,6 +62,14 @@ def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str
         body += region.body
         words.append(str(lines))
     return (evolve(nest, body=Region([], body)) if words else nest), tuple(words)
+
+
+def declared(nest: HirFunction) -> FunctionBuilder:
+    """A builder that knows the names of a nest."""
+    owner = FunctionBuilder(nest.name, nest.form, dict(nest.axes))
+    for value in (*nest.parameters, *(v for top in nest.body.body for v in (*top.results, *_everything(top)))):
+        owner.scope.types[owner.fresh(value.name)] = value.type
+    return owner
 
 
 def carried_bytes(body: Region) -> int:
@@ -80,14 +86,14 @@ def lines_of(op: For, facts: NestFacts) -> Lines | None:
     """The lines of a nest of loops that march in step with profit."""
     loops: list[For] = []
     variables: set[str] = set()
-    while _are_apart(op, facts) and variables.isdisjoint((*op.low.names, *op.high.names)):
+    while are_apart(op, facts) and variables.isdisjoint((*op.low.names, *op.high.names)):
         loops.append(op)
         variables.add(op.variable.name)
         body = op.body.body
         if len(body) != 1 or not isinstance(body[0], For):
             break
         op = body[0]
-    if not loops or not any(isinstance(inner, For) for inner in loops[-1].body.body) or not all(_marches(o) for o in loops[-1].body.body):
+    if not loops or not any(isinstance(inner, For) for inner in loops[-1].body.body) or not all(marches(o) for o in loops[-1].body.body):
         return None
     across = max(loops, key=lambda loop: _side_by_side(loops[-1], loop.variable.name))
     steps = [inner for inner in loops[-1].walk() if isinstance(inner, For) and inner not in loops]
@@ -100,7 +106,7 @@ def lines_of(op: For, facts: NestFacts) -> Lines | None:
     return Lines(tuple(loops), across) if _side_by_side(loops[-1], across.variable.name) > max(along, 0) else None
 
 
-def _are_apart(op: For, facts: NestFacts) -> bool:
+def are_apart(op: For, facts: NestFacts) -> bool:
     known = facts.loops.get(op)
     if known is None or known.kind is not LoopKind.PARALLEL or known.private or known.workspaces:
         return False
@@ -112,10 +118,10 @@ def _is_marked(op: For) -> bool:
     return any(name != "written" for name, _ in op.marks)
 
 
-def _marches(op: Instruction) -> bool:
+def marches(op: Instruction) -> bool:
     """Whether an instruction of a line can stand in a loop across lines: loops of such, and straight lines of what vectors do."""
     if isinstance(op, For):
-        return not _is_marked(op) and all(_marches(inner) for inner in op.body.body)
+        return not _is_marked(op) and all(marches(inner) for inner in op.body.body)
     if isinstance(op, Binary) and op.operator == "rem" and is_float(dtype_of(op.left)):
         return False
     plain = not op.regions and op.effects in (Effect.PURE, Effect.READ, Effect.WRITE)

@@ -163,3 +163,48 @@ def _marches(source: str, sizes: dict[str, int]) -> bool:
     ((_, kernel),) = kernels(zynml.compile(source)._session)
     (taken,) = path_of(kernel.scheduled.function, sizes).values()
     return taken
+
+
+ALONG = """
+def f(x: tensor[I, T, D], a: tensor[I, T, D], w: tensor[T, D]) {
+    compute(x, a, w) -> tensor[I, T, D] {
+        for i in 0..I:
+            var h = 0.5
+            var g = -1.0
+            for t in 0..T - 1:
+                h = a[i, t + 1] * h + x[i, t] - w[t]
+                g = max(g + 0.25, h)
+                out[i, t] = g + h
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
+def test_lines_along_memory(dtype: str) -> None:
+    """Fewer lines and steps than go at once, as many, and more; in rows with something between them, too."""
+    kind = {"f32": np.float32, "f64": np.float64, "f16": np.float16}[dtype]
+    f = zynml.compile(ALONG.replace("D]", f"{dtype}]")).f
+    for lines, steps in (0, 20), (1, 40), (7, 17), (8, 16), (16, 17), (17, 33), (31, 18), (33, 67), (16, 1), (40, 3):
+        rng = np.random.default_rng(lines + steps)
+        x, a = (rng.random((2, lines, steps + 3)) * 0.9).astype(kind)[:, :, :steps]
+        w = rng.random(steps).astype(kind)
+        h, g = np.full(lines, 0.5), np.full(lines, -1.0)
+        got = np.asarray(f(x, a, w)).astype(np.float64)
+        wanted = np.zeros((lines, steps))
+        for t in range(steps - 1):
+            h = a[:, t + 1].astype(np.float64) * h + x[:, t] - w[t].astype(np.float64)
+            g = np.maximum(g + 0.25, h)
+            wanted[:, t] = g + h
+        # each step rounds a few times, and takes a part of what was rounded before
+        tolerance = {"f32": 1e-5, "f64": 1e-13, "f16": 0.1}[dtype]
+        np.testing.assert_allclose(got[:, : steps - 1], wanted[:, : steps - 1], rtol=0, atol=tolerance, err_msg=f"{lines} of {steps}")
+
+
+def test_infinite_elements_stay_in_their_lines() -> None:
+    f = zynml.compile(ALONG.replace("D]", "f64]")).f
+    x = np.full((19, 35), 0.25)
+    x[3, 20], x[18, 33] = np.inf, np.nan
+    got = np.asarray(f(x, np.full((19, 35), 0.5), np.zeros(35)))[:, :34]
+    bad = ~np.isfinite(got)
+    assert bad[3, 20:].all() and bad[18, 33] and bad.sum() == 14 + 1
