@@ -1,6 +1,7 @@
 """Collections are held off inside, however it ends."""
 
 import gc
+import weakref
 
 import pytest
 
@@ -25,3 +26,31 @@ def test_who_switched_them_off_finds_them_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_was_made_inside_is_old_and_found_once_it_is_garbage() -> None:
+    class Node:
+        itself: object
+
+    gc.unfreeze()  # what files of tests before this one left
+    gc.collect()
+    with uncollected():
+        kept, circle = [[] for _ in range(1000)], Node()
+        circle.itself = circle
+    young = {id(one) for one in gc.get_objects(generation=0)}
+    assert not any(id(one) in young for one in kept)
+    gone = weakref.ref(circle)
+    del circle
+    gc.collect()
+    assert gone() is None
+
+
+def test_objects_that_somebody_froze_stay_so() -> None:
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        with uncollected():
+            pass
+        assert gc.get_freeze_count() == count
+    finally:
+        gc.unfreeze()

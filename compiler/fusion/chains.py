@@ -8,9 +8,9 @@ import numpy as np
 
 from compiler.devices.placement import PlacedBlock
 from compiler.diagnostics import ZyntaxError
+from compiler.fusion.joined_blocks import CHAINS_REMEMBERED, JoinedBlocks
 from compiler.fusion.kernel import JoinedBlock
 from compiler.fusion.merge import NUMBERS
-from compiler.fusion.native_chains import CHAINS_REMEMBERED, JoinedBlocks
 from compiler.fusion.plan import Joined, Link, plan_chain
 from compiler.fusion.waiting import ChainBlock, identity
 from compiler.launch.kernels import BuiltKernel

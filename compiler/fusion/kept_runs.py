@@ -2,13 +2,13 @@
 Where the text, the files that it imports, the options, the compiler and the machine are the same, a run begins without parser, checker and
 LLVM. What isn't known from there makes the program's session, which goes on as if there were no cache."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from compiler.backends.host.kept import PYTHON, loaded
+from compiler.backends.host.kept import PYTHON, layouts_in_words, loaded
 from compiler.backends.host.loaded import HostCode
 from compiler.backends.host.positions import DirectLookup, Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -28,11 +28,42 @@ from runtime.unawaited import Unawaited
 if TYPE_CHECKING:
     from compiler.backends.host.loaded import HostProgram
     from compiler.devices.placement import PlacedBlock
-    from compiler.driver import Session
+    from compiler.linking import LinkedProgram
     from compiler.typed_ast import nodes
+    from compiler.typed_ast.check import CheckedProgram
     from compiler.typed_ast.language import SessionLanguage
 
 CPU = ("cpu",)
+
+
+class CompiledSession(Protocol):
+    """A program that was compiled as if there were no cache, or will be once it is asked for something."""
+
+    source: Source
+    options: CompileOptions
+    unawaited: Unawaited
+    warned_at_launch: bool
+
+    @property
+    def linked(self) -> "LinkedProgram": ...
+
+    @property
+    def checked(self) -> "CheckedProgram": ...
+
+    @property
+    def host(self) -> "HostProgram": ...
+
+    def already_said(self, warnings: Iterable[Diagnostic]) -> None: ...
+
+    def same_blocks(self) -> list[int]: ...
+
+    def compute_site(self, number: int) -> "nodes.Compute": ...
+
+    def block(self, compute: "nodes.Compute") -> "PlacedBlock": ...
+
+    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None": ...
+
+    def library_program(self, source: Source, program: "nodes.Program") -> "HostProgram": ...
 
 
 def _origin(source: Source, options: CompileOptions) -> tuple[str, ...] | None:
@@ -44,18 +75,19 @@ def _origin(source: Source, options: CompileOptions) -> tuple[str, ...] | None:
     return *origin(source, options), options.native, tier_of(options), *machine
 
 
-def launches_of(session: "Session") -> KeptLaunches | None:
+def launches_of(session: CompiledSession) -> KeptLaunches | None:
     """Of a program that is run for the first time; None where it isn't kept."""
     made_of = _origin(session.source, session.options)
     return None if made_of is None else KeptLaunches(made_of, session.unawaited.futures, lambda: not session.warned_at_launch)
 
 
-def keep(session: "Session", launches: KeptLaunches) -> None:
+def keep(session: CompiledSession, launches: KeptLaunches) -> None:
     """Puts a run that went well into the cache. One that warned at a launch isn't there: another run has to warn, too."""
     if session.host.portable is None or session.warned_at_launch:
         return
     head = {
         "host": session.host.portable.head,
+        "layouts": layouts_in_words(session.host.layouts),
         "same": session.same_blocks(),
         "files": {path: None if text is None else _hash(text) for path, text in session.linked.files.items()},
         "others": [source.path for source in session.linked.sources],
@@ -78,7 +110,7 @@ def _hash(text: str) -> str:
 
 def found(
     source: Source, options: CompileOptions, language: "SessionLanguage", sources: Sources, warn: Callable[[Diagnostic], None],
-    open_session: "Callable[[], Session]",
+    open_session: Callable[[], CompiledSession],
 ) -> "KeptRun | None":  # fmt: skip
     """The run of this program that another process kept, ready to begin. `open_session` makes the session, should it be needed. Raises
     ZyntaxError."""
@@ -118,7 +150,7 @@ class KeptRun:
     language: "SessionLanguage"
     sources: Sources
     warn: Callable[[Diagnostic], None]
-    open_session: "Callable[[], Session]"
+    open_session: Callable[[], CompiledSession]
     head: dict[str, Any]
     code: bytes
     origin: tuple[str, ...]
@@ -143,10 +175,11 @@ class KeptRun:
         positions.lookups = _LookupsOfSession(self)
         _ = self.warnings
         self.language.runs_in(self)
-        return loaded(HostCode(self.head["host"], self.code), self.language.library, runtime, positions, lambda: self.session.host)
+        code, layouts = HostCode(self.head["host"], self.code), self.head["layouts"]
+        return loaded(code, layouts, self.language.library, runtime, positions, lambda: self.session.host)
 
     @cached_property
-    def session(self) -> "Session":
+    def session(self) -> CompiledSession:
         """The program as it is without a cache, which has said its warnings. Raises ZyntaxError."""
         session = self.open_session()
         session.unawaited = self.unawaited

@@ -4,6 +4,7 @@ which results host code gets."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from compiler.fusion.joined_blocks import CHAINS_REMEMBERED, PlannedChains
 from compiler.fusion.kept_launches import KeptLaunches
 from compiler.fusion.waiting import ChainBlock, Pending, identity, in_order
 from compiler.launch.native_calls.host_blocks import (
@@ -16,25 +17,13 @@ from compiler.launch.native_calls.host_blocks import (
     in_words,
     takes,
 )
-from runtime.records import Factory, define, frozen
+from runtime.records import Factory, define
 from runtime.tensor import Tensor
 
 if TYPE_CHECKING:
     from compiler.devices.placement import PlacedBlock
-    from compiler.fusion.chains import Chains
     from compiler.fusion.plan import Joined
 
-
-@frozen(eq=False)
-class JoinedBlocks:
-    """What the blocks of a chain become: kernels, None where each block is one. `by_extents`: others where extents or whole numbers are
-    others."""
-
-    groups: "Sequence[Joined] | None"
-    by_extents: bool = False
-
-
-CHAINS_REMEMBERED = 256
 
 BY_EXTENTS: Any = object()
 """Stands for chains whose launches are known for each of their extents."""
@@ -47,7 +36,7 @@ class NativeChains:
 
     unawaited: object
     allows: "Callable[[PlacedBlock, Mapping[str, Any]], bool]"
-    planned: "Callable[[], Chains]"
+    planned: Callable[[], PlannedChains]
     kept: KeptLaunches | None = None
     _known: dict[Any, Any] = Factory(dict)
 

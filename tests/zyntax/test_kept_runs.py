@@ -274,11 +274,75 @@ def test_random_numbers_and_settings_are_those_of_a_new_run(runs: Any, folder: P
     assert len(shown) == 1
 
 
-def test_programs_with_types_of_their_own_are_compiled_each_time(runs: Any, folder: Path) -> None:
-    name = written(folder, "points.zynml", "struct Point { x: int, y: int }\nlet p = Point { x: 1, y: 2 }\nprintln(p.x + p.y)\n")
-    for _ in range(2):
+OWN_TYPES = """
+struct Point { x: float, y: float }
+struct Pair<T> { first: T, second: T }
+enum Shape { Circle(Point, float), Square { corner: Point, side: float }, Empty }
+impl Add for Point { def add(self, other: Point): Point { Point { x: self.x + other.x, y: self.y + other.y } } }
+impl Display for Point { def to_string(self): String { f"<{self.x}, {self.y}>" } }
+impl Shape {
+    def area(self): float {
+        match self {
+            Circle(_, r) => 3.0 * r * r
+            Square { corner, side } => side * side
+            Empty => 0.0
+        }
+    }
+}
+def moved(p, by) { p + by }
+let sizes = load("start.npy")
+let p = moved(Point { x: 1.0, y: 2.0 }, Point { x: 0.5, y: 0.25 })
+println(p)
+println(Pair { first: 1, second: 2 })
+let named = { "wide": Pair { first: p, second: p } }
+println(named["wide"].second.x)
+for s in [Circle(p, 2.0), Square { corner: p, side: 3.0 }, Empty]: println(f"{s} {s.area()}")
+println(compute(sizes) @kernel reduce(+) { for i in 0..N: yield sizes[i] })
+println(150ms)
+"""
+SHOWN = """<1.5, 2.25>
+Pair { first: 1, second: 2 }
+1.5
+Circle(<1.5, 2.25>, 2.0) 12.0
+Square { corner: <1.5, 2.25>, side: 3.0 } 9.0
+Empty 0.0
+780.0
+150ms
+"""
+
+
+def test_programs_with_types_and_methods_of_their_own_run_from_the_cache(runs: Any, folder: Path) -> None:
+    name = written(folder, "points.zynml", OWN_TYPES)
+    for way in ("new", "kept"):
         found, done = runs(name)
-        assert (found, done.stdout) == ("new", "3\n")
+        assert (found, done.stdout, done.stderr) == (way, SHOWN, "")
+
+
+def test_a_type_that_only_a_later_run_meets_is_compiled_for(runs: Any, folder: Path) -> None:
+    text = (
+        "struct Inner { value: float }\nstruct Outer { inner: Inner, count: int }\ndef made(n: int): Outer { Outer { inner: Inner { value: 1.5 }, count: n } }\n"
+        'let x = load("start.npy")\nif x.shape(0) == 2 {\n    mut o: Outer = made(4)\n    o.inner.value = 2\n    println(o)\n}\nprintln(x.shape(0))\n'
+    )
+    name = written(folder, "later.zynml", text)
+    assert runs(name)[1].stdout == "40\n"
+    np.save(folder / "start.npy", np.zeros(2, np.float32))
+    found, done = runs(name)
+    assert found in ("kept", "went on")
+    assert done.stdout == "Outer { inner: Inner { value: 2.0 }, count: 4 }\n2\n"
+
+
+def test_a_fault_in_a_method_is_told_where_it_is(runs: Any, folder: Path) -> None:
+    text = (
+        'struct Row { at: int }\nimpl Row { def name(self): String { let names = ["a", "b"]\n names[self.at] } }\n'
+        'let at = load("at.npy")\nfor i in 0..at.shape(0): println(Row { at: at[i] as int }.name())\n'
+    )
+    name = written(folder, "rows.zynml", text)
+    np.save(folder / "at.npy", np.array([0, 1], np.int64))
+    assert runs(name)[1].stdout == "a\nb\n"
+    np.save(folder / "at.npy", np.array([1, 2], np.int64))
+    found, done = runs(name)
+    assert (found, done.returncode, done.stdout) == ("went on", 1, "b\n")
+    assert "index 2" in done.stderr and "rows.zynml:3:2" in done.stderr
 
 
 @pytest.mark.parametrize("place", [20, 0.3, 0.6, -1])

@@ -1,17 +1,18 @@
 """Host code as other processes load it, out of the user's cache: Python's code object, and in words what its names stand for. A program
-that declares structs, enums or methods, or that takes in other programs, has values that only its own process has: it has no such form."""
+that takes in other programs has values that only its own process has: it has no such form."""
 
 import builtins
 import marshal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from compiler.backends.host.layouts import NO_LAYOUTS, CaseLayout, NoLayouts
+from compiler.backends.host.layouts import NO_LAYOUTS, CaseLayout, NoLayouts, RecordLayouts
 from compiler.backends.host.loaded import HostCode, HostProgram, MainFunction
 from compiler.backends.host.loop_heat import LoopHeat
 from compiler.backends.host.namespace import namespace_of
@@ -23,7 +24,7 @@ from compiler.typed_ast import types
 from compiler.typed_ast.library import Library
 from runtime.lazy_numpy import np
 from runtime.records import fields_of
-from runtime.values import NONE
+from runtime.values import NONE, RecordValue, case_classes, struct_class
 
 if TYPE_CHECKING:
     from compiler.backends.host.generate import Generator
@@ -41,20 +42,41 @@ class NotPortable(Exception):
 
 def portable(host: HostProgram, generator: "Generator") -> HostCode | None:
     """The code of a program that was generated just now, and has not run; None where it has no such form."""
-    declared = generator.layouts.declared
-    own = any(id(node) not in declared.foreign for node in (*declared.structs.values(), *declared.enums.values()))
-    if generator.methods or own or (host.main is not None and host.main.refused is not None):
+    if host.main is not None and host.main.refused is not None:
         return None
+    from compiler.backends.host.overloaded_values import overloads_of
+
     heats = {heat: python for python, heat in generator.heats.items()}
     try:
         constants = {name: _written(name, value, generator.library, heats) for name, value in generator.constants.items()}
+        overloads = {
+            name: [[[*map(_constant, types)], python] for types, python in found]
+            for name, found in overloads_of(generator.methods, generator.resolve).items()
+        }
     except NotPortable:
         return None
     main = None if host.main is None else [host.main.python, host.main.is_async]
     native = dict(host.native.python) if host.native is not None else {}
     loops = {python: name for name, python in generator.native_names().items() if python in generator.heats}
-    head = {"constants": constants, "main": main, "native": native, "loops": loops, "beside": generator.runs_beside}
+    beside = generator.runs_beside
+    head = {"constants": constants, "overloads": overloads, "main": main, "native": native, "loops": loops, "beside": beside}
     return HostCode(head, marshal.dumps(host.code))
+
+
+def layouts_in_words(layouts: RecordLayouts) -> list[Any]:
+    """The layouts that a program has asked for until now, without those that only this process has."""
+    written: list[Any] = []
+    for of, cases in layouts.known.items():
+        if isinstance(of, types.DeclaredType):
+            with suppress(NotPortable):
+                written.append([_constant(of), None if cases is None else [*map(_case, cases.items())]])
+    return written
+
+
+def _case(named: tuple[str, CaseLayout]) -> Any:
+    """Raises NotPortable."""
+    name, case = named
+    return [name, _constant(case.values), [[part, _constant(of)] for part, of in case.parts]]
 
 
 def _written(name: str, value: Any, library: Library, heats: Mapping[Any, str]) -> Any:
@@ -98,7 +120,15 @@ def _constant(value: Any) -> Any:
         return ["span", value.path, value.start, value.end]
     if isinstance(value, Enum) and getattr(types, kind.__name__, None) is kind:
         return ["member", kind.__name__, value.value]
-    if getattr(types, kind.__name__, None) is kind and hasattr(kind, "__declared__") and not isinstance(value, types.DeclaredType):
+    if isinstance(value, type) and issubclass(value, RecordValue) and "__record__" in vars(value):
+        shape = value.__record__
+        if shape.enum:
+            names = [name for name, _ in shape.cases]
+            return ["case", shape.enum, [[name, [*parts]] for name, parts in shape.cases], names.index(shape.name)]
+        return ["struct", shape.name, [*shape.parts], shape.suffix]
+    if isinstance(value, RecordValue):
+        return ["record", _constant(kind), *map(_constant, value)]
+    if getattr(types, kind.__name__, None) is kind and hasattr(kind, "__declared__"):
         return ["type", kind.__name__, *[_constant(getattr(value, each.name)) for each in fields_of(kind)]]
     if kind.__module__ == "numpy" and hasattr(value, "dtype") and value.shape == () and value.dtype.kind in "iufb":
         return ["number", value.dtype.name, value.tobytes().hex()]
@@ -109,21 +139,42 @@ def _constant(value: Any) -> Any:
 
 
 def loaded(
-    kept: HostCode, library: Library, runtime: HostRuntime, positions: Positions, compiled: Callable[[], HostProgram]
+    kept: HostCode,
+    layouts_of_run: Sequence[Any],
+    library: Library,
+    runtime: HostRuntime,
+    positions: Positions,
+    compiled: Callable[[], HostProgram],
 ) -> HostProgram:
-    """The program, which has not run. `compiled` gives it as this process compiles it, where some of it is wanted. Raises ValueError,
-    KeyError, TypeError or AttributeError for words that mean nothing."""
+    """The program, which has not run. `layouts_of_run`: see `layouts_in_words`. `compiled` gives it as this process compiles it, where some
+    of it is wanted. Raises ValueError, KeyError, TypeError or AttributeError for words that mean nothing."""
     head = kept.head
     code = marshal.loads(kept.code)
-    namespace = namespace_of(positions, library, _LayoutsOfCompiled(compiled), runtime, head["beside"])
+    layouts = _KeptLayouts(compiled)
+    namespace = namespace_of(positions, library, layouts, runtime, head["beside"])
+
+    def read(words: Any) -> Any:
+        return _read(words, library, partial(_loop, namespace, head["loops"], compiled))
+
     for name, words in head["constants"].items():
-        namespace[name] = _read(words, library, partial(_loop, namespace, head["loops"], compiled))
+        namespace[name] = read(words)
+    for of, cases in layouts_of_run:
+        layouts.known[read(of)] = None if cases is None else {name: _read_case(read, *words) for name, *words in cases}
+    overloads = {name: [(tuple(map(read, types)), python) for types, python in found] for name, found in head["overloads"].items()}
+    if overloads:
+        from compiler.backends.host.overloaded_values import with_overloads
+
+        with_overloads(namespace, overloads, layouts)
     main = None if head["main"] is None else MainFunction(*head["main"])
     exec(code, namespace)
     lock = threading.RLock()
     for python in head["native"].values():
         namespace[python] = _FromNative(python, namespace, namespace[python], head["native"], compiled, lock)
     return HostProgram(positions.path, [], {}, namespace, positions, NO_LAYOUTS, main=main, code=code, settle=runtime.settle)
+
+
+def _read_case(read: Callable[[Any], Any], values: Any, parts: Any) -> CaseLayout:
+    return CaseLayout(read(values), tuple([(name, read(of)) for name, of in parts]))
 
 
 def _read(words: Any, library: Library, loop: Callable[[str], bool]) -> Any:
@@ -152,6 +203,12 @@ def _read(words: Any, library: Library, loop: Callable[[str], bool]) -> Any:
             return Span(path, start, end)
         case ["member", kind, value]:
             return getattr(types, kind)(value)
+        case ["case", enum, cases, tag]:
+            return case_classes(enum, cases)[tag]
+        case ["struct", name, fields, suffix]:
+            return struct_class(name, fields, suffix)
+        case ["record", values, *parts]:
+            return _read(values, library, loop)([_read(part, library, loop) for part in parts])
         case ["type", name, *parts]:
             return getattr(types, name)(*[_read(part, library, loop) for part in parts])
         case ["number", dtype, held]:
@@ -159,14 +216,16 @@ def _read(words: Any, library: Library, loop: Callable[[str], bool]) -> Any:
     raise ValueError(words)
 
 
-class _LayoutsOfCompiled(NoLayouts):
-    """The layouts of what a program has from elsewhere: they are known once it is compiled, which few programs need for them."""
+class _KeptLayouts(NoLayouts):
+    """The layouts that the run before asked for; of others, the program knows once it is compiled."""
 
     def __init__(self, compiled: Callable[[], HostProgram]) -> None:
         super().__init__()
         self.compiled = compiled
 
     def cases(self, of: types.Type) -> Mapping[str, CaseLayout] | None:
+        if of in self.known:
+            return self.known[of]
         return self.compiled().layouts.cases(of) if isinstance(of, types.DeclaredType) else super().cases(of)
 
 

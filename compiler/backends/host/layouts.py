@@ -48,7 +48,8 @@ class RecordLayouts:
         self._start()
 
     def _start(self) -> None:
-        self._known: dict[Type, dict[str, CaseLayout] | None] = {}
+        self.known: dict[Type, dict[str, CaseLayout] | None] = {}
+        """What was asked for until now."""
         self._holds: dict[Type, bool] = {}
         self._values: dict[type, RecordValue] = {}
 
@@ -67,9 +68,9 @@ class RecordLayouts:
 
     def cases(self, of: Type) -> Mapping[str, CaseLayout] | None:
         """The cases of a type by name, that of a struct by the struct's; None of a type that has none."""
-        if of not in self._known:
-            self._known[of] = self._cases(of)
-        return self._known[of]
+        if of not in self.known:
+            self.known[of] = self._cases(of)
+        return self.known[of]
 
     def _cases(self, of: Type) -> dict[str, CaseLayout] | None:
         match of:

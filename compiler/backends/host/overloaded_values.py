@@ -1,17 +1,19 @@
 """Operators, texts and loops of values whose types only they tell, where the program's own types say what these do: `a + b` in a function
 whose parameters have no types."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from compiler.backends.host.layouts import RecordLayouts
 from compiler.backends.host.naming import MARK, DeclaredFunction
 from compiler.backends.host.numbers import dtype_of
 from compiler.backends.host.values import kind_of, kind_of_type
-from compiler.typed_ast import nodes
 from compiler.typed_ast.operator_traits import BINARY
 from compiler.typed_ast.types import EnumType, Scalar, StructType, Type, UnknownType
 from runtime.values import SHOWN_BY, Nothing, RecordValue
+
+if TYPE_CHECKING:
+    from compiler.typed_ast import nodes
 
 _HELPERS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "matmul": "@",
@@ -41,18 +43,21 @@ def is_of_type(value: Any, type_: Type, layouts: RecordLayouts) -> bool:
     return kind_of_type(type_) == kind_of(value)
 
 
-def with_overloads(
-    namespace: dict[str, Any],
-    methods: Mapping[str, DeclaredFunction],
-    layouts: RecordLayouts,
-    resolve: Callable[[nodes.TypeSyntax | None], Type],
-) -> None:
-    """Makes the helpers in a program's namespace ask its methods first, where a value is of one of its types."""
+Overloads = Mapping[str, Sequence[tuple[tuple[Type, ...], str]]]
+"""Methods that say what an operator does, by their names: the types of their parameters, and their names in the namespace."""
+
+
+def overloads_of(methods: Mapping[str, DeclaredFunction], resolve: "Callable[[nodes.TypeSyntax | None], Type]") -> Overloads:
     known: dict[str, list[tuple[tuple[Type, ...], str]]] = {}
     for method in methods.values():
         if method.name in _METHODS:
             types = tuple(resolve(parameter.annotation) for parameter in method.node.parameters)
             known.setdefault(method.name, []).append((types, method.python))
+    return known
+
+
+def with_overloads(namespace: dict[str, Any], known: Overloads, layouts: RecordLayouts) -> None:
+    """Makes the helpers in a program's namespace ask its methods first, where a value is of one of its types."""
     if not known:
         return
 

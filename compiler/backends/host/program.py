@@ -17,7 +17,7 @@ from compiler.backends.host.loaded import HostProgram, MainFunction
 from compiler.backends.host.namespace import namespace_of
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.native_functions import native_functions
-from compiler.backends.host.overloaded_values import with_overloads
+from compiler.backends.host.overloaded_values import overloads_of, with_overloads
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -69,7 +69,7 @@ def compile_program(
         leave_out(module, continues.lines)
     code = _compiled(module, program, positions)
     namespace = namespace_of(positions, library, generator.layouts, runtime, generator.runs_beside) | generator.constants
-    with_overloads(namespace, generator.methods, generator.layouts, generator.resolve)
+    with_overloads(namespace, overloads_of(generator.methods, generator.resolve), generator.layouts)
     if continues is not None:
         namespace = continues.namespace(namespace)
     sites, names = generator.compute_sites, generator.exports()

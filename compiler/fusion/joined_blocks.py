@@ -1,0 +1,29 @@
+"""What plans and runs chains of blocks on the way through the program, as seen by who launches them by machine code."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runtime.records import frozen
+
+if TYPE_CHECKING:
+    from compiler.fusion.plan import Joined
+    from compiler.fusion.waiting import ChainBlock
+
+CHAINS_REMEMBERED = 256
+
+
+@frozen(eq=False)
+class JoinedBlocks:
+    """What the blocks of a chain become: kernels, None where each block is one. `by_extents`: others where extents or whole numbers are
+    others."""
+
+    groups: "Sequence[Joined] | None"
+    by_extents: bool = False
+
+
+class PlannedChains(Protocol):
+    def joined(self, blocks: "Sequence[ChainBlock]") -> JoinedBlocks:
+        """What the blocks become. Raises ZyntaxError."""
+
+    def results(self, blocks: "Sequence[ChainBlock]") -> dict[int, Any]:
+        """Runs the blocks; the values by their numbers. Raises ZyntaxError."""
