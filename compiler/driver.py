@@ -84,7 +84,7 @@ class Session:
     keeps: bool = False
     """Whether what the program becomes is put into the user's cache, for other processes that run it."""
     warned_at_launch: bool = False
-    _is_library: bool = False
+    is_library: bool = False
     """Whether the text is the library's: what goes wrong in it is shown where the program called it."""
     unawaited: Unawaited = Factory(Unawaited)
     """Of this program and its modules."""
@@ -126,7 +126,7 @@ class Session:
     @cached_property
     def linked(self) -> LinkedProgram:
         """The tree of the program with those of the modules that it imports. A text of the library imports none."""
-        if self._is_library:
+        if self.is_library:
             return LinkedProgram(self.program)
         return link(self.source, self.program, self.language, self.sources)
 
@@ -298,12 +298,12 @@ class Session:
         typed = self.check()
         check_parameters(typed, self.options.parameters)
         runtime = ProgramRuntime(self, self.kept_launches)
-        if not self._is_library:
+        if not self.is_library:
             self.language.runs_in(self)
         library, native, meaning = self.language.library, self.options.native, self.language.meaning
         program = compile_program(
-            typed, library, runtime, self.source, self.files, native, meaning, of_library=self._is_library,
-            alone=not self._is_library and self.continues is None, continues=self.continues,
+            typed, library, runtime, self.source, self.files, native, meaning, of_library=self.is_library,
+            alone=not self.is_library and self.continues is None, continues=self.continues,
             keeps=self.kept_launches is not None,
         )  # fmt: skip
         runtime.blocks = _first_of_each(program.compute_sites)
@@ -387,7 +387,9 @@ class Session:
             if self.kept_launches is not None:
                 from compiler.fusion.kept_runs import keep
 
-                keep(self, self.kept_launches)
+                for session in (self, *self.modules):
+                    if session.kept_launches is not None:
+                        keep(session, session.kept_launches)
             return
         self._findings = []
         try:
@@ -443,9 +445,15 @@ class Session:
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import zynml.vector` means; None when there is none, which leaves the library's own functions."""
         file = self.language.library_module(path)
-        return None if file is None else self._opened(file).host
+        return None if file is None else self.opened(file).host
 
-    def _opened(self, file: Path) -> "Session":
+    @property
+    def modules(self) -> "list[Session]":
+        """The files of the library that it has taken in."""
+        return [*self._sessions.values()]
+
+    def opened(self, file: Path) -> "Session":
+        """A file of the library."""
         resolved = file.resolve()
         if resolved not in self._sessions:
             self._sessions[resolved] = self._of_library_file(*self.language.read_module(file, self.sources))
@@ -454,7 +462,8 @@ class Session:
     def _of_library_file(self, source: Source, program: nodes.Program) -> "Session":
         options = evolve(self.options, parameters={}, strict=False)
         other = Session(source, program, self.language.of_library, self.sources, options, _unheard)
-        other._is_library = True
+        other.is_library = True
+        other.keeps = self.keeps
         other._modules, other._sessions = self._modules, self._sessions
         other.unawaited = self.unawaited
         return other
@@ -478,7 +487,7 @@ class Session:
         found = [self.language.library_module(node.module) for node in walk(self.linked.program) if isinstance(node, nodes.Import)]
         for file in dict.fromkeys(found):
             if file is not None:
-                yield self._opened(file)
+                yield self.opened(file)
 
     def emit(self, stage: str, target: str | None = None, like: Sequence[str] = ()) -> str | bytes:
         """The program at a stage, for this CPU or for a GPU target; where a call is described (`A=4096x4096:bf16`), the kernels that it

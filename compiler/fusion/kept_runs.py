@@ -17,12 +17,12 @@ from compiler.fusion.kept_launches import KeptLaunches
 from compiler.launch.cache import RUNS
 from compiler.launch.kept_programs import as_diagnostic
 from compiler.options import CompileOptions, origin, tier_of
-from compiler.source import Source, Sources, Span
+from compiler.source import NOWHERE, Source, Sources, Span, display_path
 from compiler.syntax.read import read_source
 from runtime.cache.store import store
 from runtime.cpu import detect
 from runtime.device import present_devices
-from runtime.records import Factory, as_plain, define
+from runtime.records import Factory, as_plain, define, evolve
 from runtime.unawaited import Unawaited
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 CPU = ("cpu",)
 
 
+def _unheard(warning: Diagnostic) -> None:
+    """Warnings about the library are no business of its users."""
+
+
 class CompiledSession(Protocol):
     """A program that was compiled as if there were no cache, or will be once it is asked for something."""
 
@@ -43,6 +47,7 @@ class CompiledSession(Protocol):
     options: CompileOptions
     unawaited: Unawaited
     warned_at_launch: bool
+    is_library: bool
 
     @property
     def linked(self) -> "LinkedProgram": ...
@@ -65,19 +70,21 @@ class CompiledSession(Protocol):
 
     def library_program(self, source: Source, program: "nodes.Program") -> "HostProgram": ...
 
+    def opened(self, file: Path) -> "CompiledSession": ...
 
-def _origin(source: Source, options: CompileOptions) -> tuple[str, ...] | None:
+
+def _origin(source: Source, options: CompileOptions, is_library: bool = False) -> tuple[str, ...] | None:
     """All that a run is made of besides the compiler and what the program imports; None for one that isn't kept."""
     heard = options.explain, options.explain_tiers, options.launched
     if store() is None or options.sanitize or options.dry or options.device not in (None, *CPU) or any(one is not None for one in heard):
         return None
     machine = detect.processor(), str(detect.cores()), *present_devices()
-    return *origin(source, options), options.native, tier_of(options), *machine
+    return *origin(source, options), options.native, tier_of(options), "library" if is_library else "program", *machine
 
 
 def launches_of(session: CompiledSession) -> KeptLaunches | None:
     """Of a program that is run for the first time; None where it isn't kept."""
-    made_of = _origin(session.source, session.options)
+    made_of = _origin(session.source, session.options, session.is_library)
     return None if made_of is None else KeptLaunches(made_of, session.unawaited.futures, lambda: not session.warned_at_launch)
 
 
@@ -114,12 +121,23 @@ def found(
 ) -> "KeptRun | None":  # fmt: skip
     """The run of this program that another process kept, ready to begin. `open_session` makes the session, should it be needed. Raises
     ZyntaxError."""
-    made_of = _origin(source, options)
+    return _found(source, options, language, sources, warn, open_session)
+
+
+def _found(
+    source: Source, options: CompileOptions, language: "SessionLanguage", sources: Sources, warn: Callable[[Diagnostic], None],
+    open_session: Callable[[], CompiledSession], importing: "KeptRun | None" = None,
+) -> "KeptRun | None":  # fmt: skip
+    """`importing`: the program that takes in this one, which is the library's."""
+    made_of = _origin(source, options, importing is not None)
     if made_of is None:
         return None
 
     def revived(head: dict[str, Any], code: bytes) -> "KeptRun | None":
-        return _ready(KeptRun(source, options, language, sources, warn, open_session, head, code, made_of))
+        run = KeptRun(source, options, language, sources, warn, open_session, head, code, made_of)
+        if importing is not None:
+            run.is_library, run.modules, run.unawaited = True, importing.modules, importing.unawaited
+        return _ready(run)
 
     return RUNS.find(lambda: _name(made_of), revived)
 
@@ -155,6 +173,9 @@ class KeptRun:
     code: bytes
     origin: tuple[str, ...]
     unawaited: Unawaited = Factory(Unawaited)
+    is_library: bool = False
+    modules: "dict[Path, KeptRun | None]" = Factory(dict)
+    """The files of the library that it and they take in; None for those that aren't kept."""
 
     @cached_property
     def launches(self) -> KeptLaunches:
@@ -171,12 +192,13 @@ class KeptRun:
         runtime = ProgramRuntime(self, self.launches)
         runtime.blocks = self.head["same"]
         others = tuple([self.sources.add(read_source(path)) for path in self.head["others"]])
-        positions = Positions(self.source.path, self.source, others)
+        positions = Positions(self.source.path, self.source, others, self.is_library)
         positions.lookups = _LookupsOfSession(self)
         _ = self.warnings
-        self.language.runs_in(self)
+        if not self.is_library:
+            self.language.runs_in(self)
         code, layouts = HostCode(self.head["host"], self.code), self.head["layouts"]
-        return loaded(code, layouts, self.language.library, runtime, positions, lambda: self.session.host)
+        return loaded(code, layouts, self.language.library, runtime, positions, lambda: self.session.host, self._module)
 
     @cached_property
     def session(self) -> CompiledSession:
@@ -197,8 +219,9 @@ class KeptRun:
             self.warn(warning)
         self.options.doing("running")
         self.host.run()
-        if self.launches.has_news and self._is_quiet():
-            _put(self.launches, self.head, self.code)
+        for run in (self, *self.modules.values()):
+            if run is not None and run.launches.has_news and run._is_quiet():
+                _put(run.launches, run.head, run.code)
 
     def _is_quiet(self) -> bool:
         """Whether no launch has warned."""
@@ -213,7 +236,25 @@ class KeptRun:
         return self.session.block(compute)
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
-        return self.session.module(path, span)
+        file = self.language.library_module(path)
+        return None if file is None else self._opened(file.resolve())
+
+    def _module(self, dotted: str) -> "HostProgram":
+        """Raises ValueError for one that isn't there."""
+        program = self.module(tuple(dotted.split(".")), NOWHERE)
+        if program is None:
+            raise ValueError(dotted)
+        return program
+
+    def _opened(self, file: Path) -> "HostProgram":
+        """A file of the library, from the cache, or as it is compiled."""
+        if file not in self.modules:
+            source = self.sources.add(read_source(display_path(file)))
+            options = evolve(self.options, parameters={}, strict=False)
+            language = self.language.of_library
+            self.modules[file] = _found(source, options, language, self.sources, _unheard, lambda: self.session.opened(file), self)
+        run = self.modules[file]
+        return self.session.opened(file).host if run is None else run.host
 
     @property
     def only_device(self) -> str | None:

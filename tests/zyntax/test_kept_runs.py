@@ -331,6 +331,28 @@ def test_a_type_that_only_a_later_run_meets_is_compiled_for(runs: Any, folder: P
     assert done.stdout == "Outer { inner: Inner { value: 2.0 }, count: 4 }\n2\n"
 
 
+def test_modules_of_the_library_run_from_the_cache(runs: Any, folder: Path) -> None:
+    text = (
+        "import zynml.vector\nfrom zynml.vector import cosine\nlet x = tensor([[3.0, 4.0], [0.0, 2.0]])\n"
+        "println(vector::normalize(x))\nprintln(cosine(x, x))\n"
+    )
+    name = written(folder, "rows.zynml", text)
+    first = runs(name)[1]
+    assert first.stdout.startswith("tensor([[0.6, 0.8], [0.0, 1.0]]")
+    for _ in range(2):
+        found, done = runs(name)
+        assert (found, done.stdout, done.stderr) == ("kept", first.stdout, "")
+    other = written(folder, "other.zynml", text.replace("3.0, 4.0", "4.0, 3.0"))
+    assert [runs(other)[0] for _ in range(2)] == ["new", "kept"]
+    np.save(folder / "start.npy", np.array([[3, 4]], np.int32))
+    changed = written(folder, "changed.zynml", 'import zynml.vector\nlet x = load("start.npy")\nprintln(vector::normalize(x))\n')
+    assert [runs(changed)[1].stdout for _ in range(2)] == ["tensor([[0.6, 0.8]], shape=[1, 2], dtype=f32)\n"] * 2
+    np.save(folder / "start.npy", np.array([[3, 4]], np.float64))
+    found, done = runs(changed)
+    assert (found, done.returncode) == ("kept", 1)
+    assert done.stderr.startswith("error[ZYN0807]: expected a tensor of f32, found one of f64\n --> changed.zynml:3:9\n")
+
+
 def test_a_fault_in_a_method_is_told_where_it_is(runs: Any, folder: Path) -> None:
     text = (
         'struct Row { at: int }\nimpl Row { def name(self): String { let names = ["a", "b"]\n names[self.at] } }\n'

@@ -1,5 +1,5 @@
 """Host code as other processes load it, out of the user's cache: Python's code object, and in words what its names stand for. A program
-that takes in other programs has values that only its own process has: it has no such form."""
+that has values which only its own process has is without such a form."""
 
 import builtins
 import marshal
@@ -83,6 +83,9 @@ def _written(name: str, value: Any, library: Library, heats: Mapping[Any, str]) 
     """Raises NotPortable."""
     if name.startswith(f"{MARK}library{MARK}"):
         return ["library", *_key_of(name.split(MARK)[2], value, library)]
+    kind, _, dotted = name.removeprefix(MARK).partition("·")
+    if kind in ("module", "start") and dotted:
+        return [kind, dotted]
     if isinstance(value, LoopHeat) and value in heats:
         return ["heat", heats[value], value.eager]
     return _constant(value)
@@ -145,9 +148,11 @@ def loaded(
     runtime: HostRuntime,
     positions: Positions,
     compiled: Callable[[], HostProgram],
+    module: Callable[[str], HostProgram],
 ) -> HostProgram:
-    """The program, which has not run. `layouts_of_run`: see `layouts_in_words`. `compiled` gives it as this process compiles it, where some
-    of it is wanted. Raises ValueError, KeyError, TypeError or AttributeError for words that mean nothing."""
+    """The program, which has not run. `layouts_of_run`: see `layouts_in_words`; `module`: one that it takes in. `compiled` gives it as
+    this process compiles it, where some of it is wanted. Raises ValueError, KeyError, TypeError or AttributeError for words without a
+    meaning."""
     head = kept.head
     code = marshal.loads(kept.code)
     layouts = _KeptLayouts(compiled)
@@ -157,7 +162,13 @@ def loaded(
         return _read(words, library, partial(_loop, namespace, head["loops"], compiled))
 
     for name, words in head["constants"].items():
-        namespace[name] = read(words)
+        match words:
+            case ["module", dotted]:
+                namespace[name] = module(dotted).namespace
+            case ["start", dotted]:
+                namespace[name] = module(dotted).start
+            case _:
+                namespace[name] = read(words)
     for of, cases in layouts_of_run:
         layouts.known[read(of)] = None if cases is None else {name: _read_case(read, *words) for name, *words in cases}
     overloads = {name: [(tuple(map(read, types)), python) for types, python in found] for name, found in head["overloads"].items()}
