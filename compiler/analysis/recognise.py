@@ -160,6 +160,12 @@ def instructions_below(value: Value) -> Iterator[Instruction]:
         stack.extend(op.operand_values)
 
 
+def only_product(field: HirFunction) -> ProductSum | None:
+    """The sum of products that a field's one reduction is."""
+    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
+    return product_sum(sums[0]) if len(sums) == 1 else None
+
+
 def product_sum(op: Instruction) -> ProductSum | None:
     """A contraction, or a sum of products that is none (a matrix times a vector, a guarded window)."""
     match op:

@@ -202,6 +202,13 @@ class Builder:
         """A condition and one more."""
         return right if left is None else self.op("and", left, right)
 
+    def none_negative(self, forms: Iterable[AffineLike]) -> Value | None:
+        """Whether all forms are at least 0; None: of no forms."""
+        held: Value | None = None
+        for form in forms:
+            held = self.both(held, self.op("ge", self.index(form), self.const(0, "index")))
+        return held
+
     def inbounds(self, of: AffineLike, below: AffineLike) -> Value:
         return self.emit(InBounds(of=Affine.of(of), below=Affine.of(below))).result
 

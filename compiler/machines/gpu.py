@@ -3,6 +3,7 @@
 from enum import Enum
 from functools import cache
 
+from compiler.hir.lane_maps import WarpKind
 from compiler.machines.units.unit import Issue, MatrixUnit
 from runtime.records import evolve, frozen
 
@@ -64,6 +65,12 @@ class GpuMachine:
         """Whether products that are issued so can have operands of this dtype."""
         unit = self.unit(issue)
         return unit is not None and unit.multiplies(dtype)
+
+    def warp_kind(self, dtype: str) -> WarpKind | None:
+        """How its warps hold operands of this dtype and their sums in registers; None where they don't multiply such."""
+        unit = self.unit(Issue.REGISTERS)
+        kind = unit.kind(dtype) if unit is not None else None
+        return kind if kind is None or kind.lanes == self.lanes else None
 
     @property
     def threads(self) -> int:

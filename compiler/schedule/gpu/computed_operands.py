@@ -9,10 +9,10 @@ from math import prod
 
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.guards import conjuncts
-from compiler.analysis.recognise import product_sum
+from compiler.analysis.recognise import only_product, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
@@ -76,8 +76,7 @@ class _Factor:
 def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands | None:
     """The field with those operands of its one sum of products computed first that are more than elements of memory; None where that is
     no such sum, or one too small for further launches."""
-    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
-    described = product_sum(sums[0]) if len(sums) == 1 else None
+    described = only_product(function)
     if described is None or not (described.m and described.n) or described.windows:
         return None
     target = described.op

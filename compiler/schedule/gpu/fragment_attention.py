@@ -58,7 +58,10 @@ def fragment_attention(field: HirFunction, facts: Facts) -> AttentionField | Non
     if not facts.machine.has(Feature.ASYNC_COPIES) or (field.kernel_info is not None and field.kernel_info.tensor_cores is False):
         return None
     attention = attention_field(field, facts)
-    if attention is None or any(not divides(CHUNK, field.axes[axis]) for axis in (attention.inner, attention.value.axis)):
+    kind = facts.machine.warp_kind(attention.dtype) if attention is not None else None
+    if attention is None or kind is None or not kind.by_matrix:
+        return None
+    if any(not divides(CHUNK, field.axes[axis]) for axis in (attention.inner, attention.value.axis)):
         return None
     terms = next(number for most, number in TERMS if max(attention.depth, attention.width) <= most)
     queries = facts.about(field.axes[attention.query.axis])

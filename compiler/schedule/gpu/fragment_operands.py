@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import prod
 
-from compiler.analysis.recognise import product_sum
+from compiler.analysis.recognise import only_product
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Contract, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.lane_maps import WarpKind
 from compiler.hir.memory import Load, Store, mem_of
@@ -144,17 +144,15 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     to do."""
     if function.kernel_info is not None and function.kernel_info.tensor_cores is False:
         return None
-    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
-    described = product_sum(sums[0]) if len(sums) == 1 else None
-    target = sums[0] if sums else None
-    if described is None or not isinstance(target, Contract) or target.accumulator is not None or not (described.m and described.n):
+    described = only_product(function)
+    if described is None or not (described.m and described.n):
+        return None
+    target = described.op
+    if not isinstance(target, Contract) or target.accumulator is not None:
         return None
     dtype = dtype_of(target.a)
-    unit = facts.machine.unit(Issue.REGISTERS)
-    kind = unit.kind(dtype) if unit is not None else None
-    if unit is None or kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or kind.lanes != facts.machine.lanes:
-        return None
-    if kind.cut and not rounds(function):
+    unit, kind = facts.machine.unit(Issue.REGISTERS), facts.machine.warp_kind(dtype)
+    if unit is None or kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or (kind.cut and not rounds(function)):
         return None
     loads = [_load_of(function, operand) for operand in (target.a, target.b)]
     if None in loads:

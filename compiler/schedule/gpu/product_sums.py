@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.guards import where_inside
-from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.analysis.recognise import ProductSum, only_product, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy
@@ -115,11 +115,10 @@ def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
 
 def bounded_sum(function: HirFunction) -> SumOfLoads | None:
     """The one sum of a field, of 16-bit elements of two memories, if terms take part between bounds, each of one operand's places alone."""
-    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
-    described = product_sum(sums[0]) if len(sums) == 1 else None
-    if described is None or not isinstance(sums[0], Reduce) or described.windows or not (described.m and described.n):
+    described = only_product(function)
+    if described is None or not isinstance(target := described.op, Reduce) or described.windows or not (described.m and described.n):
         return None
-    target, to = sums[0], dtype_of(sums[0].values[0])
+    to = dtype_of(target.values[0])
     value, guards = unguarded(target.values[0])
     a, b = (_converted(operand, to) for operand in (described.a, described.b))
     if a is None or b is None or "reassoc" not in target.flags or not _alike(a, b) or bytes_of(dtype_of(a.results[0])) != 2:

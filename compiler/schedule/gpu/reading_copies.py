@@ -14,7 +14,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.product_sums import SumOfLoads
-from compiler.schedule.gpu.workspaces import Copied, holding
+from compiler.schedule.gpu.workspaces import Copied
 from runtime.records import Factory, evolve, frozen
 
 
@@ -96,13 +96,13 @@ class Reading:
                 to = dtype_of(value)
             case _:
                 raise AssertionError(f"{sum.name} is no sum of products")
-        where = holding(b, self.counting)
+        where = b.none_negative(self.counting)
         assert where is not None
         counted = b.select(where, value, b.const(0.0 if is_float(to) else 0, to))
         return Reduce(monoid="add", values=(counted,), over=over, flags=flags, span=sum.span)
 
     def _existing(self, b: Builder, where: Value | None) -> Value | None:
-        exists = holding(b, self.exist)
+        exists = b.none_negative(self.exist)
         return exists if where is None or exists is None else b.op("and", where, exists)
 
 

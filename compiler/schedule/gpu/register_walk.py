@@ -75,9 +75,7 @@ class RegisterDistributing(Distributing):
             known = [form for form in most if form is not None]
             if not known:
                 return None
-            all_of: Value | None = None
-            for form in known:
-                all_of = b.both(all_of, b.op("ge", b.index(form), b.const(0, "index")))
+            all_of = b.none_negative(known)
             assert all_of is not None
             any_of = all_of if any_of is None else b.op("or", any_of, all_of)
         return any_of
@@ -106,11 +104,7 @@ class RegisterDistributing(Distributing):
         if own is None or None in least or not (least or ragged):
             return None
         least += [self.form(region.masks[axis], region) - region.starts[axis] - self.table[axis].tile for axis in ragged]
-        b, whole = region.builder, None
-        for form in least:
-            assert form is not None
-            whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
-        return whole
+        return region.builder.none_negative(form for form in least if form is not None)
 
     def extreme(self, form: Affine, region: TileRegion, most: bool) -> Affine | None:
         """The most or the least that a form is in the block's tile; None for forms of something else."""
@@ -251,20 +245,16 @@ class RegisterDistributing(Distributing):
 
     def guards_of(self, group: Sequence[Target], region: TileRegion) -> tuple[frozenset[Value], Value | None]:
         """The conditions under which terms take part, and whether all of them hold all over the slice; None without such conditions."""
-        b, guards = region.builder, set[Value]()
-        whole: Value | None = None
+        guards, every = set[Value](), list[Affine]()
         for target in group:
             assert isinstance(target, Reduce)
             guarded = self.guarded(target, identity_of(target.monoid, [dtype_of(value) for value in target.values]))
             forms = None if guarded is None else constraints_of(guarded[0])
             least = [self.extreme(form, region, False) for form in forms or ()]
-            if guarded is None or None in least or not least or guarded[0] in guards:
-                continue
-            guards.add(guarded[0])
-            for form in least:
-                assert form is not None
-                whole = b.both(whole, b.op("ge", b.index(form), b.const(0, "index")))
-        return frozenset(guards), whole
+            if guarded is not None and None not in least and least and guarded[0] not in guards:
+                guards.add(guarded[0])
+                every += [form for form in least if form is not None]
+        return frozenset(guards), region.builder.none_negative(every)
 
     # ---- what tiles come to ----
 

@@ -21,7 +21,6 @@ from compiler.passes.residues import MOST_RESIDUES
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.product_sums import unguarded
-from compiler.schedule.gpu.workspaces import holding
 from runtime.records import frozen
 
 MOST_PARTS = 32
@@ -221,7 +220,7 @@ class _Part:
         product, forms = term.source, self.remaining(self.found.guard)
         if not forms and isinstance(product, Binary) and product.operator == "mul" and "reassoc" in target.flags:
             return Contract(a=product.left, b=product.right, over=target.over, to=dtype_of(term), flags=target.flags, span=target.span)
-        where = holding(copy.body, forms)
+        where = copy.body.none_negative(forms)
         return copy.rebuilt(target, values=(term if where is None else copy.body.select(where, term, _zero(copy.body, target)),))
 
     def remaining(self, forms: Sequence[Affine]) -> list[Affine]:
@@ -240,7 +239,7 @@ class _Part:
             bounds = [bound for form, extent in zip(index, mem_of(op.mem).dims, strict=True) for bound in (form, extent - 1 - form)]
             if all(bound in left or self.known.proves(bound) for bound in bounds):
                 left = [bound for bound in bounds if bound in left]
-        return holding(copy.body, left)
+        return copy.body.none_negative(left)
 
     @cached_property
     def known(self) -> Inequalities:

@@ -11,7 +11,7 @@ from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.fragment_operands import LEAST
 
-SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32"}
+SUMS = {dtype: kind.sums for dtype, kind in WARP_KINDS.items() if kind.sums != dtype}
 """Operands that tensor cores multiply exactly, and what the products are summed in."""
 
 

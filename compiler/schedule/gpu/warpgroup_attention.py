@@ -6,7 +6,7 @@ The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup
 values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
 see to the first; only tiles that a guard cuts hide anything."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -93,31 +93,28 @@ class AttentionGroup:
         number = Affine.of(thread.name)
         self.leader = b.op("eq", b.index(number % WARPGROUP), b.index(0))
 
-    def _is(self, b: Builder, number: int) -> Value:
-        return b.op("eq", b.index(self.number), b.index(number))
+    def at_barriers(self, b: Builder, first: int, together: int, further: int = 0, among: Iterable[int] | None = None) -> None:
+        """Each warpgroup (`among` some) waits at its barrier, of those from the first on, for so many threads; or, `further`, only arrives
+        at that of the next."""
+        for number in range(self.count) if among is None else among:
+            with b.when(b.op("eq", b.index(self.number), b.index(number))) as own:
+                own.emit(SyncThreads(id=first + (number + further) % self.count, count=together, arrive=further > 0))
 
     def meet(self, b: Builder) -> None:
         """The threads of each warpgroup wait for each other."""
-        for number in range(self.count):
-            with b.when(self._is(b, number)) as own:
-                own.emit(SyncThreads(id=MEETING + number, count=WARPGROUP))
+        self.at_barriers(b, MEETING, WARPGROUP)
 
     def begin_turns(self, b: Builder) -> None:
         """The last lets the first go."""
-        with b.when(self._is(b, self.count - 1)) as own:
-            own.emit(SyncThreads(id=TURNS, count=2 * WARPGROUP, arrive=True))
+        self.at_barriers(b, TURNS, 2 * WARPGROUP, 1, (self.count - 1,))
 
     def await_turn(self, b: Builder) -> None:
         """Waits until the warpgroup before has asked for its products: what the tensor cores have of one is under way while the others
         compute weights."""
-        for number in range(self.count):
-            with b.when(self._is(b, number)) as own:
-                own.emit(SyncThreads(id=TURNS + number, count=2 * WARPGROUP))
+        self.at_barriers(b, TURNS, 2 * WARPGROUP)
 
     def pass_turn(self, b: Builder) -> None:
-        for number in range(self.count):
-            with b.when(self._is(b, number)) as own:
-                own.emit(SyncThreads(id=TURNS + (number + 1) % self.count, count=2 * WARPGROUP, arrive=True))
+        self.at_barriers(b, TURNS, 2 * WARPGROUP, 1)
 
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}

@@ -24,7 +24,6 @@ from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP, digit
-from compiler.schedule.gpu.workspaces import holding
 from compiler.schedule.region import Target, TileRegion
 
 CHUNK = 16
@@ -45,7 +44,7 @@ class BoundedSteps:
         """Zeros for the elements of a stage that take no part: of a warpgroup's own rows, and its share of the columns."""
         region = self.region.inside(b, ())
         start = b.named((Affine.of(self.first.name) + turn.name) * self.product.depth)
-        whole = holding(b, [self.least(form, start, region) for form in self.product.bounds])
+        whole = b.none_negative(self.least(form, start, region) for form in self.product.bounds)
         assert whole is not None
         with b.branch(whole) as (_, edge, _):
             for side in self.product.sides:
@@ -88,7 +87,7 @@ class BoundedSteps:
             else:
                 box, line = Affine(), line + first
                 inner.forms[side.axis], inner.forms[product.sum] = inner.starts[side.axis] + line, start + place
-            holds = holding(body, [self.placing.form(form, inner) for form in forms])
+            holds = body.none_negative(self.placing.form(form, inner) for form in forms)
             assert holds is not None
             index = (stage, box, line, place)
             kept = body.load(tiles.memory, index)

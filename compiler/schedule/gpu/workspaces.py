@@ -89,7 +89,7 @@ class Copied:
         return self.part
 
     def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
-        return b.load(values[self.source.name], self.index, holding(b, self.inside))
+        return b.load(values[self.source.name], self.index, b.none_negative(self.inside))
 
     def value_of(self, b: Builder, source: Value) -> Value:
         return source if self.part is None else self.part(b, source)
@@ -130,7 +130,7 @@ class Computed:
             new = b.emit(rebuilt(op, copies.__getitem__), op.results[0].name if op.results else "")
             copies.update(zip(op.results, new.results, strict=True))
         value = b.cast(copies[self.value], self.dtype)
-        holds = reduce(b.both, (copies[guard] for guard in self.guards), holding(b, self.inside))
+        holds = reduce(b.both, (copies[guard] for guard in self.guards), b.none_negative(self.inside))
         return value if holds is None else b.select(holds, value, b.const(0.0 if is_float(self.dtype) else 0, self.dtype))
 
     def value_of(self, b: Builder, source: Value) -> Value:
@@ -152,15 +152,6 @@ def filling(copies: Sequence[Workspace], kernel: HirFunction, workspaces: Sequen
     field = out.finish()
     field.constraints, field.sites, field.linkage, field.span = kernel.constraints, kernel.sites, kernel.linkage, kernel.span
     return field
-
-
-def holding(b: Builder, forms: Sequence[Affine]) -> Value | None:
-    """Whether all forms are at least 0."""
-    all_inside: Value | None = None
-    for form in forms:
-        inside = b.op("ge", b.index(form), b.const(0, "index"))
-        all_inside = b.both(all_inside, inside)
-    return all_inside
 
 
 def copied_before(kernel: HirFunction, copies: Sequence[Workspace], facts: Facts, launches: Launches) -> Launches:
