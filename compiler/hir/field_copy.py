@@ -66,3 +66,17 @@ class FieldCopy:
         new = self.function.finish()
         new.stands_for(self.field)
         return new
+
+
+class FreshNames:
+    """Names that a function doesn't have."""
+
+    def __init__(self, function: HirFunction) -> None:
+        self.taken = {*function.axes, *(parameter.name for parameter in function.parameters)}
+        self.taken |= {result.name for op in function.body.body for result in op.results}
+
+    def fresh(self, name: str) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name

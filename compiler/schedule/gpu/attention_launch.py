@@ -8,17 +8,16 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.attention_walk import QueryTiles, batch_of, placed
+from compiler.schedule.gpu.attention_walk import QueryTiles, placed
 from compiler.schedule.gpu.attention_weights import AttendingBlock
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import small, small_digits
 from compiler.schedule.gpu.last_block import BlockPart
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
+from compiler.schedule.region import Target, TileRegion
 
 
-class AttentionDistributing(Distributing):
+class AttentionDistributing(MatrixBlocks):
     """`block_of`: what a block does."""
 
     def __init__(
@@ -28,23 +27,15 @@ class AttentionDistributing(Distributing):
         block_of: Callable[[BlockTiles, AttentionField, QueryTiles, TileRegion], AttendingBlock],
         resident: int | None = None,
     ) -> None:
-        self.batch, self.own = batch_of(field, attention), (attention.query.axis, attention.value.axis)
-        plans = [*(AxisPlan(axis, "block") for axis in (*self.batch, *self.own)), AxisPlan(attention.along), AxisPlan(attention.inner)]
-        super().__init__(field, Table(plans, attention.words, block=(attention.threads,), resident=resident))
+        own, walked = (attention.query.axis, attention.value.axis), (attention.along, attention.inner)
+        super().__init__(field, own, walked, attention.threads, attention.words, resident)
         self.attention, self.block_of = attention, block_of
         self.block: AttendingBlock | None = None
         """Whose code is built."""
 
-    def idle(self, axes: object) -> list[int]:
-        """Every thread that multiplies has elements of its own."""
-        return []
-
-    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        attention, b = self.attention, region.builder
-        axes = {*self.own, *self.batch}
-        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
-            raise NotPlaceable("a result that doesn't vary as attention's do")
-        queries = QueryTiles(self.field, attention, b)
+    def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:
+        attention, b, axes = self.attention, region.builder, {*self.own, *self.batch}
+        queries = QueryTiles(self.field, attention, self.batch, b)
         heads, parts = b.product([b.const(1, "index"), *queries.counts]), b.const(attention.parts, "index")
         with self.blocks(b.product([heads, queries.tiles, parts]), region, axes) as (inner, block):
             body = inner.builder

@@ -17,11 +17,11 @@ from runtime.records import evolve, frozen
 
 
 class QueryTiles:
-    """`batch`: the axes of the matrices."""
+    """`batch`: the axes of the matrices, each of which is attended by itself."""
 
-    def __init__(self, field: HirFunction, attention: AttentionField, b: Builder) -> None:
+    def __init__(self, field: HirFunction, attention: AttentionField, batch: Sequence[str], b: Builder) -> None:
         self.field, self.attention, self.query, self.packed = field, attention, attention.query.axis, attention.packed
-        self.batch = batch_of(field, attention)
+        self.batch = batch
         self.counts = [b.count(self.extent(axis)) for axis in self.batch]
         rows = b.count(field.axes[self.query])
         self.together: Value | None = None
@@ -74,12 +74,6 @@ class QueryTiles:
         region.masks[query] = self.field.axes[query]
         if packed.together is not None and not divides(packed.together, self.field.axes[packed.axis]):
             region.masks[packed.axis] = self.field.axes[packed.axis]
-
-
-def batch_of(field: HirFunction, attention: AttentionField) -> list[str]:
-    """Axes along which keys and values, or what is done with them, may vary as queries do: each matrix is attended by itself."""
-    own = (attention.query.axis, attention.value.axis, attention.along, attention.inner)
-    return [axis for axis in field.axes if axis not in own]
 
 
 HEADS = 16

@@ -18,6 +18,8 @@ from compiler.schedule.table import AxisPlan, Table
 
 class BlockTiles(Placing):
     outer = "block"
+    all_have_own = False
+    """Whether every thread of a block has elements of its own, whatever the table says."""
 
     def __init__(self, field: HirFunction, table: Table) -> None:
         super().__init__(field, table)
@@ -62,7 +64,7 @@ class BlockTiles(Placing):
     def idle(self, axes: Iterable[str]) -> list[int]:
         """Dimensions of the block along which nothing with these axes varies."""
         used = {self.table[axis].dim for axis in axes if self.table[axis].threads > 1}
-        return [dim for dim, extent in enumerate(self.table.block) if extent > 1 and dim not in used]
+        return [] if self.all_have_own else [dim for dim, extent in enumerate(self.table.block) if extent > 1 and dim not in used]
 
     def one_of(self, dims: Iterable[int], b: Builder, where: Value | None = None) -> Value | None:
         """True in one thread of the block along these dimensions, and only where `where` holds."""

@@ -13,7 +13,7 @@ from compiler.analysis.recognise import only_product, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
-from compiler.hir.field_copy import FieldCopy
+from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
@@ -23,7 +23,6 @@ from compiler.schedule.gpu.copied_operands import WORTH
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.product_sums import SumOfLoads, unguarded
-from compiler.schedule.gpu.reading_copies import FreshNames
 from compiler.schedule.gpu.taking_part import restricting
 from compiler.schedule.gpu.workspaces import Computed
 from runtime.records import evolve, frozen

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, LoopHandle
-from compiler.hir.clone import rebuilt
 from compiler.hir.control import For
 from compiler.hir.core import dtype_of
 from compiler.hir.gpu import DynamicShared, SharedAlloc, SyncThreads
-from compiler.hir.instruction import Instruction, Region, Role, Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.schedule.gpu.barriers import Barriers, hands_over, slots_changed
@@ -21,21 +20,18 @@ from compiler.schedule.launches import SHARED_ALIGN, LaunchSizedShared
 from compiler.schedule.stages import InstructionCopy, Start, iterations
 
 
-class Cooperation:
-    """Writes a block's work into the function that `start` began."""
+class Cooperation(InstructionCopy):
+    """Writes a block's work into the function that `start` began: branches and loops in which there is something to share are taken by all
+    threads together."""
 
     def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, lanes: int) -> None:
         """`lanes`: of a warp."""
-        self.start, self.spreads, self.barriers, self.lanes = start, spreads, barriers, lanes
-        self.copy, self.values = start.copy, start.values
+        super().__init__(start.out, start.values)
+        self.start, self.spreads, self.barriers, self.lanes, self.copy = start, spreads, barriers, lanes, start.copy
         self.thread = start.out.body.index(start.thread, "thread")
         self.dynamic: list[LaunchSizedShared] = []
         self.behind = Affine()
         self.first = start.out.body.op("eq", self.thread, start.out.body.const(0, "index"), name="first")
-
-    def all(self, ops: Sequence[Instruction], b: Builder) -> None:
-        for op in ops:
-            self.one(op, b)
 
     def one(self, op: Instruction, b: Builder) -> None:
         b.span = op.span or b.span
@@ -46,7 +42,7 @@ class Cooperation:
         elif is_single(op, self.spreads):
             self.single(op, b)
         elif op.regions and not is_plain(op, self.spreads):
-            self.structured(op, b)
+            super().one(op, b)
         elif isinstance(op, Store):
             with b.when(self.first) as inner:
                 self.copy.one(op, inner)
@@ -77,24 +73,6 @@ class Cooperation:
             size = out.mul(size, out.index(dim))
         self.behind = offset + Affine.of(size.name).ceildiv(SHARED_ALIGN) * SHARED_ALIGN
         return out.emit(DynamicShared(offset=offset, type=type), value.name).result
-
-    def structured(self, op: Instruction, b: Builder) -> None:
-        """A branch or loop that all threads take together."""
-        regions: dict[str, Region | None] = {}
-        for name in op.fields(Role.REGION, Role.OPTIONAL_REGION):
-            old: Region | None = getattr(op, name)
-            regions[name] = None if old is None else self.nested(old, b)
-        changes = {"place": "time"} if isinstance(op, For) else {}
-        copy = b.emit(rebuilt(op, self.copy.value, self.copy.form, regions, **changes), op.results[0].name if op.results else "")
-        self.values.update(zip(op.results, copy.results, strict=True))
-
-    def nested(self, region: Region, b: Builder) -> Region:
-        copy = Region()
-        for parameter in region.parameters:
-            self.values[parameter] = self.start.out.value(parameter.name, parameter.type)
-            copy.parameters.append(self.values[parameter])
-        self.all(region.body, b.child(copy))
-        return copy
 
     # ---- one thread ----
 
@@ -177,11 +155,10 @@ class Cooperation:
         self, spread: Spread, number: Value, stride: Value | int, carried: Sequence[Value], b: Builder
     ) -> Iterator[tuple[Builder, LoopHandle]]:
         """The loop over a thread's iterations, with the variables of the spread loops."""
-        form = self.copy.form
         if len(spread.loops) == 1 and isinstance(stride, int):
             loop = spread.outer
-            low = form(loop.low) + Affine.of(number.name) * loop.step
-            with b.loop(loop.variable.name, low, form(loop.high), loop.step * stride, carried) as (inner, outer):
+            low = self.form(loop.low) + Affine.of(number.name) * loop.step
+            with b.loop(loop.variable.name, low, self.form(loop.high), loop.step * stride, carried) as (inner, outer):
                 self.values[loop.variable] = outer.variable
                 yield inner, outer
             return
@@ -192,9 +169,7 @@ class Cooperation:
                 self.digits(spread, outer.variable, counts, inner)
                 yield inner, outer
             return
-        left = b.op("max", b.sub(total, number), b.const(0, "index"))
-        turns = b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")
-        with b.loop("turn", 0, turns.name, 1, carried) as (inner, outer):
+        with b.loop("turn", 0, turns_of(b, total, number, stride).name, 1, carried) as (inner, outer):
             self.digits(spread, inner.add(number, inner.mul(outer.variable, stride)), counts, inner)
             yield inner, outer
 
@@ -213,3 +188,9 @@ def counts_of(spread: Spread, copy: InstructionCopy, b: Builder) -> list[Value]:
     """How many iterations each of the loops has, not below 0."""
     zero = b.const(0, "index")
     return [b.op("max", b.index(copy.form(iterations(loop))), zero) for loop in spread.loops]
+
+
+def turns_of(b: Builder, count: Value, number: Value, stride: Value) -> Value:
+    """How many of `number`, `number + stride` and so on lie below the count."""
+    left = b.op("max", b.sub(count, number), b.const(0, "index"))
+    return b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from compiler.hir.affine import Affine
+from compiler.hir.field_copy import FreshNames
 from compiler.hir.hopper import MOST_STEP
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
@@ -20,7 +21,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.grouped_products import grouped
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading, dim_of
+from compiler.schedule.gpu.reading_copies import CopiedRead, Reading, dim_of
 from compiler.schedule.gpu.turned_results import turned_result
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied, Workspace

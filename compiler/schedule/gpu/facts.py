@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler.hir.affine import Affine
-from compiler.hir.field_copy import FieldCopy
+from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -18,13 +18,13 @@ from compiler.machines.rates import H200, GpuRates
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.memory_order import in_order, memory_order, without_gaps
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
-from compiler.schedule.launches import Unit
+from compiler.schedule.launches import Product, Unit
 from runtime.records import evolve, frozen
 
 UNITS = (256, 64, 16, 8, 4)
 """Divisors that are told apart. A size is said to be a multiple of the largest that divides it."""
 
-MAGNITUDES = tuple(2**n for n in range(32))
+MAGNITUDES = tuple(1 << n for n in range(32))
 """Sizes are told apart by the least of these that is no smaller."""
 
 
@@ -67,12 +67,24 @@ def facts_of(
     """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes, on a machine with
     so many multiprocessors."""
     units = [(name, next((unit for unit in UNITS if value % unit == 0), 1)) for name, value in sorted(sizes.items())]
-    magnitudes = [
-        (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
-    ]
+    magnitudes = [(name, magnitude(value)) for name, value in sorted(sizes.items())]
     exact = frozenset(name for name, value in magnitudes if value == sizes[name])
     divisors = tuple((name, unit) for name, unit in units if unit > 1)
     return Facts(divisors, tuple(magnitudes), frozenset(aligned), machine, processors, rates, exact)
+
+
+def magnitude(value: int) -> int:
+    return next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])
+
+
+def multiplied(first: Affine, second: Affine, facts: Facts, name: str) -> tuple[Affine, Product | None, Facts]:
+    """The product of two extents as a form; where neither is a number, of a further parameter of this name, which the facts know then."""
+    if first.value is not None or second.value is not None:
+        return second * first.value if first.value is not None else first * (second.value or 0), None, facts
+    product = Product(name, (first, second), first.divisor * second.divisor)
+    about = {name: magnitude(facts.about(first) * facts.about(second) // product.unit)}
+    further = evolve(facts, magnitudes=tuple(sorted({**dict(facts.magnitudes), **about}.items())))
+    return Affine.of(name) * product.unit, product, further
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
@@ -86,14 +98,11 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     orders: dict[Value, tuple[int, ...]] = {}
     units: list[Unit] = []
     magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
-    taken = {value.name for value in function.parameters} | set(function.axes)
+    fresh = FreshNames(function)
     for position, parameter in enumerate(function.parameters):
         unit = divisors.get(parameter.name, 1)
         if unit > 1 and not isinstance(parameter.type, Mem):
-            name = f"{parameter.name}_{unit}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
+            name = fresh.fresh(f"{parameter.name}_{unit}")
             names[parameter.name] = Affine.of(name) * unit
             units.append(Unit(position, name, parameter.name, unit))
             magnitudes[name] = -(-magnitudes.pop(parameter.name, unit) // unit)

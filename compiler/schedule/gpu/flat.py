@@ -1,7 +1,7 @@
 """Maps over axes of which none fills a block's threads: all of them as one row of accesses, whose number each thread takes apart. No thread
 is without work, whatever the extents; for that each divides once an axis."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from compiler.hir.affine import Affine
@@ -30,15 +30,13 @@ def flat_table(axes: Sequence[str], lanes: int, rows: int = 1) -> Table:
 class FlatDistributing(Distributing):
     """Builds the launch of such a map."""
 
+    all_have_own = True
+
     def __init__(self, field: HirFunction, table: Table, facts: Facts) -> None:
         super().__init__(field, table)
         counts = [facts.about(field.axes[plan.axis]) for plan in table.plans]
         names = {name for plan in table.plans for name in field.axes[plan.axis].names}
         self.few = names <= dict(facts.magnitudes).keys() and prod(counts) + THREADS <= FEW
-
-    def idle(self, axes: Iterable[str]) -> list[int]:
-        """Every thread has elements of its own."""
-        return []
 
     def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         b, plans = region.builder, self.table.plans

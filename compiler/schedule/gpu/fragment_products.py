@@ -7,7 +7,7 @@ a gap of 32 bytes behind them.
 
 The way of working is the multistage one of NVIDIA's CUTLASS (`cp.async`, one barrier a stage, fragments in two sets of registers)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
@@ -20,13 +20,13 @@ from compiler.hir.types import U32, Mem, Space, Tile
 from compiler.hir.words import WORD, LoadWords, StoreWords
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides
-from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.fragment_operands import GAP, CopyMethod, FragmentOperand, FragmentProduct
 from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
+from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.shared_tiles import MatrixTile
 from compiler.schedule.gpu.windows import WindowProduct, added_again
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
-from compiler.schedule.table import SIMD, AxisPlan, Table
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import SIMD
 
 CHUNK = 16
 """Bytes of a row of a matrix."""
@@ -309,30 +309,20 @@ BAND = 16
 """Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
 
 
-class FragmentDistributing(Distributing):
-    """Builds the one launch of such a field."""
-
+class FragmentDistributing(MatrixBlocks):
     def __init__(self, field: HirFunction, product: FragmentProduct, window: WindowProduct | None = None) -> None:
-        self.others = [axis for axis in field.axes if axis not in (*product.own, *product.walked)]
-        plans = [AxisPlan(axis, "block") for axis in (*self.others, *product.own)] + [AxisPlan(axis) for axis in product.walked]
         shape = product.shape
         words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
         for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
             words.append(f"{name} ({', '.join(side.axes)}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
-        super().__init__(field, Table(plans, words, block=(shape.threads,)))
+        super().__init__(field, product.own, product.walked, shape.threads, words)
         self.product, self.window = product, window
         self.first_row = Affine()
         """Of the block's tile, counted through all axes of the rows."""
 
-    def idle(self, axes: Iterable[str]) -> list[int]:
-        """Every thread has elements of its own."""
-        return []
-
-    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        if any(self.target_axes(target) != {*self.product.own, *self.others} for target in group):
-            raise NotPlaceable("a result that doesn't vary along all axes of a product")
+    def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:
         b, shape = region.builder, self.product.shape
-        extents = [*(self.field.axes[axis] for axis in self.others), row_count(self.field, self.product, b).ceildiv(shape.rows)]
+        extents = [*(self.field.axes[axis] for axis in self.batch), row_count(self.field, self.product, b).ceildiv(shape.rows)]
         extents.append(self.field.axes[self.product.b.own].ceildiv(shape.columns))
         counts = [b.count(extent) for extent in extents]
         total = b.product(counts)
@@ -346,15 +336,14 @@ class FragmentDistributing(Distributing):
         down, across = counts[-2:]
         matrix = b.mul(down, across)
         rest, block = small(b, "div", number, matrix), small(b, "rem", number, matrix)
-        for axis, digit in zip(self.others, small_digits(b, rest, counts[:-2])[1:], strict=True):
-            region.forms[axis] = region.starts[axis] = Affine.of(digit.name)
+        self.enter_matrix(region, small_digits(b, rest, counts[:-2])[1:])
         row, column = banded(b, block, down, across, BAND)
         self.first_row = Affine.of(row.name) * shape.rows
         columns = self.product.b.own
         region.forms[columns] = region.starts[columns] = Affine.of(column.name) * shape.columns
         if self.product.a.across:
             region.starts[self.product.a.own] = self.first_row
-        region.axes |= {*self.product.own, *self.others}
+        region.axes |= {*self.own, *self.batch}
 
     # ---- the sum ----
 

@@ -5,13 +5,14 @@ cores multiply these zeros faster than memory would bring small tiles."""
 from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
+from compiler.hir.field_copy import FreshNames
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.boxed_operands import divides, wide_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.product_sums import SumOfLoads
-from compiler.schedule.gpu.reading_copies import CopiedRead, FreshNames, Reading, dim_of
+from compiler.schedule.gpu.reading_copies import CopiedRead, Reading, dim_of
 from compiler.schedule.gpu.workspaces import Copied
 
 MOST_CHANNELS, LEAST_CHANNELS = 32, 4

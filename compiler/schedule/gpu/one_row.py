@@ -9,13 +9,13 @@ from compiler.hir.alignment import steps_by_one
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Cast, Const, Contract, InBounds, Index, Reduce, Scan, dtype_of
-from compiler.hir.field_copy import FieldCopy
+from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
-from compiler.schedule.gpu.facts import ALIGNMENT, MAGNITUDES, Facts
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts, multiplied
 from compiler.schedule.launches import Product
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import TileRegion
@@ -105,21 +105,12 @@ def _least(extent: Affine, facts: Facts) -> int:
 
 def _multiplied(field: HirFunction, extents: Sequence[Affine], facts: Facts) -> tuple[list[Product], Affine, Facts]:
     """The product of all extents, by further parameters where they aren't numbers."""
-    taken = {value.name for value in field.parameters} | set(field.axes) | {r.name for op in field.body.body for r in op.results}
     products: list[Product] = []
     whole = extents[-1]
     for extent in reversed(extents[:-1]):
-        if extent.value is not None or whole.value is not None:
-            whole = whole * extent.value if extent.value is not None else extent * (whole.value or 0)
-            continue
-        name, factor = f"elements{len(products) or ''}", extent.divisor * whole.divisor
-        while name in taken:
-            name += "_"
-        products.append(Product(name, (extent, whole), factor))
-        about = facts.about(extent) * facts.about(whole) // factor
-        most = next((most for most in MAGNITUDES if most >= about), MAGNITUDES[-1])
-        facts = evolve(facts, magnitudes=tuple(sorted({**dict(facts.magnitudes), name: most}.items())))
-        whole = Affine.of(name) * factor
+        name = FreshNames(field).fresh(f"elements{len(products) or ''}")
+        whole, product, facts = multiplied(extent, whole, facts, name)
+        products += [] if product is None else [product]
     return products, whole, facts
 
 

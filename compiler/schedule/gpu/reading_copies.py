@@ -106,20 +106,6 @@ class Reading:
         return exists if where is None or exists is None else b.op("and", where, exists)
 
 
-class FreshNames:
-    """Names that a function doesn't have."""
-
-    def __init__(self, function: HirFunction) -> None:
-        self.taken = {*function.axes, *(parameter.name for parameter in function.parameters)}
-        self.taken |= {result.name for op in function.body.body for result in op.results}
-
-    def fresh(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
-
 def dim_of(load: Load, axis: str) -> int | None:
     """The dim that runs along the axis and nothing else."""
     dims = [dim for dim, form in enumerate(load.index) if axis in form.names]

@@ -9,7 +9,7 @@ are beside each other:
 
 All of them join in an order that depends on sizes alone: floats are the same in every run."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from compiler.analysis.written_order import in_written_order
@@ -182,6 +182,8 @@ def _shape(field: HirFunction, scans: Sequence[Scan], length: int, words: int, w
 class ScanDistributing(Distributing):
     """Builds the launches of such a field."""
 
+    all_have_own = True
+
     def __init__(self, field: HirFunction, plan: ScanPlan) -> None:
         super().__init__(field, plan.table)
         self.scan_plan = plan
@@ -195,10 +197,6 @@ class ScanDistributing(Distributing):
         """Number of the block's tile, along its scan."""
 
     # ---- blocks and threads ----
-
-    def idle(self, axes: Iterable[str]) -> list[int]:
-        """Every thread has elements of its own."""
-        return []
 
     def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         super().enter(plan, loop, region)

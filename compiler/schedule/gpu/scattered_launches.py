@@ -9,6 +9,7 @@ from compiler.hir.build import Builder
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.types import Slot, bytes_of
+from compiler.schedule.gpu.cooperate import turns_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
 from compiler.schedule.gpu.pieces import align, loads_in_pieces
@@ -44,12 +45,6 @@ def wide_loads(sums: ScatteredSums, facts: Facts) -> tuple[Load, ...]:
 def lanes_of(wide: Sequence[Load]) -> int:
     """Neighbours that a thread takes at once: 16 bytes of the narrowest."""
     return max(ALIGNMENT // bytes_of(mem_of(op.mem).dtype) for op in wide)
-
-
-def turns_of(b: Builder, count: Value, number: Value, stride: Value) -> Value:
-    """How many of `number`, `number + stride` and so on lie below the count."""
-    left = b.op("max", b.sub(count, number), b.const(0, "index"))
-    return b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")
 
 
 @frozen

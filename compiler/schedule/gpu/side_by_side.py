@@ -10,12 +10,12 @@ from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Contract, Reduce
-from compiler.hir.field_copy import FieldCopy
+from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem, Tile
-from compiler.schedule.gpu.facts import MAGNITUDES, Facts
+from compiler.schedule.gpu.facts import Facts, multiplied
 from compiler.schedule.launches import Product
 from runtime.records import evolve, frozen
 
@@ -26,26 +26,11 @@ def joined_axes(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Pr
     products: list[Product] = []
     while (pair := _pair(field)) is not None:
         outer, inner = pair
-        first, second = field.axes[outer], field.axes[inner]
-        factor = first.divisor * second.divisor
-        product = Product(_free(f"{outer}_times_{inner}", field), (first, second), factor)
-        if first.value is not None or second.value is not None:
-            extent = second * first.value if first.value is not None else first * (second.value or 0)
-        else:
-            extent = Affine.of(product.name) * factor
-            products.append(product)
-            about = facts.about(first) * facts.about(second) // factor
-            known = next((most for most in MAGNITUDES if most >= about), MAGNITUDES[-1])
-            facts = evolve(facts, magnitudes=tuple(sorted({**dict(facts.magnitudes), product.name: known}.items())))
-        field = _joined(field, outer, inner, extent, product.name if products and products[-1] is product else None)
+        name = FreshNames(field).fresh(f"{outer}_times_{inner}")
+        extent, product, facts = multiplied(field.axes[outer], field.axes[inner], facts, name)
+        products += [] if product is None else [product]
+        field = _joined(field, outer, inner, extent, None if product is None else name)
     return field, tuple(products), facts
-
-
-def _free(name: str, field: HirFunction) -> str:
-    taken = {value.name for value in field.parameters} | set(field.axes) | {r.name for op in field.body.body for r in op.results}
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _pair(field: HirFunction) -> tuple[str, str] | None:

@@ -5,8 +5,6 @@ is what the field has; it stands against launches of their own (`several_product
 from collections.abc import Sequence
 from math import prod
 
-from attrs import evolve
-
 from compiler.hir.core import union_axes
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -14,6 +12,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.product_sums import sums_of_loads
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_tiles import MEMORY, Estimated, Impossible
+from runtime.records import evolve
 
 
 def sums_together(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:

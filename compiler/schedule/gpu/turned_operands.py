@@ -3,7 +3,7 @@ times. It is copied first, turned in squares through shared memory, and the wind
 
 
 from compiler.hir.affine import Affine
-from compiler.hir.field_copy import FieldCopy
+from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
@@ -12,7 +12,6 @@ from compiler.schedule.gpu.derived.launches import derived_launches
 from compiler.schedule.gpu.derived.nest import thread_nest
 from compiler.schedule.gpu.derived.search import is_near, lane_axis
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
-from compiler.schedule.gpu.reading_copies import FreshNames
 from compiler.schedule.gpu.workspaces import Copied, copied_before
 from compiler.schedule.launches import Launches
 from runtime.records import evolve

@@ -2,11 +2,10 @@
 launch behind turns them."""
 
 from compiler.hir.affine import Affine
-from compiler.hir.field_copy import FieldCopy
+from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.reading_copies import FreshNames
 from compiler.schedule.gpu.residue_parts import counts_all
 from compiler.schedule.gpu.warpgroup_operands import BOXED, WarpgroupProduct, stored_rows
 from compiler.schedule.gpu.warpgroup_results import result_boxes

@@ -5,7 +5,7 @@ blocks stay: each takes one tile after the other, so that copies for the next be
 The way of working is the warp-specialised one of NVIDIA's CUTLASS (persistent, ping stages by mbarriers); what is multiplied, its layouts
 and all that follows come from the field."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product as choices
 
 from compiler.hir.affine import Affine, AffineLike
@@ -26,8 +26,8 @@ from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
-from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
+from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.stage_ring import StageRing, TileTurns, initialise
 from compiler.schedule.gpu.taking_part import long_before_short, steps_between
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
@@ -36,8 +36,7 @@ from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_results import TurnedSums, is_turned, result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_rounds import AnyRounds, ClusterSums, CutRounds, Leftovers, RoundPart, Rounds, UnevenRounds
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, TileRequests, digit
-from compiler.schedule.region import NotPlaceable, Target, TileRegion
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve, frozen
 
 
@@ -232,15 +231,11 @@ REGISTERS = 40, 232
 """Of a thread that copies, and of one that multiplies."""
 
 
-class WarpgroupDistributing(Distributing):
-    """Builds the one launch of such a field."""
-
+class WarpgroupDistributing(MatrixBlocks):
     def __init__(self, field: HirFunction, product: WarpgroupProduct) -> None:
-        axes = [*product.a.axes, product.b.axis]
-        batch = [axis for axis in product.varying(field) if axis not in axes]
-        plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(axis) for axis in (*product.outer, product.sum)]
-        super().__init__(field, Table(plans, block=(WARPGROUP * (product.tiling.warpgroups + 1),)))
-        self.product, self.batch, self.own = product, batch, axes
+        own, walked = (*product.a.axes, product.b.axis), (*product.outer, product.sum)
+        super().__init__(field, own, walked, WARPGROUP * (product.tiling.warpgroups + 1))
+        self.product = product
         self.multiplying: MultiplyingRole | None = None
         """The role whose code is built."""
 
@@ -251,15 +246,8 @@ class WarpgroupDistributing(Distributing):
             function.kernel_info = evolve(function.kernel_info, max_registers=None)
         return function
 
-    def idle(self, axes: Iterable[str]) -> list[int]:
-        """Every thread that multiplies has elements of its own."""
-        return []
-
-    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        product = self.product
-        if any(self.target_axes(target) != {*self.own, *self.batch} for target in group):
-            raise NotPlaceable("a result that doesn't vary along all axes of a product")
-        b = region.builder
+    def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:
+        b, product = region.builder, self.product
         extents = [self.field.axes[axis] for axis in self.batch]
         for side in product.sides:
             extents += [self.field.axes[axis].ceildiv(tile) for axis, tile in zip(side.axes, side.tile, strict=True)]
@@ -361,8 +349,7 @@ class WarpgroupDistributing(Distributing):
             down = body.product(along)
             matrix = small(body, "rem", number, body.mul(down, across))
             rest = small(body, "div", number, body.mul(down, across))
-            for axis, digit in zip(self.batch, small_digits(body, rest, counts[: len(self.batch)])[1:], strict=True):
-                inner.forms[axis] = inner.starts[axis] = Affine.of(digit.name)
+            self.enter_matrix(inner, small_digits(body, rest, counts[: len(self.batch)])[1:])
             row, column = banded(body, matrix, down, across, max(1, BAND // (product.rows * product.tiling.cluster)))
             row, *starts = small_digits(body, row, along[1:])
             for axis, start, tile in zip(product.a.axes[1:], starts, product.a.tile[1:], strict=True):

@@ -220,14 +220,18 @@ def _throughput(waiting: float, services: Sequence[float], customers: int) -> fl
     return rate
 
 
+def _reach(nest: ThreadNest, table: ThreadTable, accesses: Sequence[ThreadAccess], position: int) -> int:
+    """Elements along a dim from a block's first thread to its last."""
+    spans, steps = table.spans(nest), {axis: c for access in accesses for axis, c in access.parts[position]}
+    return sum(abs(c) * (table.registers[axis] // spans[axis].unit) * (table.threads[axis] - 1) for axis, c in steps.items())
+
+
 def _pages(nest: ThreadNest, table: ThreadTable, accesses: Sequence[ThreadAccess], mem: Mem) -> float:
     """Pages of a memory that a block touches, about."""
-    size, spans, pages = bytes_of(mem.dtype), table.spans(nest), 1.0
+    size, pages = bytes_of(mem.dtype), 1.0
     for position, stride in enumerate(strides_of(mem)):
         constants = [at[position] for access in accesses for at in access.ats]
-        steps = {axis: c for access in accesses for axis, c in access.parts[position]}
-        reach = sum(abs(c) * (table.registers[axis] // spans[axis].unit) * (table.threads[axis] - 1) for axis, c in steps.items())
-        extent = min(mem.dims[position].constant, max(constants) - min(constants) + 1 + reach)
+        extent = min(mem.dims[position].constant, max(constants) - min(constants) + 1 + _reach(nest, table, accesses, position))
         pages *= max(1.0, min(extent, extent * size * stride / PAGE))
     return pages
 
@@ -236,14 +240,12 @@ def _touched(nest: ThreadNest, table: ThreadTable, memory: int, accesses: Sequen
     """Bytes of sectors that a block touches of a memory, and of those that lie in one piece."""
     mem = mem_of(nest.memories[memory])
     size, strides = bytes_of(mem.dtype), strides_of(mem)
-    spans = table.spans(nest)
     extents, elements = [], []
     for position, dim in enumerate(mem.dims):
         low = min(min(at[position] for at in access.ats) for access in accesses)
         high = max(max(at[position] for at in access.ats) + (access.lanes - 1) * (position == mem.rank - 1) for access in accesses)
-        steps = {axis: c for access in accesses for axis, c in access.parts[position]}
-        reach = sum(abs(c) * (table.registers[axis] // spans[axis].unit) * (table.threads[axis] - 1) for axis, c in steps.items())
-        extents.append(min(dim.constant, high - low + 1 + reach))
+        extents.append(min(dim.constant, high - low + 1 + _reach(nest, table, accesses, position)))
+        steps = {axis for access in accesses for axis, _ in access.parts[position]}
         each = prod(table.threads[axis] for axis in steps) * len({at[position] for access in accesses for at in access.ats})
         elements.append(min(extents[-1], each * max(access.lanes for access in accesses) if position == mem.rank - 1 else each))
     if not extents:
