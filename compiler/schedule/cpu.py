@@ -29,6 +29,7 @@ from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
+from compiler.schedule.turned_operands import PlacingTurned, turned_operands
 from runtime.records import evolve, field, frozen
 from runtime.tuples import as_tuple
 
@@ -51,7 +52,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             _require_placeable(kernel.field)
             if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts))[1]:
                 raise NotPlaceable("its lines march in step")
-            field = materialise(products_of_ints(narrow_ints(wide_terms(kernel.field))))
+            plain = products_of_ints(narrow_ints(wide_terms(kernel.field)))
+            field = materialise(plain)
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
             if packing is None and tile_of(field):
@@ -64,6 +66,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
                 return Scheduled(PlacingPacked(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
             if windows := padded_windows(field, table):
                 return Scheduled(PlacingWindows(field, table, windows).run(), (*words, str(windows)), table.unheeded)
+            if not tile_of(field) and (turned := turned_operands(plain, field, table, machine)):
+                return Scheduled(PlacingTurned(field, table, turned).run(), (*words, str(turned)), table.unheeded)
             if not tile_of(field) and (lines := columns_of(kernel.nest, kernel.field, kernel.facts)):
                 words = (*words, *(f"{each} where they are many" for each in lines))
                 return Scheduled(PlacingColumns(field, table, kernel.nest, lines).run(), words, table.unheeded)

@@ -184,3 +184,37 @@ def test_batches_of_heads() -> None:
         q, k, v = (numbers("f32", shape, name) for name in "qkv")
         want, magnitude = attended(q, k, v, scale=0.25)
         holds(launched(text, q, k, v), want, magnitude * 4, shape[2] + 16)
+
+
+@pytest.mark.parametrize(("n", "m", "d", "c"), ((16, 16, 16, 16), (17, 37, 9, 21), (33, 40, 16, 8)))
+@pytest.mark.parametrize("heads_inside", (False, True))
+def test_groups_of_heads_that_share_keys(n: int, m: int, d: int, c: int, heads_inside: bool) -> None:
+    text = """def f(Q: tensor[B, H, N, D], K: tensor[B, G, M, D], V: tensor[B, G, M, C]) {
+    compute(Q, K, V) {
+        for b in 0..B, h in 0..H, i in 0..N:
+            var m = -inf
+            for j in 0..M:
+                var s = 0.0
+                for d in 0..D: s += Q[b, h, i, d] * K[b, h / (H / G), j, d]
+                m = max(m, s * 0.25)
+            var l = 0.0
+            for j in 0..M:
+                var s = 0.0
+                for d in 0..D: s += Q[b, h, i, d] * K[b, h / (H / G), j, d]
+                l += exp(s * 0.25 - m)
+            for c in 0..C:
+                var o = 0.0
+                for j in 0..M:
+                    var s = 0.0
+                    for d in 0..D: s += Q[b, h, i, d] * K[b, h / (H / G), j, d]
+                    o += exp(s * 0.25 - m) * V[b, h / (H / G), j, c]
+                out[b, h, i, c] = o / l
+    }
+}
+"""
+    shapes = ((2, 4, n, d), (2, 2, m, d), (2, 2, m, c))
+    q, k, v = (numbers("f32", shape, name) for shape, name in zip(shapes, "qkv", strict=True))
+    if heads_inside:
+        q, k, v = (np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (q, k, v))
+    want, magnitude = attended(q, k.repeat(2, 1), v.repeat(2, 1), scale=0.25)
+    holds(launched(text, q, k, v), want, magnitude * 4, m + d)

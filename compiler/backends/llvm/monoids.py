@@ -229,9 +229,13 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
     for point in points_of_rest:
         start = accumulator.at(point) if accumulator is not None and not lanes_summed else zero
         totals.append(w.splat(start, lanes))
+    # what is spread over lanes is done with before the next is, so that few registers hold such vectors
+    spread = next((bundle for bundle in (a, b) if lanes and not bundle.lanes), None)
+    names = [] if spread is None else [name for name, _ in rest if name in spread.names]
+    order = sorted(range(len(totals)), key=lambda number: [points_of_rest[number][name] for name in names])
     for inner in points(summed):
-        for number, point in enumerate(points_of_rest):
-            whole_point = {**point, **inner}
+        for number in order:
+            whole_point = {**points_of_rest[number], **inner}
             x, y = operand(wide[0].at(whole_point)), operand(wide[1].at(whole_point))
             totals[number] = _multiply_add(w, op, x, y, totals[number])
     for point, total in zip(points_of_rest, totals, strict=True):
