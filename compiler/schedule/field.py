@@ -264,8 +264,8 @@ def _choose_vector(
         vectors = SCAN_VECTORS
     along = [op for op in field.body.body if isinstance(op, Reduce | Scan) and best in axes_of(op)]
     downwards = best not in facts.reduced | facts.scanned and bool(along)
-    if downwards and _slides(field, best, facts):
-        rows = [a for a in facts.common if a not in (best, *tiles, *facts.ordered) and _slides(field, a, facts)]
+    rows = [a for a in facts.common if a not in (best, *tiles, *facts.ordered) and _slides(field, a, facts)]
+    if downwards and (rows or _slides(field, best, facts)):
         if rows:
             tiles[rows[-1]] = (_registers(field, rows[-1], WINDOW_ROWS, 1), 1)
             reasons.append(f"{rows[-1]} moves the window too: some of its rows share what is read")

@@ -51,3 +51,26 @@ def test_sums_of_constant_windows(dtype: str, r: int, t: int) -> None:
     for width in 7, 16, 23, 67:
         x = numbers(dtype, (2, 11, width), (r, t), small=True)
         assert np.allclose(f(x), windows(x.astype(np.float64), r, t).sum((-1, -2)), atol=1e-4), width
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i16"])
+@pytest.mark.parametrize("taps", ["3", "R"])
+def test_windows_over_channels_that_lie_last(taps: str, dtype: str) -> None:
+    text = f"""
+    fn f(x: tensor[N, H, W, C, {dtype}], w: tensor[{taps}, {taps}, C, {dtype}]) {{ return compute(x, w) {{
+        for n in 0..N, h in 0..H - {taps} + 1, v in 0..W - {taps} + 1, c in 0..C {{
+            var s = {"0" if dtype == "i16" else "0.0"}
+            for r in 0..{taps}, q in 0..{taps}: s += x[n, h + r, v + q, c] * w[r, q, c]
+            out[n, h, v, c] = s
+        }}
+    }} }}
+    """
+    f, rng = zynml.compile(text).f, np.random.default_rng(5)
+    kind = {"f32": np.float32, "f16": np.float16, "i16": np.int16}[dtype]
+    for n, h, v, c in (1, 3, 3, 1), (2, 4, 9, 7), (1, 5, 8, 33), (2, 3, 6, 64), (0, 4, 4, 5), (1, 3, 7, 0):
+        x = rng.integers(-8, 9, (n, h, v, c)).astype(kind)
+        w = rng.integers(-4, 5, (3, 3, c)).astype(kind)
+        wanted = sum(
+            x[:, r : r + h - 2, q : q + v - 2].astype(np.float64) * w[r, q].astype(np.float64) for r in range(3) for q in range(3)
+        )
+        assert np.array_equal(np.asarray(f(x, w)).astype(np.float64), wanted)
