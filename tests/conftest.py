@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zlib
 from collections import defaultdict
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.tiers.breadth import breadth
 
-LONGEST = ("sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs", "zynml", "zyntax")
-"""Folders by the time that a file of them takes."""
+LONGEST = ("", "sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs", "zynml", "zyntax")
+"""Folders by the time that a file of them takes; first the files that lie in no folder, of which some take longest of all."""
 
 QUICK = tuple(f"{room}/" for room in ("language", "lowering", "placement", "programs"))
 """Folders whose tests ask what programs come to, not which code they become: their kernels stay in tier 0."""
@@ -104,7 +105,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for test in {*table.tests} & cases.keys():
         for name in table.slow(test, {name: _values(item) for name, item in cases[test].items()}):
             cases[test][name].add_marker("slow")
-    items.sort(key=_turn)
+    items.sort(key=lambda item: (_turn(item), str(item.path)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Every second process begins with the last files. All processes of a run collect all tests at once, and in a fresh clone each file is
+    compiled by the first that comes to it: half of them by each, not all of them by each."""
+    report = yield
+    process = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    if isinstance(collector, pytest.Session | pytest.Directory) and int(process) % 2:
+        report.result = report.result[::-1]
+    return report
 
 
 def _values(item: pytest.Item) -> dict[str, str]:
@@ -117,5 +129,5 @@ def _values(item: pytest.Item) -> dict[str, str]:
 
 
 def _turn(item: pytest.Item) -> int:
-    folder = item.nodeid.removeprefix("tests/")
-    return next((turn for turn, name in enumerate(LONGEST) if folder.startswith(f"{name}/")), len(LONGEST))
+    folder, _, _ = item.nodeid.partition("::")[0].removeprefix("tests/").rpartition("/")
+    return next((turn for turn, name in enumerate(LONGEST) if f"{folder}/".startswith(f"{name}/")), len(LONGEST))
