@@ -181,7 +181,7 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     if terms.columns is None:
         if results < LEAST_ROWS or depth < LEAST_TERMS:
             return None
-        tile = _line(field, terms, results, depth)
+        tile = _line(terms, results)
     else:
         wished = tile_of(field)
         sides = [facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)]
@@ -219,7 +219,7 @@ class RegisterTile:
     block: tuple[int, ...]
 
 
-def _line(field: HirFunction, terms: ReusedTerms, rows: int, depth: int) -> RegisterTile:
+def _line(terms: ReusedTerms, rows: int) -> RegisterTile:
     """Results along one axis: a few a thread, as long as there are enough for all threads of a device that share sums."""
     each = next((each for each in (4, 2) if rows >= each * LINE_THREADS * 16), 1)
     return RegisterTile(AxisPlan(terms.rows, "block", each, threads=LINE_THREADS), (), (LINE_THREADS,))

@@ -67,7 +67,7 @@ def work_of(instances: ThreadInstances) -> ThreadWork:
     instructions += len(vectors) + sum(4 + 3 * (any(below) + any(above)) for _, _, below, above, _ in bases)
     stores = _stores(instances)
     instructions += sum(len(access.ats) for access in stores) + 4 * len(stores) + 20
-    return ThreadWork(instructions, _registers(instances, live, groups), _accesses(vectors), stores)
+    return ThreadWork(instructions, _registers(instances, live), _accesses(vectors), stores)
 
 
 def _moved(group: LoadGroup) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ def _cost(instances: ThreadInstances, node: tuple[int, ...], dtype: str, uses: M
             return wide
 
 
-def _registers(instances: ThreadInstances, live: Sequence[bool], groups: Mapping[int, tuple[LoadGroup, int]]) -> int:
+def _registers(instances: ThreadInstances, live: Sequence[bool]) -> int:
     """Values that are needed at the same time, at most, if each is computed where it is numbered."""
     last: dict[int, int] = {}
     for number, node in enumerate(instances.nodes):
