@@ -17,9 +17,10 @@ layers:
 test:
 	$(PYTHON) -m pytest -n auto
 
-# The slow tier of the tests (see docs/testing.md); then the long runs: thousands of random nests, mutated programs and spoilt files of market data, every kernel in every layout and size, every program for every GPU.
+# The slow tier of the tests (see docs/testing.md), and new examples for tests that hypothesis writes; then the long runs: thousands of random nests, mutated programs and spoilt files of market data, every kernel in every layout and size, every program for every GPU.
 slow:
 	$(PYTHON) -m pytest -n auto -m slow
+	$(PYTHON) -m pytest -n auto -m hypothesis --hypothesis-profile='any examples'
 	ZYNTAX_TIER=1 $(PYTHON) -m pytest -n auto tests/kernels tests/schedule tests/language tests/lowering tests/placement tests/programs
 	$(PYTHON) -m tests.random_nests 2000
 	$(PYTHON) -m tests.random_nests 1000 --device emulator
