@@ -139,6 +139,8 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
             sort.emit_sort(frame, op)
         case sort.LineSort():
             sort.emit_line_sort(frame, op)
+        case sort.LinesSort():
+            sort.emit_lines_sort(frame, op)
         case If() if id(op) in frame.kernel.path:
             paths.decided_branch(frame, op, frame.kernel.path[id(op)])
         case _:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from compiler.backends.cpu.frame import CpuFrame, alias_notes
+from compiler.backends.cpu.sort_across import LONGEST, LinesAcross
 from compiler.backends.cpu.sort_by_digits import DigitSort, bits_of
 from compiler.backends.cpu.sort_keys import KeySort
+from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.indexing import Indexing
 from compiler.backends.llvm.types import I1, I64
@@ -19,8 +21,11 @@ from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Instruction, Value, ValueScope, attribute, operand
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc
-from compiler.hir.types import INDEX, HirType, Mem, Space, bytes_of, is_float
+from compiler.hir.types import INDEX, HirType, Mem, Space, Tile, bytes_of, is_float
 from runtime.records import define
+
+WORK = 8
+"""Inner steps that sorting takes for an element."""
 
 
 @define(eq=False, kw_only=True)
@@ -36,6 +41,32 @@ class LineSort(Instruction):
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return []
+
+
+@define(eq=False, kw_only=True)
+class LinesSort(Instruction):
+    """`lines` neighbours of short lines from one on, whose keys begin at an index of a memory, in order, unless one holds a NaN or -0.0:
+    whether it was done. Lines follow each other along the dimension `beside`."""
+
+    keys: Value = operand()
+    lines: Value = operand()
+    count: Value = operand()
+    index: tuple[Affine, ...] = attribute()
+    axis: int = attribute()
+    beside: int = attribute()
+    dtype: str = attribute()
+    descending: bool = attribute(False)
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return [Tile("i1")]
+
+
+def emit_lines_sort(frame: CpuFrame, op: LinesSort) -> None:
+    function = LinesAcross(frame.w.module, op.dtype, op.descending).function()
+    indexing = Indexing(frame, frame.memories[op.keys.name], op.index, None, 0)
+    lines, count = (frame.values[value.name].scalar for value in (op.lines, op.count))
+    steps = indexing.strides[op.beside], indexing.strides[op.axis]
+    frame.define(op, scalar_bundle("i1", frame.w.call(function, I1, indexing.base, *steps, lines, count)))
 
 
 def emit_line_sort(frame: CpuFrame, op: LineSort) -> None:
@@ -56,7 +87,8 @@ def emit_sort(frame: CpuFrame, op: Sort) -> None:
     frame.slots, frame.definitions = dict(frame.slots), dict(frame.definitions)
     views = [_as_bits(frame, owner, value) for value in (op.keys, *op.payload)]
     dtype = frame.memories[op.keys.name].type.dtype
-    _Lines(owner, views, dtype, op.axis, op.descending).write()
+    lanes = KeySort(frame.kernel.module, dtype, op.descending).network.lanes
+    _Lines(owner, views, dtype, op.axis, op.descending, lanes).write()
     region = owner.function.body
     local = [inner.result.name for top in region.body for inner in top.walk() if isinstance(inner, Alloc)]
     notes = alias_notes([*[view.name for view in views], *local], frame.kernel.module)
@@ -81,8 +113,8 @@ def _as_bits(frame: CpuFrame, owner: FunctionBuilder, value: Value) -> Value:
 class _Lines:
     """The loops over lines; in them, a line is sorted where it is if its keys are contiguous, else in a buffer."""
 
-    def __init__(self, owner: FunctionBuilder, views: Sequence[Value], dtype: str, axis: int, descending: bool) -> None:
-        self.owner, self.views, self.dtype, self.descending = owner, views, dtype, descending
+    def __init__(self, owner: FunctionBuilder, views: Sequence[Value], dtype: str, axis: int, descending: bool, lanes: int) -> None:
+        self.owner, self.views, self.dtype, self.descending, self.lanes = owner, views, dtype, descending, lanes
         keys = views[0].type
         assert isinstance(keys, Mem)
         self.keys, self.axis, self.dims = keys, axis % keys.rank, keys.dims
@@ -95,21 +127,60 @@ class _Lines:
 
     def write(self) -> None:
         at: list[Affine] = [Affine()] * len(self.dims)
+        others = [number for number in range(len(self.dims)) if number != self.axis]
+        alone = len(self.views) == 1
         with ExitStack() as stack:
             inside = self.owner.body
-            outermost = True
-            for number, dim in enumerate(self.dims):
-                if number == self.axis:
-                    continue
-                kind = "thread" if outermost else "time"
-                outermost = False
-                work = self.length * (8 * bytes_of(self.dtype))
-                inside, handle = stack.enter_context(inside.loop(self.owner.fresh("line"), 0, dim, place=kind, work=work))
-                at[number] = Affine.of(handle.variable.name)
-            if len(self.views) > 1:
+
+            def loop(high: Affine, work: Affine) -> Value:
+                nonlocal inside
+                kind = "thread" if inside is self.owner.body else "time"
+                inside, handle = stack.enter_context(inside.loop(self.owner.fresh("line"), 0, high, place=kind, work=work))
+                return handle.variable
+
+            for number in others[:-1] if alone else others:
+                at[number] = Affine.of(loop(self.dims[number], self.length * WORK).name)
+            if not alone:
                 DigitSort(self.owner, self.views, self.dtype, self.descending, self.length, lambda i: self.place(at, i)).line(inside)
-            else:
+            elif not others:
                 self.keys_alone(inside, at)
+            else:
+                body = self.owner.body
+                together = self.together(body, self.dims[others[-1]])
+                size = body.select(together, body.const(self.lanes, "index"), body.const(1, "index"))
+                groups = body.op("div", body.add(body.index(self.dims[others[-1]]), body.sub(size, body.const(1, "index"))), size)
+                work = body.named(body.mul(body.index(self.length), size).name) * WORK
+                group = loop(body.named(groups.name), work)
+                self.group(inside, at, others[-1], group, size, together)
+
+    def together(self, b: Builder, lines: Affine) -> Value:
+        """Whether lines are sorted side by side, as many as vectors have lanes: short ones, where there are enough."""
+        short = b.op("le", b.index(self.length), b.const(LONGEST, "index"))
+        return b.op("and", short, b.op("ge", b.index(lines), b.const(self.lanes // 2, "index")))
+
+    def group(self, b: Builder, at: list[Affine], beside: int, number: Value, size: Value, together: Value) -> None:
+        """So many lines along a dimension: together, or one after the other where they aren't sorted so."""
+        first = b.mul(number, size)
+        lines = b.op("min", size, b.sub(b.index(self.dims[beside]), first))
+        at[beside] = Affine.of(first.name)
+        start = [Affine() if number == self.axis else form for number, form in enumerate(at)]
+        with b.branch(together, [Tile("i1")]) as (then, otherwise, done):
+            op = LinesSort(
+                keys=self.views[0],
+                lines=lines,
+                count=then.index(self.length),
+                index=tuple(start),
+                axis=self.axis,
+                beside=beside,
+                dtype=self.dtype,
+                descending=self.descending,
+            )
+            then.yield_(then.emit(op).result)
+            otherwise.yield_(otherwise.const(False, "i1"))
+        behind = b.add(first, lines)
+        with b.when(b.op("not", done.results[0])) as c, c.loop(self.owner.fresh("line"), first.name, behind.name) as (d, line):
+            at[beside] = Affine.of(line.variable.name)
+            self.keys_alone(d, at)
 
     def place(self, at: list[Affine], index: Value) -> list[Affine]:
         return [Affine.of(index.name) if number == self.axis else form for number, form in enumerate(at)]

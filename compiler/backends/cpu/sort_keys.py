@@ -90,9 +90,9 @@ class KeySort:
             w.start(done)
             w.ret()
 
-        return self.module.helper(self._name("line"), make)
+        return self.module.helper(self.name("line"), make)
 
-    def _name(self, part: str) -> str:
+    def name(self, part: str) -> str:
         return f"sort.{part}.{self.dtype}.{'down' if self.descending else 'up'}"
 
     def _at(self, w: FunctionWriter, pointer: LlvmValue, index: LlvmValue) -> LlvmValue:
@@ -124,11 +124,11 @@ class KeySort:
                 w.store(self.key(w, w.load(network.element, w.offset(room, at, network.element))), self._at(w, to, at), align)
             w.ret()
 
-        return self.module.helper(self._name("short"), make)
+        return self.module.helper(self.name("short"), make)
 
     def _parts(self) -> str:
         """As `line`, of a long one."""
-        line, spread = self._name("line"), self._spread()
+        line, spread = self.name("line"), self._spread()
 
         def make(name: str) -> None:
             w = self.module.function(name, None, _LINE, "internal", "noinline")
@@ -197,7 +197,7 @@ class KeySort:
             sort(w.load(I64, begun), w.load(I64, last))
             w.ret()
 
-        return self.module.helper(self._name("parts"), make)
+        return self.module.helper(self.name("parts"), make)
 
     # ---- digits ----
 
@@ -264,7 +264,7 @@ class KeySort:
             digits = w.binary("lshr", reach, values["shift"])
             w.ret(w.add(w.convert("zext", digits, "i64"), constant(I64, 1)))
 
-        return self.module.helper(self._name("spread"), make)
+        return self.module.helper(self.name("spread"), make)
 
     def _digits(self) -> str:
         """`void (ptr keys, ptr digits, i64 count, ptr mapping)`: the digits of keys; what lies outside of a range is as its end."""
@@ -292,7 +292,7 @@ class KeySort:
                 put(self.memory, at)
             w.ret()
 
-        return self.module.helper(self._name("digits"), make)
+        return self.module.helper(self.name("digits"), make)
 
     def _difference(self) -> str:
         """`iN (ptr, i64 count)`: the bits in which the numbers of some keys differ."""
@@ -315,7 +315,7 @@ class KeySort:
             take(w.sub(count, constant(I64, lanes)))  # the last ones, some of them for the second time
             w.ret(w.call(f"llvm.vector.reduce.or.{kept.suffix}", self.numbers, w.load(kept, cell)))
 
-        return self.module.helper(self._name("difference"), make)
+        return self.module.helper(self.name("difference"), make)
 
 
 _MAPPING = ("lowest", "highest", "above", "below", "gap", "shift")
