@@ -13,16 +13,19 @@ from compiler.hir.core import Const, dtype_of
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.lines import are_apart, declared, marches
 from runtime.records import evolve
 
-STEPS = 16
-"""Steps that are brought together: a line of the cache of 32-bit numbers, and a square of the widest vectors."""
+LINE, STEPS = 64, 16
+"""Bytes of a line of the cache, of which each line has at least one brought at once, and steps: those of a square of the widest vectors."""
 
 ROWS = 2
 """Vectors of lines that take their steps at once."""
+
+LEAST_LANES = 8
+"""Lines of a vector: what four gain the way through buffers takes where memory is slow."""
 
 MOST_MEMORIES = 4
 """Accesses that are brought: more buffers would leave the registers."""
@@ -35,14 +38,14 @@ def lines_along(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -> tup
     words: list[str] = []
     for op in nest.body.body:
         step = _step_of(op, facts) if isinstance(op, For) else None
-        if step is None or not isinstance(op, For):
+        if step is None or not isinstance(op, For) or machine.lanes(dtype_of(step.carried[0])) < LEAST_LANES:
             body.append(op)
             continue
         region = Region()
         b = Builder(owner, region)
         lines = _LinesAlong(op, step, machine.lanes(dtype_of(step.carried[0])), owner)
         count = b.index(op.high - op.low)
-        enough = b.op("ge", b.index(step.high - step.low), b.index(STEPS))
+        enough = b.op("ge", b.index(step.high - step.low), b.index(lines.steps))
         with b.branch(b.op("and", b.op("ge", count, b.index(lines.width)), enough)) as (then, otherwise, _):
             lines.append_to(then, count)
             otherwise.region.body.append(op)
@@ -88,11 +91,12 @@ class _LinesAlong:
     def __init__(self, line: For, step: For, lanes: int, owner: FunctionBuilder) -> None:
         self.line, self.step, self.width = line, step, ROWS * lanes
         self.rows, self.lanes = owner.axis("row", ROWS), owner.axis("simd", lanes)
-        self.turns = owner.axis("turn", STEPS)
         self.within = Affine.of(self.rows) * lanes + Affine.of(self.lanes)
         self.axes = ((self.rows, ROWS), (self.lanes, lanes))
         inner = [i for i in step.body.body if isinstance(i, Load | Store) and _is_along(i, line, step)]
         self.brought: list[Load | Store] = inner
+        self.steps = max(STEPS, *(LINE // bytes_of(mem_of(op.mem).dtype) for op in inner))
+        self.turns = owner.axis("turn", self.steps)
 
     def append_to(self, b: Builder, count: Value) -> None:
         line, step = self.line, self.step
@@ -102,22 +106,41 @@ class _LinesAlong:
             self.forms = {line.variable.name: line.low + start.name + self.within}
             self.values: dict[Value, Value] = {}
             self.emit([op for op in line.body.body if op is not step], inner)
-            buffers = {op: inner.alloc(Mem(mem_of(op.mem).dtype, (STEPS, self.width), align=64), "brought") for op in self.brought}
+            types = {op: Mem(mem_of(op.mem).dtype, (2 * self.steps, self.width), align=64) for op in self.brought}
+            buffers = {op: inner.alloc(type, "brought") for op, type in types.items()}
             begin = [inner.const(v.source.value, Tile(dtype_of(v), self.axes)) for v in step.carried if isinstance(v.source, Const)]
-            whole = (step.high - step.low).floordiv(STEPS)
+            whole = (step.high - step.low).floordiv(self.steps)
             with inner.loop("part", 0, whole, carried=begin) as (body, part):
-                first = step.low + Affine.of(part.variable.name) * STEPS
-                for op, buffer in buffers.items():
-                    if isinstance(op, Load):
-                        body.store(buffer, body.load(op.mem, self.index(op, first + self.turns)), [Affine.of(self.turns), self.within])
-                with body.loop("step", 0, STEPS, carried=part.carried) as (turn, each):
-                    turn.yield_(*self.one(turn, first + each.variable.name, each.carried, buffers, Affine.of(each.variable.name)))
-                for op, buffer in buffers.items():
-                    if isinstance(op, Store):
-                        body.store(op.mem, body.load(buffer, [Affine.of(self.turns), self.within]), self.index(op, first + self.turns))
-                body.yield_(*each.results)
-            with inner.loop("step", step.low + whole * STEPS, step.high, carried=part.results) as (turn, each):
-                turn.yield_(*self.one(turn, Affine.of(each.variable.name), each.carried, {}, Affine()))
+                first = step.low + Affine.of(part.variable.name) * self.steps
+                body.yield_(*self.part(body, first, first, Affine.of(self.steps), Affine(), part.carried, buffers))
+            # what is left comes with the last of the steps before, whose results are still there
+            rest = inner.index(step.high - step.low - whole * self.steps)
+            with inner.when(inner.op("gt", rest, inner.index(0))) as body:
+                left = Affine.of(rest.name)
+                self.part(body, step.high - self.steps, step.high - left, left, left, part.results, buffers)
+
+    def part(
+        self,
+        b: Builder,
+        low: Affine,
+        first: Affine,
+        count: Affine,
+        row: Affine,
+        carried: Sequence[Value],
+        buffers: dict[Load | Store, Value],
+    ) -> list[Value]:
+        """`count` steps from `first` on; what is brought are all from `low` on, into rows of the buffers from `row` on."""
+        rows = [row + self.turns, self.within]
+        for op, buffer in buffers.items():
+            if isinstance(op, Load):
+                b.store(buffer, b.load(op.mem, self.index(op, low + self.turns)), rows)
+        with b.loop("step", 0, count, carried=carried) as (turn, each):
+            number = Affine.of(each.variable.name)
+            turn.yield_(*self.one(turn, first + number, each.carried, buffers, first - low + row + number))
+        for op, buffer in buffers.items():
+            if isinstance(op, Store):
+                b.store(op.mem, b.load(buffer, rows), self.index(op, low + self.turns))
+        return list(each.results)
 
     def index(self, op: Load | Store, at: Affine) -> list[Affine]:
         forms = {**self.forms, self.step.variable.name: at}
