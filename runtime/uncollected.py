@@ -23,8 +23,9 @@ def uncollected() -> Iterator[None]:
 
 
 def _age() -> None:
-    """Puts what there is among the old objects, without a look at them. Who has objects that are never looked at keeps them so."""
-    if gc.get_freeze_count() == 0:
+    """Puts what there is among the old objects, without a look at them. Who has objects that are never looked at keeps them so; a command
+    has them, and counting them takes a millisecond."""
+    if not _Process.ends_with_program and gc.get_freeze_count() == 0:
         gc.freeze()
         gc.unfreeze()
 

@@ -23,7 +23,9 @@ from runtime.unawaited import READING
 from runtime.uncollected import uncollected
 
 COMES_AGAIN = 2
-"""The call of a kind, counted from 1, that is watched and planned, where no other process has use for the plan."""
+"""The call of a kind, counted from 1, that is watched and planned, where no other process has use for the plan. That takes as long as two
+calls through the program, some 100 microseconds; the code is made beside the program, in 5 to 11 ms of another core, and spares each
+call 55 to 70 microseconds. A later call would save that core's time for functions of fewer than a hundred calls, and cost all others."""
 
 KINDS_REMEMBERED = 64
 
