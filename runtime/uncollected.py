@@ -22,16 +22,22 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _age() -> None:
-    """Puts what there is among the old objects, without a look at them. Who has objects that are never looked at keeps them so; a command
-    has them, and counting them takes a millisecond."""
-    if not _Process.ends_with_program and gc.get_freeze_count() == 0:
-        gc.freeze()
-        gc.unfreeze()
-
-
 class _Process:
     ends_with_program = False
+    has_frozen = False
+    """Whether there were objects that are never looked at. They are counted until there are some, since to count a million takes 7 ms."""
+
+
+def _age() -> None:
+    """Puts what there is among the old objects, without a look at them. Who has objects that are never looked at keeps them so; a command
+    has them."""
+    if _Process.ends_with_program or _Process.has_frozen:
+        return
+    if gc.get_freeze_count():
+        _Process.has_frozen = True
+    else:
+        gc.freeze()
+        gc.unfreeze()
 
 
 def ends_with_program() -> None:

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from runtime.uncollected import uncollected
+from runtime.uncollected import _Process, uncollected
 
 
 def test_collections_are_held_off_and_come_back() -> None:
@@ -28,10 +28,11 @@ def test_who_switched_them_off_finds_them_off() -> None:
         gc.enable()
 
 
-def test_what_was_made_inside_is_old_and_found_once_it_is_garbage() -> None:
+def test_what_was_made_inside_is_old_and_found_once_it_is_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     class Node:
         itself: object
 
+    monkeypatch.setattr(_Process, "has_frozen", False)
     gc.unfreeze()  # what files of tests before this one left
     gc.collect()
     with uncollected():
@@ -45,12 +46,18 @@ def test_what_was_made_inside_is_old_and_found_once_it_is_garbage() -> None:
     assert gone() is None
 
 
-def test_objects_that_somebody_froze_stay_so() -> None:
+def test_objects_that_somebody_froze_stay_so_and_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Process, "has_frozen", False)
     gc.freeze()
     try:
         count = gc.get_freeze_count()
         with uncollected():
             pass
+        assert gc.get_freeze_count() == count
+        with monkeypatch.context() as patch:
+            patch.delattr(gc, "get_freeze_count")
+            with uncollected():
+                pass
         assert gc.get_freeze_count() == count
     finally:
         gc.unfreeze()
