@@ -154,9 +154,10 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         ours.reverse()
     rows = min(MOST_ROWS, (machine.vector_registers - 1 - VECTORS) // VECTORS)
     rows = rows if product.sums or machine.vector_registers >= 32 else min(rows, FEW_ROWS)
-    depth = PANEL_BYTES // bytes_of(product.dtype) // width * width
     down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
     padded = padded_source(product, across.operand, across.axes) if product.sums and len(product.k) > 1 else None
+    # what windows read in place lies in twice as many lines, which they reach at any element
+    depth = PANEL_BYTES // (1 if padded is None else 2) // bytes_of(product.dtype) // width * width
     return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width), padded)
 
 

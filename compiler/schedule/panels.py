@@ -392,38 +392,41 @@ class PlacingPacked(PlacingWindows):
         b, product, lanes = region.builder, self.product, self.packing.lanes
         type = Tile(product.dtype, tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in self.width(side).digits()))
         (nothing,) = identity_of(product.monoid, [product.dtype])
-        whole = Affine.of(count.name).floordiv(lanes)
-        sums = b.const(nothing, type)
+        none = b.const(nothing, type)
         together = f"{self.summed}_{TOGETHER}"
         window: Value | None = None
         if self.padded is not None:
             window = self.padded.window(self.inside_panels(stand, region, (*self.packing.rows.axes, *self.packing.columns.axes)))
-        whole = Affine() if window is not None else whole
-        for low, high in (Affine(), whole), (whole * lanes, Affine.of(count.name)):
-            if high.value == 0:
-                continue
-            with b.loop(self.summed, low, high, carried=[sums]) as (body, term):
-                number = Affine.of(term.variable.name)
-                inner = region.inside(body, ())
-                if high is not whole:
-                    block = number.floordiv(lanes)
-                    if window is not None:
-                        offset = body.cast(body.load(self.offsets, [number + start.name]), "index")
-                        inner.starts[self.summed] = Affine.of(window.name) + offset.name
-                    after = self.joined(stand, term.carried[0], start, block, number - block * lanes, inner)
-                elif product.sums:
-                    after = self.joined(stand, term.carried[0], start, number, Affine.of(together), inner, (together,))
-                else:
-                    with body.loop(f"{self.summed}1", 0, lanes, carried=[term.carried[0]]) as (each, within):
+        terms = Affine.of(count.name)
+        # a tile of one vector has two sums by turns: its few additions would wait for one another
+        parts = 2 if product.sums and self.widths else 1
+        sums, per = [none] * parts, lanes if window is None else parts
+        whole = terms.floordiv(per)
+        for low, high, turns in ((Affine(), whole, per), (whole * per, terms, 1)) if per > 1 else ((Affine(), terms, 1),):
+            with b.loop(self.summed, low, high, carried=sums) as (body, loop):
+                number, after, inner = Affine.of(loop.variable.name), list(loop.carried), region.inside(body, ())
+                if turns == lanes and parts == 1 and product.sums:
+                    after = [self.joined(stand, after[0], start, number, Affine.of(together), inner, (together,))]
+                elif turns == lanes and parts == 1:
+                    with body.loop(f"{self.summed}1", 0, lanes, carried=after) as (each, within):
                         place = inner.inside(each, ())
                         each.yield_(self.joined(stand, within.carried[0], start, number, Affine.of(within.variable.name), place))
-                    (after,) = within.results
-                body.yield_(after)
-            sums = term.results[0]
+                    after = within.results
+                else:
+                    for turn in range(turns):
+                        term = number * turns + turn
+                        block = number if turns == lanes else term.floordiv(lanes)
+                        if window is not None:
+                            offset = body.cast(body.load(self.offsets, [term + start.name]), "index")
+                            inner.starts[self.summed] = Affine.of(window.name) + offset.name
+                        after[turn % parts] = self.joined(stand, after[turn % parts], start, block, term - block * lanes, inner)
+                body.yield_(*after)
+            sums = loop.results
+        flags = tuple(flag for flag in product.flags if flag == "reassoc") if is_float(product.dtype) else ()
+        total = sums[0] if parts == 1 else b.op(product.monoid, *sums, flags=flags)
         with b.branch(first, [type]) as (then, otherwise, chosen):
-            then.yield_(sums)
-            flags = tuple(flag for flag in product.flags if flag == "reassoc") if is_float(product.dtype) else ()
-            otherwise.yield_(otherwise.op(product.monoid, otherwise.load(self.work, kept), sums, flags=flags))
+            then.yield_(total)
+            otherwise.yield_(otherwise.op(product.monoid, otherwise.load(self.work, kept), total, flags=flags))
         return chosen.results[0]
 
     def joined(
