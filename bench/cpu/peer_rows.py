@@ -117,6 +117,18 @@ def heads(name: str, function: str, q: tuple[int, ...], k: tuple[int, ...]) -> P
     return PeerRow(name, function, tuple(("f32", dims) for dims in (q, k, k)), attended, ("f32", q), None, call, numbers=(SCALE,), bar=1.1)
 
 
+def sorted_lines(name: str, *dims: int, dtype: str = "f32") -> PeerRow:
+    """Keys along the last axis, in order."""
+
+    def by_numpy(library: ModuleType, out: Any, x: Any) -> Any:
+        library.copyto(out, x)
+        out.sort(-1)
+
+    function = "sorted_keys" if len(dims) == 1 else "sorted_rows"
+    call = None if math.prod(dims) > 2_000_000 else lambda torch, out, x: torch.sort(x)
+    return PeerRow(name, function, ((dtype, dims),), lambda x: np.sort(x), (dtype, dims), by_numpy, call, tolerance=0.0)
+
+
 ROWS = [
     *(product(f"product {n}", n, n, n) for n in (17, 64, 100, 257, 512, 1024, 2048)),
     product("product 1024", 1024, 1024, 1024, "f64", tolerance=1e-13),
@@ -212,6 +224,13 @@ ROWS = [
         c=("distances", (1000, 1000, 3)),
         bar=1.5,
     ),
+    *(sorted_lines(f"sort {n:.0e}".replace("e+0", "e"), n) for n in (100, 1000, 10_000, 100_000, 1_000_000, 10_000_000)),
+    sorted_lines("sort f64 1e4", 10_000, dtype="f64"),
+    sorted_lines("sort f64 1e6", 1_000_000, dtype="f64"),
+    sorted_lines("sort rows 1024", 4096, 1024),
+    sorted_lines("sort rows 100", 10_000, 100),
+    sorted_lines("sort rows 16", 100_000, 16),
+    sorted_lines("sort rows 7", 100_000, 7),
     image("conv2d", "conv2d_same", (8, 64, 56, 56), (64, 64, 3, 3), (8, 64, 56, 56)),
     image("conv2d strided", "conv2d_strided", (8, 64, 56, 56), (64, 64, 3, 3), (8, 64, 28, 28), stride=2),
     image("conv2d 3 channels", "conv2d_same", (8, 3, 64, 64), (32, 3, 3, 3), (8, 32, 64, 64)),

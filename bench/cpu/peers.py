@@ -86,13 +86,23 @@ def run(threads: int, options: argparse.Namespace) -> list[dict[str, Any]]:
             side.stop()
 
 
+def merged(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs with the rows of later ones in the place of the same rows, or behind all others."""
+    later = {run["threads"]: {(row["row"], row["operands"]): row for row in run["rows"]} for run in after}
+    runs = []
+    for run in before:
+        rows = {(row["row"], row["operands"]): row for row in run["rows"]} | later.pop(run["threads"], {})
+        runs.append({"threads": run["threads"], "rows": list(rows.values())})
+    return [*runs, *(run for run in after if run["threads"] in later)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", default=sys.executable, help="the interpreter of NumPy and PyTorch")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, one run for each")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of a side in a round")
-    parser.add_argument("--only", default="", help="beginnings of names of rows")
+    parser.add_argument("--only", default="", help="beginnings of names of rows; a file keeps its others")
     parser.add_argument("--json", help="put the figures into this file, as `peers`")
     options = parser.parse_args()
     columns = "".join(f"{side + ' ms':>10}" for side in ("ours", "numpy", "torch", "C"))
@@ -104,7 +114,11 @@ def main() -> None:
         figures = json.loads(target.read_text()) if target.exists() else {}
         arguments = [Path(argument).name if argument == options.peer_python else argument for argument in sys.argv[1:]]
         command = " ".join(["python -m bench.cpu.peers", *arguments])
-        figures["peers"] = {"machine": machine(), "load_before": load, "load_after": os.getloadavg()[0], "command": command, "runs": runs}
+        made = {"machine": machine(), "load_before": load, "load_after": os.getloadavg()[0], "command": command}
+        if options.only and "peers" in figures:
+            figures["peers"] |= {"later": [*figures["peers"].get("later", []), made], "runs": merged(figures["peers"]["runs"], runs)}
+        else:
+            figures["peers"] = {**made, "runs": runs}
         target.write_text(json.dumps(figures, indent=1) + "\n")
 
 
