@@ -7,7 +7,6 @@ from compiler.analysis.ranges import Range, combined
 from compiler.hir.core import Binary, Cast, Compare, Const, Reduce, Select, Unary, dtype_of
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
 from compiler.hir.types import DTYPES, Tile, is_float
@@ -18,7 +17,7 @@ EXACT = ("add", "sub", "mul", "min", "max")
 
 
 def narrow_ints(field: HirFunction) -> HirFunction:
-    """The field (form F) with all wider numbers in one narrower type, widened where they are stored; itself where that can't be."""
+    """The field (form F) with all wider numbers in one narrower type; itself where that can't be, or where results are wider."""
     values = [value for op in field.body.body for value in op.results if isinstance(value.type, Tile) and dtype_of(value) != "i1"]
     if any(is_float(dtype_of(value)) for value in values):
         return field
@@ -72,7 +71,7 @@ def _can_be(field: HirFunction, wide: set[Value]) -> bool:
         if wide.isdisjoint((*op.results, *op.operand_values)):
             continue
         match op:
-            case Const() | Cast() | Select() | Compare() | Store() | Unary(operator="neg"):
+            case Const() | Cast() | Select() | Compare() | Unary(operator="neg"):
                 pass
             case Binary(operator=operator) if operator in EXACT:
                 pass
@@ -96,10 +95,6 @@ def _narrowed(field: HirFunction, wide: set[Value], narrow: str) -> HirFunction:
             case Cast(value=value) if op.result in wide:
                 inner = out.values[value]
                 out.put(op.result, inner if dtype_of(inner) == narrow else out.body.cast(inner, narrow))
-            case Store(value=value) if value in wide:
-                widened = out.body.cast(out.values[value], dtype_of(value))
-                where = None if op.where is None else out.values[op.where]
-                out.body.store(out.values[op.mem], widened, [out.form(form) for form in op.index], where)
             case _:
                 out.copy(op)
     return out.finish()

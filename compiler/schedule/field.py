@@ -8,11 +8,11 @@ from math import prod
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.affine import Affine
-from compiler.hir.core import Cast, Combine, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import FLOATS, Mem, Tile, bytes_of, is_float
+from compiler.hir.types import FLOATS, Mem, Tile, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.loop_wishes import LoopWishes
 from compiler.schedule.materialise import common_axes
@@ -146,13 +146,11 @@ def _windows(field: HirFunction, common: Iterable[str], reduced: Iterable[str]) 
 
 def _computed_dtype(field: HirFunction) -> str:
     """The widest number that the field computes with: it decides how many lanes a vector has. Places of best elements are computed from the
-    numbers of tiles, not in every lane, and what is only widened to be stored is in several vectors."""
+    numbers of tiles, not in every lane."""
     widest = "i8"
     found = [op for op in field.body.body if isinstance(op, Reduce) and searches(op)]
     joined = [op for op in field.body.body if isinstance(op, Combine) and any(op_.results[1] in op.operand_values for op_ in found)]
     places = {value for op in found for value in (op.values[1], op.results[1])} | {op.results[1] for op in joined}
-    read = {value for op in field.body.body if not isinstance(op, Store) for value in op.operand_values}
-    places |= {op.result for op in field.body.body if isinstance(op, Cast) and op.result not in read and not is_float(op.to)}
     for op in field.body.body:
         for value in {*op.results, *op.operand_values} - places:
             if isinstance(value.type, Tile) and value.type.axes and value.type.dtype not in ("i1", "index"):
