@@ -44,6 +44,11 @@ class TileRegion:
     def looped(self) -> set[str]:
         return set(self.forms)
 
+    @property
+    def depth(self) -> int:
+        """How many regions are around it."""
+        return 0 if self.parent is None else 1 + self.parent.depth
+
     def inside(self, builder: Builder, axes: Iterable[str]) -> "TileRegion":
         """The body of a loop in this region, over these axes."""
         copies = dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow)

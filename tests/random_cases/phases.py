@@ -60,9 +60,11 @@ def phases(draw: Draw) -> Case:
         return np.moveaxis(wide(x), range(rank), lasts) if way == "channels" else wide(x)
 
     element = Term(f"X[{', '.join(index)}]", windows())
+    y = draw.array(types, taps, whole=True) if draw.often(0.4) else None
+    given = [element, element, TWO] if y is None else [element, Term(f"Y[{', '.join(by)}]", wide(y)), TWO]
     loops = ", ".join(draw.shuffled([f"{name} in 0..{top}" for name, top in zip(by, tops, strict=True)]))
     soft = draw.often(0.15)
-    lines, found = softmax(element, loops) if soft else exact(draw, element, loops, EXACT[types])
+    lines, found = softmax(element, loops) if soft else exact(draw, given, loops, EXACT[types])
     each = draw.often(0.4)
     if each:
         last = found[-1]
@@ -78,28 +80,33 @@ def phases(draw: Draw) -> Case:
         result = ends
     heads = ", ".join(f"{name} in 0..{end}" for name, end in zip(at, ends, strict=True))
     body = "\n".join("            " + line for line in lines)
+    other = "" if y is None else f", Y: tensor[{', '.join(tops)}, {types}]"
     source = f"""
-def f(X: tensor[{", ".join(extents)}, {types}]) {{
-    compute(X) -> tensor[{", ".join(result)}, {types}] {{
+def f(X: tensor[{", ".join(extents)}, {types}]{other}) {{
+    compute(X{"" if y is None else ", Y"}) -> tensor[{", ".join(result)}, {types}] {{
         for {heads}:
 {body}
     }}
 }}"""
     words = f"{types}, {way}, {places} places of {taps}, stride {stride}{', named' if named else ''}{', each' if each else ''}"
+    words += ", beside what places share" if y is not None else ""
     wanted = wanted.astype(DTYPES[types]) if not soft else wanted
-    return Case("phases", source, [x], lambda: wanted, lambda: 16 * (1 + abs(wanted)), exact=not soft, layouts=[draw.layout(x)], words=words)
+    inputs = [x] if y is None else [x, y]
+    layouts = [draw.layout(array) for array in inputs]
+    return Case("phases", source, inputs, lambda: wanted, lambda: 16 * (1 + abs(wanted)), exact=not soft, layouts=layouts, words=words)
 
 
-def exact(draw: Draw, element: Term, loops: str, limit: float) -> tuple[list[str], list[Term]]:
-    """One to three reductions, whose terms are made of the elements and of what came before."""
+def exact(draw: Draw, given: list[Term], loops: str, limit: float) -> tuple[list[str], list[Term]]:
+    """One to three reductions, whose terms are made of what is given, of which the elements come first, and of what came before."""
+    element = given[0]
     lines: list[str] = []
     found: list[Term] = []
     lasts = tuple(range(-len(loops.split(",")), 0))
     for number in range(int(draw.one((1, 2, 2, 3)))):
         kind, name = str(draw.one(tuple(STARTS))), f"r{number}"
         count = int(np.prod(element.value.shape[lasts[0] :]))
-        term = expression(draw, [element, element, TWO], 2) if not found else met(draw, element, found)
-        if element.text not in term.text or count * abs(term.value).max(initial=0) * 8 >= limit:
+        term = expression(draw, given, 2) if not found else met(draw, given, found)
+        if count * abs(term.value).max(initial=0) * 8 >= limit:
             term = element
         value = np.broadcast_to(term.value, element.value.shape)
         step, reduced = STEPS[kind]
@@ -116,11 +123,11 @@ STEPS: dict[str, tuple[str, Callable[[Array, tuple[int, ...]], Array]]] = {
 }
 
 
-def met(draw: Draw, element: Term, found: list[Term]) -> Term:
+def met(draw: Draw, given: list[Term], found: list[Term]) -> Term:
     """What an element and one of the reductions before come to, on either side, perhaps together with more."""
-    pair = [element, draw.one(found)] if draw.often(0.5) else [draw.one(found), element]
+    pair = [given[0], draw.one(found)] if draw.often(0.5) else [draw.one(found), given[0]]
     both = joined(draw, *pair)
-    return both if draw.often(0.5) else joined(draw, both, expression(draw, [element, element, TWO, *found], 1))
+    return both if draw.often(0.5) else joined(draw, both, expression(draw, [*given, *found], 1))
 
 
 def expression(draw: Draw, given: list[Term], depth: int) -> Term:

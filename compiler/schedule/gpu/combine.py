@@ -17,9 +17,9 @@ _CARRIERS = {"i1": "i32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
 
 
 def combine_over_threads(
-    placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder
+    placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder, depth: int = 0
 ) -> list[Value]:
-    """The values of all threads along these dimensions of the block made one, in each of them."""
+    """The values of all threads along these dimensions of the block made one, in each of them. `depth`: of the region where it is done."""
     totals = list(values)
     for dim in dims:
         stride = _stride(placing.table.block, dim)
@@ -31,7 +31,7 @@ def combine_over_threads(
             step *= 2
         if near < extent:
             alone = placing.once.issuperset(target.over) and not any(plan.place == "time" for plan in placing.table.plans)
-            totals = _through_memory(placing, target, totals, dim, near, alone, b)
+            totals = _through_memory(placing, target, totals, dim, near, depth if alone else None, b)
     return totals
 
 
@@ -52,10 +52,11 @@ def exchanged(b: Builder, value: Value, distance: int) -> Value:
 
 
 def _through_memory(
-    placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dim: int, near: int, alone: bool, b: Builder
+    placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dim: int, near: int, alone: int | None, b: Builder
 ) -> list[Value]:
     """The totals of groups of `near` neighbours along a dimension, put where all threads see them and added up by each. A reduction that
-    a block does once, without loops, has the memory `alone`: nobody waits until all have read it."""
+    a block does without loops has a memory for itself at each depth of regions, `alone`, since a region around may do it again for what
+    rests there: nobody waits until all have read it."""
     table = placing.table
     stride, extent = _stride(table.block, dim), table.block[dim]
     thread = thread_index(b)
@@ -64,7 +65,7 @@ def _through_memory(
     for number, value in enumerate(values):
         assert isinstance(value.type, Tile)
         extents = [table.threads, *(extent.value or 0 for _, extent in value.type.axes)]
-        purpose = ("exchange", number, target) if alone else ("exchange", number)
+        purpose = ("exchange", number) if alone is None else ("exchange", number, target, alone)
         memories.append(placing.shared_memory(purpose, value.type.dtype, extents))
         b.store(memories[-1], value, [thread.name, *value.type.axis_names])
     b.emit(SyncThreads())
@@ -74,7 +75,7 @@ def _through_memory(
         position = first + group * near * stride
         read = [_read(b, mem, value, position) for mem, value in zip(memories, values, strict=True)]
         totals = placing.combined(target, totals, read, b) if totals else read
-    if not alone:
+    if alone is None:
         b.emit(SyncThreads())
     return totals
 

@@ -208,7 +208,7 @@ class Distributing(BlockTiles):
         if dims and not self.threads:
             raise NotPlaceable("a reduction by threads, and no block stands around it")
         if self.member is None or self.once.isdisjoint(target.over):
-            return combine_over_threads(self, target, values, sorted(dims), region.builder)
+            return combine_over_threads(self, target, values, sorted(dims), region.builder, region.depth)
         return combine_over_cluster(self, target, values, sorted(dims), region.builder)
 
     def combined(self, target: Target, left: list[Value], right: list[Value], b: Builder) -> list[Value]:
@@ -359,6 +359,8 @@ class Distributing(BlockTiles):
         if self.part is not None and self.table.split is not None and axis == self.table.split.axis:
             self.part_of(self.part, plan, group, region)
             return
+        if region.parent is None and plan.place != "block" and carrying:
+            raise NotPlaceable("a whole reduction along an axis that lies within blocks")
         if region.parent is not None or plan.place != "block" or not carrying:
             super().loop_over(axis, group, region, result, state)
             return
