@@ -6,6 +6,7 @@ for %k in %a..%b carried=...   =>   if %b - %a < 64 { for %k in %a..%b carried=.
 
 from collections.abc import Mapping, Sequence
 
+from compiler.analysis.ends_by_data import ends_by_data
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
@@ -26,18 +27,18 @@ MASKED_BYTES = 4
 def short_rows(function: HirFunction) -> HirFunction:
     """The function with such loops twice; itself where it has none."""
     ops = [op for top in function.body.body for op in top.walk()]
-    made = {value.name: value for op in ops for value in op.results}
+    made = {value.name: op for op in ops for value in op.results}
     loops = frozenset(op for op in ops if isinstance(op, For) and _is_row(op, made))
     return _Rows(function, loops=loops).run() if loops else function
 
 
-def _is_row(op: For, made: Mapping[str, Value]) -> bool:
+def _is_row(op: For, made: Mapping[str, Instruction]) -> bool:
     if not op.carried or op.step != 1 or op.place != "time" or op.marks:
         return False
     loads = [inner for inner in op.body.body if isinstance(inner, Load)]
     inside = {value.name for inner in op.body.body for value in inner.results}
     plain = all(not i.regions and (i.effects in (Effect.PURE, Effect.READ) or isinstance(i, Yield)) for i in op.body.body)
-    return plain and bool(loads) and all(_is_beside(load, op.variable.name, inside) for load in loads) and _ends_by_data(op, made)
+    return plain and bool(loads) and all(_is_beside(load, op.variable.name, inside) for load in loads) and ends_by_data(op, made.get)
 
 
 def _is_beside(load: Load, variable: str, inside: set[str]) -> bool:
@@ -47,19 +48,6 @@ def _is_beside(load: Load, variable: str, inside: set[str]) -> bool:
     named = {name for form in load.index for name in form.names}
     beside = dense and not any(steps[:-1]) and steps[-1] == 1
     return beside and load.where is None and named.isdisjoint(inside) and bytes_of(mem.dtype) >= MASKED_BYTES
-
-
-def _ends_by_data(op: For, made: Mapping[str, Value]) -> bool:
-    """Whether a bound of the loop is computed from elements of a memory."""
-    waiting, seen = [*op.low.names, *op.high.names], set[str]()
-    while waiting:
-        source = made[name].source if (name := waiting.pop()) in made else None
-        if isinstance(source, Load):
-            return True
-        if source is not None and name not in seen:
-            seen.add(name)
-            waiting += [*(value.name for value in source.operand_values), *source.symbols]
-    return False
 
 
 @define(eq=False)

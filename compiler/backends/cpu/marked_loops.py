@@ -1,5 +1,6 @@
 """Loops of one thread on the CPU, with the marks that LLVM's vectoriser reads."""
 
+from compiler.analysis.ends_by_data import ends_by_data
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
 from compiler.backends.llvm import structured
@@ -39,7 +40,7 @@ def _marks(frame: CpuFrame, op: For) -> str:
     width = op.mark("vectorize") if op.place == "simd" else None
     if isinstance(width, int) and not isinstance(width, bool):
         notes.append(f'!{{!"llvm.loop.vectorize.width", i32 {width}}}')
-    if op.carried and _ends_by_data(frame, op):
+    if op.carried and ends_by_data(op, frame.definitions.get):
         # rows of any length: four vectors at a time would leave much of short ones over, one would have long ones wait for each sum
         notes.append('!{!"llvm.loop.interleave.count", i32 2}')
     if op.mark("masked"):
@@ -48,20 +49,6 @@ def _marks(frame: CpuFrame, op: For) -> str:
         return ""
     nodes = ["!{self}", *[module.metadata(note) for note in notes]]
     return f", !llvm.loop {module.node(nodes, distinct=True)}"
-
-
-def _ends_by_data(frame: CpuFrame, op: For) -> bool:
-    """Whether a bound of the loop is computed from elements of a memory."""
-    waiting, seen = [*op.low.names, *op.high.names], set[str]()
-    while waiting:
-        name = waiting.pop()
-        source = frame.definitions.get(name)
-        if isinstance(source, Load):
-            return True
-        if source is not None and name not in seen:
-            seen.add(name)
-            waiting += [*(value.name for value in source.operand_values), *source.symbols]
-    return False
 
 
 def _is_written_out(op: For) -> bool:
