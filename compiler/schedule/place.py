@@ -166,7 +166,7 @@ class Placing(TileValues):
                 result.update(self.produce(group, inner, {target: result[target] for target in carrying}))
             self.end(begun, region, result)
             return
-        narrows = self.outer == "thread" and not scans and len(begun) == len(carrying) and not any(map(self.searched, begun))
+        narrows = self.outer == "thread" and len(begun) == len(carrying) and not any(map(self.searched, begun))
         for piece in pieces_of(plan, self.ends(plan) if narrows else [], extent):
             if piece.plan is not plan:
                 self.narrow(piece.plan, begun, region, result)

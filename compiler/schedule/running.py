@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Reduce, Scan, dtype_of, union_axes
+from compiler.hir.core import Reduce, Scan, Take, dtype_of, union_axes
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
@@ -63,29 +64,32 @@ def step(placing: TileValues, scan: Scan, before: Value, region: TileRegion) -> 
     flags = scan.flags if is_float(dtype_of(scan.value)) else ()
     (number,) = identity_of(scan.monoid, [dtype_of(scan.value)])
     value = placing.masked(placing.value(scan.value, region), number, [axis], region)
-    digits = [name for name, _, _ in placing.plan(axis, region).digits()]
-    vector = SIMD in digits
-    rows = [name for name in digits if name != SIMD]
+    digits = {name: extent for name, extent, _ in placing.plan(axis, region).digits()}
     if not digits:
         after = b.op(scan.monoid, before, value, flags=flags)
         region.made[scan.result] = before if scan.exclusive else after
         return after
     result, total = value, value
-    if vector:
+    spread = SIMD in digits and not scan.exclusive
+    if SIMD in digits:
         result = _scanned(b, scan, value, SIMD, scan.exclusive)
-        total = b.reduce(scan.monoid, value, over=[SIMD], flags=flags)[0]
-    if rows:
-        (row,) = rows
+        total = _last(b, result, SIMD, digits[SIMD]) if spread else b.reduce(scan.monoid, value, over=[SIMD], flags=flags)[0]
+    if spread:
+        # in all lanes, as what is added to it is
+        total = b.select(b.const(True, Tile("i1", ((SIMD, digits[SIMD]),))), total, total)
+    for row, count in ((name, count) for name, count in digits.items() if name != SIMD):
         lead = b.op(scan.monoid, before, _scanned(b, scan, total, row, exclusive=True), flags=flags)
-        if vector or not scan.exclusive:
-            result = b.op(scan.monoid, lead, result, flags=flags)
-        else:
-            result = lead
-        total = b.reduce(scan.monoid, total, over=[row], flags=flags)[0]
-    else:
+        before, total = _last(b, lead, row, count), _last(b, total, row, count)
+        result = lead if scan.exclusive and SIMD not in digits else b.op(scan.monoid, lead, result, flags=flags)
+    if len(digits) == 1 and SIMD in digits:
         result = b.op(scan.monoid, before, result, flags=flags)
     region.made[scan.result] = result
-    return b.op(scan.monoid, before, total, flags=flags)
+    after = b.op(scan.monoid, before, total, flags=flags)
+    return _last(b, after, SIMD, 1) if spread else after
+
+
+def _last(b: Builder, value: Value, axis: str, count: int) -> Value:
+    return b.emit(Take(value=value, axis=axis, at=Affine.of(count - 1))).result
 
 
 def _scanned(b: Builder, scan: Scan, value: Value, axis: str, exclusive: bool) -> Value:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from compiler.backends.cpu import access, faults, paths, sort, threads
 from compiler.backends.cpu.frame import CpuFrame, CpuKernel, Mode, alias_notes, close_frame, new_frame
+from compiler.backends.cpu.held_exactly import held_by_bf16
 from compiler.backends.cpu.liberties import emit_fused, fused_sums, left_to_llvm, liberties
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
@@ -18,7 +19,7 @@ from compiler.backends.llvm.types import I8, I32, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, If, While
-from compiler.hir.core import Binary, Threads
+from compiler.hir.core import Binary, Cast, Threads
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, Load, Store
@@ -55,6 +56,7 @@ def emit_function(
     kernel.stored_behind = dict(_stored_behind(function.body))
     kernel.has_checks = bool(kernel.stored_behind)
     kernel.aliases = _aliases(function, module)
+    kernel.held = held_by_bf16(function)
     slots = w.parameters[0]
     count = len(function.parameters)
     threads = w.load(I64, w.offset(slots, constant(I64, 8 * count), I8))
@@ -129,6 +131,9 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
             emit_fused(frame, op, frame.kernel.fused[id(op)])
         case Binary() if id(op) in frame.kernel.absorbed:
             pass
+        case Cast() if op.to == "bf16" and op.value.name in frame.kernel.held:
+            frame.w.known_bf16.update(item.text for item in frame.values[op.value.name].items)
+            emit_plain(frame, op)
         case Check():
             faults.check(frame, op)
         case Alloc():

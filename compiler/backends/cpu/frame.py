@@ -48,6 +48,8 @@ class CpuKernel:
     """Sums that are rounded once with a product, by identity."""
     absorbed: frozenset[int] = frozenset()
     """The identities of these products."""
+    held: frozenset[str] = frozenset()
+    """Names of values of f32 that a bf16 holds exactly."""
     masked: MaskedVectors = Factory(MaskedVectors)
 
 

@@ -84,7 +84,11 @@ def _least_or_most(w: FunctionWriter, operator: str, a: LlvmValue, b: LlvmValue)
     if not b.text.startswith("%"):
         a, b = b, a
     chosen = w.select(w.compare("olt" if operator == "min" else "ogt", a, b), a, b)
-    return chosen if _is_number(a) else w.select(w.compare("uno", a, a), a, chosen)
+    if _is_number(a):
+        return chosen
+    # frozen, LLVM does not join the two choices: the first one is an instruction of the machine
+    frozen = w.with_short_nan(w.value(chosen.type, f"freeze {chosen}"), chosen)
+    return w.select(w.compare("uno", a, a), a, frozen)
 
 
 def _picked(w: FunctionWriter, text: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:

@@ -146,7 +146,8 @@ def scan(frame: FunctionFrame, op: Scan) -> None:
     identity = constant(register_type(bundle.dtype, bundle.lanes), arithmetic.identity(op.monoid, bundle.dtype))
     if axis == bundle.simd:
         ordered = _is_ordered(op.monoid, bundle.dtype, op.flags)
-        items = [_scan_lanes(w, apply, item, identity, op.exclusive, op.reverse, ordered) for item in bundle.items]
+        idempotent = op.monoid in ("min", "max", "and", "or")
+        items = [_scan_lanes(w, apply, item, identity, op.exclusive, op.reverse, ordered, idempotent) for item in bundle.items]
         frame.define(op, Bundle(bundle.dtype, bundle.axes, bundle.simd, bundle.lanes, tuple(items)))
         return
     extent = dict(bundle.axes)[axis]
@@ -169,9 +170,16 @@ def scan(frame: FunctionFrame, op: Scan) -> None:
 
 
 def _scan_lanes(
-    w: FunctionWriter, apply: Combiner, item: LlvmValue, identity: LlvmValue, exclusive: bool, reverse: bool, ordered: bool
+    w: FunctionWriter,
+    apply: Combiner,
+    item: LlvmValue,
+    identity: LlvmValue,
+    exclusive: bool,
+    reverse: bool,
+    ordered: bool,
+    idempotent: bool,
 ) -> LlvmValue:
-    """Steps of 1, 2, 4 ... lanes; a chain over the lanes where the order matters."""
+    """Steps of 1, 2, 4 ... lanes; a chain over the lanes where the order matters. `idempotent`: a value with itself gives itself."""
     lanes = item.type.lanes
     if ordered:
         total: Element | None = None
@@ -184,9 +192,22 @@ def _scan_lanes(
         return result
     step = 1
     while step < lanes:
-        item = apply((_shift(w, item, identity, step, reverse),), (item,))[0]
+        item = apply((_before(w, item, None if idempotent else identity, step, reverse),), (item,))[0]
         step *= 2
     return _shift(w, item, identity, 1, reverse) if exclusive else item
+
+
+def _before(w: FunctionWriter, item: LlvmValue, identity: LlvmValue | None, step: int, reverse: bool) -> LlvmValue:
+    """Each lane in the second half of a run of twice `step` lanes gets the last one of the first half, so that few lanes change places
+    in a register; the others get the identity, or themselves where there is None."""
+    lanes = item.type.lanes
+    sources = []
+    for lane in range(lanes):
+        number = lanes - 1 - lane if reverse else lane
+        source = number // step * step - 1
+        last = lanes - 1 - source if reverse else source
+        sources.append(last if number & step else lane if identity is None else lanes)
+    return w.shuffle(item, identity, sources)
 
 
 def _shift(w: FunctionWriter, item: LlvmValue, identity: LlvmValue, step: int, reverse: bool) -> LlvmValue:

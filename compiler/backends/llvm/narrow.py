@@ -13,6 +13,8 @@ def _const(value: LlvmValue, number: int) -> LlvmValue:
 
 def round_narrow(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     """The f32 rounded to the narrow type, still as an f32."""
+    if dtype == "bf16" and value.text in w.known_bf16:
+        return value
     if dtype == "f16" and has_f16(w):
         return w.convert("fpext", w.convert("fptrunc", value, "half"), "float")
     if dtype == "bf16" and w.module.native_bfloat:
