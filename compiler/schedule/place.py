@@ -99,7 +99,8 @@ class Placing(TileValues):
         return {t: result[t] for t in state}
 
     def prerequisites(self, target: Target, region: TileRegion) -> list[Target]:
-        """Reductions and local buffers that the target reads, that don't vary along a loop still to come, and aren't there yet."""
+        """Reductions and local buffers that the target reads, also through reductions to come, that don't vary along a loop still to
+        come, and aren't there yet."""
         targets: dict[Target, None] = {}
         seen: set[Value] = set()
         waiting = self.reads(target)
@@ -109,9 +110,8 @@ class Placing(TileValues):
             if value in seen or op is None or region.find(value) is not None:
                 continue
             seen.add(value)
-            if isinstance(op, Reduce | Contract):
-                if self.axes(op.results) <= region.looped:
-                    targets.setdefault(op)
+            if isinstance(op, Reduce | Contract) and self.axes(op.results) <= region.looped:
+                targets.setdefault(op)
                 continue
             if isinstance(op, Load) and op.mem in self.sources and region.find(op.mem) is None:
                 source = self.sources[op.mem]
