@@ -9,6 +9,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
 from compiler.passes.checks_before import checks_before
+from compiler.passes.joined_axes import joined_axes
 from compiler.passes.narrow_ints import narrow_ints
 from compiler.passes.products_of_ints import products_of_ints
 from compiler.passes.repeated_reads import repeated_reads
@@ -52,7 +53,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             _require_placeable(kernel.field)
             if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts))[1]:
                 raise NotPlaceable("its lines march in step")
-            plain = products_of_ints(narrow_ints(wide_terms(kernel.field)))
+            lines = columns_of(kernel.nest, kernel.field, kernel.facts)
+            plain = products_of_ints(narrow_ints(wide_terms(kernel.field if lines else joined_axes(kernel.field))))
             field = materialise(plain)
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)
@@ -68,7 +70,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
                 return Scheduled(PlacingWindows(field, table, windows).run(), (*words, str(windows)), table.unheeded)
             if not tile_of(field) and (turned := turned_operands(plain, field, table, machine)):
                 return Scheduled(PlacingTurned(field, table, turned).run(), (*words, str(turned)), table.unheeded)
-            if not tile_of(field) and (lines := columns_of(kernel.nest, kernel.field, kernel.facts)):
+            if not tile_of(field) and lines:
                 words = (*words, *(f"{each} where they are many" for each in lines))
                 return Scheduled(PlacingColumns(field, table, kernel.nest, lines).run(), words, table.unheeded)
             return Scheduled(place(field, table), words, table.unheeded)
