@@ -198,7 +198,7 @@ class Session:
 
         return KernelOptions(
             level=self.options.level,
-            threads=self.options.threads or detect.cores(),
+            threads=self.options.threads or detect.threads(),
             machine=host_machine(),
             floats=self.options.floats or configured(self.program, "floats") or FLOATS[0],
             products=self.options.products or configured(self.program, "products"),

@@ -1,6 +1,7 @@
 """What a forked process keeps working with. A copy of a process has only the thread that forked: nobody there lets go of what other
 threads held. Locks made here are open in the copy, and native code that isn't safe to copy half done is waited for before the fork."""
 
+import ctypes
 import os
 import threading
 from weakref import WeakSet
@@ -51,7 +52,16 @@ def _release_all() -> None:
         each.release()
 
 
+_FORKED = ctypes.c_int8(0)
+
+
+def flag_address() -> int:
+    """The address of a byte that isn't 0 in a copy of a process."""
+    return ctypes.addressof(_FORKED)
+
+
 def _open() -> None:
+    _FORKED.value = 1
     for each in list(_LOCKS):
         if each.locked():
             each._at_fork_reinit()  # type: ignore[attr-defined]

@@ -78,7 +78,7 @@ def _origin(source: Source, options: CompileOptions, is_library: bool = False) -
     heard = options.explain, options.explain_tiers, options.launched
     if store() is None or options.sanitize or options.dry or options.device not in (None, *CPU) or any(one is not None for one in heard):
         return None
-    machine = detect.processor(), str(detect.cores()), *present_devices()
+    machine = detect.processor(), str(detect.threads()), *present_devices()
     return *origin(source, options), options.native, tier_of(options), "library" if is_library else "program", *machine
 
 

@@ -67,7 +67,7 @@ class KernelExports:
             raise refused(f"`{own.name}` can't be exported: {reason}", compute.span, ONE_BLOCK) from None
 
     def _exported(self, own: FunctionEffects, name: str, compute: nodes.Compute, kernel: BuiltKernel) -> ExportedKernel:
-        code = evolve(kernel.code(), threads="auto" if self.threads else "serial")
+        code = evolve(kernel.code(), threads="gomp" if self.threads else "serial")
         fast = compile_function(evolve(kernel.scheduled.function, link_name=f"zyn.kernel.{name}"), code)
         made = [fast]
         plain = None

@@ -8,7 +8,6 @@ from weakref import WeakSet
 
 from runtime import forks
 from runtime.calls.vectorcall import ENTRY, KEPT, VECTOR
-from runtime.cpu import pool
 
 FIRST, SLOWLY = "zyntax_call", "zyntax_call_slowly"
 """Symbols of the code that Python calls first, and of the way through the program."""
@@ -30,7 +29,7 @@ def put_in_front(target: Any, entries: Mapping[str, int], bring: Callable[[Mappi
     lies that all functions have. `bring` is given the addresses that the code goes on at, by their symbols. It tells where the code
     lies, and what must live as long as it does."""
     with _LOCK:
-        after = {NEXT: getattr(target, f"_{ENTRY}") or entries[SLOWLY], SLOWLY: entries[SLOWLY], FORKED: pool.forked_flag()}
+        after = {NEXT: getattr(target, f"_{ENTRY}") or entries[SLOWLY], SLOWLY: entries[SLOWLY], FORKED: forks.flag_address()}
         address, held = bring(after)
         # the code of calls that run in other threads stays, and so does what it refers to
         setattr(target, f"_{KEPT}", [*getattr(target, f"_{KEPT}", ()), held])

@@ -54,6 +54,15 @@ def cores() -> int:
 
 
 @cache
+def threads() -> int:
+    """How many threads work where a program says nothing: one a processor, at most as many as the environment grants OpenMP's teams."""
+    import os
+
+    most = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(cores(), int(most)) if most.isdecimal() and int(most) > 0 else cores()
+
+
+@cache
 def caches() -> dict[str, int]:
     """Bytes of the caches that a core sees, by name: `L1d`, `L1i`, `L2`, `L3`; nothing where the system doesn't tell."""
     from pathlib import Path

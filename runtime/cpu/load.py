@@ -10,12 +10,12 @@ from typing import Any
 
 from runtime import forks
 from runtime.cache.digest import sha256
-from runtime.cpu import detect, pool
+from runtime.cpu import detect, team
 from runtime.records import frozen
 
 _LOCK = forks.quiet_lock()
 _NUMBERS = itertools.count()
-_EXTERNAL = {pool.RUN: pool.run_address}
+_EXTERNAL = {team.SYMBOL: team.address}
 """Symbols of ours that native code may call."""
 _GENERATED: dict[tuple[bytes, "CodeTarget", str, bool], bytes] = {}
 """Objects by what they are generated from: a program that a process compiles again, as a notebook does, is generated once."""
@@ -181,12 +181,11 @@ class CompiledModule:
         with _LOCK:
             code = self.object
             started = time.perf_counter()
-            pool.gomp_path()
             builder = binding.JITLibraryBuilder()
             builder.add_object_img(code)
             builder.add_current_process()
             for symbol, address in _EXTERNAL.items():
-                if f"@{symbol}" in self.text:
+                if f"@{symbol} " in self.text:
                     builder.import_symbol(symbol, address())
             for symbol, known in (symbols or {}).items():
                 builder.import_symbol(symbol, known)

@@ -19,7 +19,7 @@ BEGIN = """
 import multiprocessing, os, sys, threading
 import numpy as np
 import zynml
-from runtime.cpu import pool
+from runtime.cpu import team
 {before}
 program = zynml.compile('''
 def scaled(x: tensor[N, f64], by: f64): tensor {{ compute(x, by) {{ for i in 0..N: out[i] = x[i] * by + exp(-x[i]) }} }}
@@ -39,7 +39,7 @@ def forked(work):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
 
-POOL = "pool.kind.cache_clear(); pool.kind = lambda: 'pool'"
+PYTHON = "team.text = lambda architecture: None"
 
 
 def run(script, before=""):
@@ -49,7 +49,7 @@ def run(script, before=""):
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("before", ["", POOL], ids=["gomp", "pool"])
+@pytest.mark.parametrize("before", ["", PYTHON], ids=["machine-code", "python"])
 def test_a_child_runs_threaded_kernels_and_so_does_its_child(before):
     script = "print(forked(lambda: right(3.0) and right(4.0) and forked(lambda: right(5.0)) == 0), right(6.0))"
     assert run(script, before) == ["0", "True"]

@@ -14,14 +14,14 @@ from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
-from runtime.cpu import detect, load, pool
+from runtime.cpu import detect, load
 from runtime.records import frozen
 
 
 @frozen
 class CpuOptions:
-    """`triple`, `cpu` and `features` None: this machine's. `threads`: "auto" (libgomp for another machine and where it loads here, else a
-    pool), "gomp", "pool" or "serial". `report`: the variant that finds the first fault, in the nest's own order. `ordinary_sizes`: every
+    """`triple`, `cpu` and `features` None: this machine's. `threads`: "auto" (this process's team, libgomp for another
+    machine), "gomp", "team" or "serial". `report`: the variant that finds the first fault, in the nest's own order. `ordinary_sizes`: every
     size that is an extent of a memory lies in 0..2^47, which LLVM is told."""
 
     level: OptimizationLevel = OptimizationLevel.O3
@@ -70,7 +70,7 @@ def compile_function(
 def _team(options: CpuOptions) -> str:
     if options.threads != "auto":
         return options.threads
-    return pool.kind() if options.triple is None else "gomp"
+    return "team" if options.triple is None else "gomp"
 
 
 GATHERING = frozenset({"znver3", "znver4", "znver5"})
@@ -129,5 +129,3 @@ def code_target(machine: CpuMachine, level: int = 3) -> load.CodeTarget:
 
 def _code_level(level: OptimizationLevel) -> int:
     return {OptimizationLevel.O0: 0, OptimizationLevel.O1: 1, OptimizationLevel.O2: 2, OptimizationLevel.OS: 2}.get(level, 3)
-
-

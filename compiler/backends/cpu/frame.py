@@ -34,7 +34,7 @@ class CpuKernel:
     module: ModuleWriter
     mode: Mode
     parallel: str
-    """How thread loops run: "gomp", "pool" or "serial"."""
+    """How thread loops run: "gomp", "team" or "serial"."""
     emit: "Callable[[CpuFrame, Instruction], None]"
     has_checks: bool = False
     stored_behind: "Mapping[Check, frozenset[Affine]]" = Factory(dict)

@@ -11,7 +11,7 @@ from compiler.backends.llvm.checks import RECORD_VALUES, CheckSite
 from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, Mem, Tile, is_float
 from runtime import forks
-from runtime.cpu import load, pool
+from runtime.cpu import load
 
 OUT_OF_MEMORY, OTHER_PATH = 2, 3
 """Statuses of a kernel that no check failed in; the second one is of code that hasn't the path of this launch."""
@@ -143,7 +143,7 @@ class NativeKernel:
         record = (ctypes.c_int64 * (1 + RECORD_VALUES))()
         slots = self._slots(*[pack(value) for pack, value in zip(self._pack, arguments, strict=True)], threads, ctypes.addressof(record))
         address = ctypes.addressof(slots)
-        return self._call(address) if threads == 1 else pool.from_own_thread(self._call, address), record
+        return self._call(address), record
 
     def _fault(self, record: Any) -> NativeFault:
         check = self._checks[record[0]]

@@ -1,5 +1,5 @@
-"""Loops over threads: the body becomes a function of a context and a range of iterations; a team (libgomp's, or the run time's
-pool) runs it in equal chunks, or the caller alone where there is too little work to pay for a team."""
+"""Loops over threads: the body becomes a function of a context and a range of iterations. A team (the process's, libgomp's in code for C)
+runs it in equal chunks, or the caller alone where there is too little work to pay for a team."""
 
 from compiler.backends.cpu.frame import CpuFrame, Mode, close_frame, new_frame
 from compiler.backends.cpu.marked_loops import counted_loop
@@ -13,6 +13,7 @@ from compiler.hir.core import Binary, Cast, Index
 from compiler.hir.instruction import Region
 from compiler.hir.memory import Alloc
 from compiler.hir.types import INDEX, Mem
+from runtime.cpu import team
 
 SERIAL_WORK = 40_000
 """Inner steps below which a loop runs on one thread: about 20 microseconds."""
@@ -38,12 +39,12 @@ def thread_loop(frame: CpuFrame, op: For) -> None:
     body = _body(frame, op, context)
     chunk = _chunk(frame, body, context)
 
-    alone, team, after = w.label("alone"), w.label("team"), w.label("joined")
-    w.branch_if(_too_small(frame, op, trips), alone, team)
+    alone, shared, after = w.label("alone"), w.label("team"), w.label("joined")
+    w.branch_if(_too_small(frame, op, trips), alone, shared)
     w.start(alone)
     w.call_void(body, context.block, constant(I64, 0), trips)
     w.branch(after)
-    w.start(team)
+    w.start(shared)
     count = w.intrinsic("smin", frame.threads, trips)
     w.store(trips, w.offset(context.block, constant(I64, context.trips_at), I8))
     if kernel.parallel == "gomp":
@@ -51,8 +52,9 @@ def thread_loop(frame: CpuFrame, op: For) -> None:
         kernel.module.declare("GOMP_parallel", "void (ptr, ptr, i32, i32)")
         w.call_void("GOMP_parallel", LlvmValue(PTR, f"@{entry}"), context.block, w.convert("trunc", count, "i32"), constant(I32, 0))
     else:
-        kernel.module.declare("zyntax_pool_run", "void (ptr, ptr, i64)")
-        w.call_void("zyntax_pool_run", LlvmValue(PTR, f"@{chunk}"), context.block, count)
+        kernel.module.helper("team", lambda _: kernel.module.globals.append(f"@{team.SYMBOL} = external global ptr"))
+        run = w.load(PTR, LlvmValue(PTR, f"@{team.SYMBOL}"))
+        w.line(f"call void {run.text}(ptr @{chunk}, {context.block}, {count})")
     w.branch(after)
     w.start(after)
     if kernel.has_checks or context.allocates:

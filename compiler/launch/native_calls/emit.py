@@ -38,8 +38,6 @@ class _Call:
             require_plannable(planned.kernel, alone=len(self.plan.launches) == 1)
             launches.append(LaunchCode(code, self.held, number, planned))
             launches[-1].prepare({name: self._origin(origin, taken, launches) for name, origin in planned.inputs.items()})
-        if self.plan.threads > 1:
-            self._require_own_threads(launches)
         # from here on nothing goes wrong but kernels, and a lack of memory
         for launch in launches:
             launch.make_room()
@@ -84,13 +82,6 @@ class _Call:
                 return self.sizes[origin]
             case EarlierResult(launch, result):
                 return launches[launch].handed_on(result)
-
-    def _require_own_threads(self, launches: list[LaunchCode]) -> None:
-        """A forked process begins its teams elsewhere."""
-        w, alone = self.w, self.w.true()
-        for launch in launches:
-            alone = w.binary("and", alone, w.binary("xor", launch.in_threads, w.true()))
-        self.code.require(w.binary("or", self.code.is_unforked(), alone))
 
     # ---- the value ----
 

@@ -14,7 +14,7 @@ from compiler.launch.native_calls.kinds import Kinds, kinds_of
 from runtime import buffers
 from runtime.calls import arrays
 from runtime.calls.answering import FIRST, PLANS, SLOWLY, put_in_front
-from runtime.cpu import detect, pool
+from runtime.cpu import detect, team
 from runtime.cpu.image import CodeImage, LoadedImage, NotPortable, ObjectToLink, put_together
 from runtime.device import CPU, present_devices
 from runtime.plain_types import PLAIN
@@ -26,8 +26,6 @@ CALL = "call"
 
 EMPTIED = "PyExc_ReferenceError"
 """Symbol of the exception's class for calls of a function that was emptied."""
-
-_GOMP = "GOMP_parallel"
 
 
 @define(eq=False)
@@ -68,11 +66,9 @@ class KeptAnswers:
         objects = {symbol: self._object(words) for symbol, words in head["objects"].items()}
         image = CodeImage.of(head["image"], code)
         symbols = {**arrays.symbols(), **{symbol: id(referred) for symbol, referred in objects.items()}}
-        if any(name == _GOMP for _, name, _ in image.places) and pool.gomp_path() is None:
-            return False
 
         def bring(after: Mapping[str, int]) -> tuple[int, Any]:
-            loaded = image.loaded({**symbols, **after, pool.RUN: pool.run_address()})
+            loaded = image.loaded({**symbols, **after, team.SYMBOL: team.address()})
             return loaded.addresses[CALL], (loaded, objects)
 
         try:
@@ -97,7 +93,7 @@ class KeptAnswers:
         CPU_CALLS.keep(lambda: self._name(kinds), head, image.code)
 
     def _name(self, kinds: Kinds) -> str:
-        return CPU_CALLS.name(*self.origin, detect.processor(), str(detect.cores()), *map(_kind_in_words, kinds))
+        return CPU_CALLS.name(*self.origin, detect.processor(), str(detect.threads()), *map(_kind_in_words, kinds))
 
     # ---- objects of Python's in words ----
 
