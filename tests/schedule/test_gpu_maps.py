@@ -268,6 +268,25 @@ def test_rows_of_a_table_as_one_long_row(dtype: type, name: str, rows: int, colu
         p.f(t, x + rows)
 
 
+def test_values_of_a_row_are_not_taken_for_others_of_their_name() -> None:
+    """The values that a row's shift is made of are new, and have names that other values of the nest have."""
+    p = zynml.compile(
+        """
+        def shifted(x: tensor[Q, H, W], along: tensor[Q, i64], down: tensor[Q, i64]): tensor[Q, H, W] {
+            compute(x, along, down) {
+                for q in 0..Q, i in 0..H, j in 0..W: out[q, i, j] = x[q, (i - down[q] + H) % H, (j - along[q] + W) % W]
+            }
+        }
+        """,
+        device="emulator:sm_90a",
+    )
+    rng = np.random.default_rng(9)
+    for rows, columns in [(5, 7), (3, 33)]:
+        x, along, down = rng.standard_normal((9, rows, columns)).astype("f"), rng.integers(-1, 2, 9), rng.integers(-1, 2, 9)
+        rolled = [np.roll(page, (a, b), (0, 1)) for page, a, b in zip(x, down, along, strict=True)]
+        np.testing.assert_array_equal(p.shifted(x, along, down), rolled)
+
+
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 def test_accesses_are_of_16_bytes_where_all_is_aligned(target: str) -> None:
     text = ptx(launches(turned("f32"), {"M": 64, "N": 96}), target)

@@ -244,12 +244,18 @@ class OneRow(Distributing):
     def _of_row(self, op: Instruction, known: Mapping[Value, Value], region: TileRegion) -> Value:
         """What an instruction makes for one row. The row behind the last one reads the last element."""
         b, names = region.builder, {old.name: new.name for old, new in known.items()}
+
+        def in_row(form: Affine) -> Affine:
+            # New names mustn't be taken for names of the field, which may be the same.
+            others = {name: self.symbol(name, region) for name in form.names if name not in names}
+            return form.substitute({**others, **names})
+
         if not isinstance(op, Load):
-            return b.emit(rebuilt(op, known.__getitem__, lambda form: self.form(form.substitute(names), region))).results[0]
+            return b.emit(rebuilt(op, known.__getitem__, in_row)).results[0]
         mem = region.find(op.mem)
         assert mem is not None
         last = [b.index(dim - 1) for dim in mem_of(mem).dims]
-        index = [b.index(self.form(form.substitute(names), region)) for form in op.index]
+        index = [b.index(in_row(form)) for form in op.index]
         return b.load(mem, [b.op("min", place, end).name for place, end in zip(index, last, strict=True)], None, op.pad)
 
     def spread(self, number: _Neighbours, b: Builder) -> Value:
