@@ -10,6 +10,7 @@ from compiler.backends.cpu import access, faults, paths, sort, threads
 from compiler.backends.cpu.frame import CpuFrame, CpuKernel, Mode, alias_notes, close_frame, new_frame
 from compiler.backends.cpu.held_exactly import held_by_bf16
 from compiler.backends.cpu.liberties import emit_fused, fused_sums, left_to_llvm, liberties
+from compiler.backends.cpu.side_by_side import goes_in_pairs, in_pairs
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.checks import CheckSite
@@ -19,7 +20,7 @@ from compiler.backends.llvm.types import I8, I32, I64, PTR, memory_type
 from compiler.backends.llvm.writer import ModuleWriter, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, If, While
-from compiler.hir.core import Binary, Cast, Threads
+from compiler.hir.core import Binary, Cast, Threads, Unary
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, Load, Store
@@ -134,6 +135,8 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
         case Cast() if op.to == "bf16" and op.value.name in frame.kernel.held:
             frame.w.known_bf16.update(item.text for item in frame.values[op.value.name].items)
             emit_plain(frame, op)
+        case Unary() if goes_in_pairs(frame, op):
+            in_pairs(frame, op)
         case Check():
             faults.check(frame, op)
         case Alloc():

@@ -28,6 +28,12 @@ def exp(m: Maths, x: LlvmValue, tail: LlvmValue | None = None) -> LlvmValue:
     return m.scale(m.add(power, m.number(1.0)), n)
 
 
+def exp_in_range(m: Maths, x: LlvmValue) -> LlvmValue:
+    """e**x where that is a normal number."""
+    power, n = _reduce_exp(m, x)
+    return m.mul(m.add(power, m.number(1.0)), m.power_of_two(n))
+
+
 def exp2(m: Maths, x: LlvmValue) -> LlvmValue:
     x = m.clamp(x, *((-1200.0, 1200.0) if m.double else (-200.0, 200.0)))
     n, number = m.nearest((x, m.number(1.0)))

@@ -8,7 +8,7 @@ with that call isn't vectorised, a tile is. Errors in ulp, f32 / f64: sin and co
 import math
 
 from compiler.backends.llvm import coefficients
-from compiler.backends.llvm.exponential import exp, exp2_in_range
+from compiler.backends.llvm.exponential import exp, exp2_in_range, exp_in_range
 from compiler.backends.llvm.large_angles import reduced
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.writer import LlvmValue
@@ -268,11 +268,11 @@ def erf(m: Maths, x: LlvmValue) -> LlvmValue:
     """x + x*P(x*x) up to 1, and NaN; then 1 - erfc(x): in f32 2**Q(x), in f64 exp(-x*x) * Q(2/(2+x))."""
     size = m.abs(x)
     z = m.mul(x, x)
-    small = m.fma(x, m.polynomial("erf", z), x)
+    small = m.fma(x, m.in_four("erf", z) if m.double else m.polynomial("erf", z), x)
     if m.double:
         far = m.clamp(size, 1.0, 6.0)
         t = m.div(m.number(2.0), m.add(far, m.number(2.0)))
-        tail = m.mul(exp(m, m.neg(m.mul(far, far))), m.polynomial("erfc", t))
+        tail = m.mul((exp if m.device else exp_in_range)(m, m.neg(m.mul(far, far))), m.in_four("erfc", t))
     else:
         far = m.at_most(size, ONE_FROM)
         tail = exp2_in_range(m, m.polynomial("log2_erfc", far))

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 from cpu_runs import NUMPY, pointwise, run
+from ml_dtypes import bfloat16
 
+import zynml
 from compiler.hir.module import HirFunction
 from tests.math_references import LONG, SPECIAL, TABLE, assert_near, needs_long_double, sweep
 
@@ -116,3 +118,15 @@ def test_sines_in_tiles_are_vectors_with_a_rare_call() -> None:
         kernel = compile_function(pointwise(lambda b, v, n=name: b.op(n, v), ["f32"], "f32", "tile"))
         assert "fma.v8f64" in kernel.llvm
         assert f"@zyn.{name}.huge.v8f32" in kernel.llvm
+
+
+@pytest.mark.parametrize("dtype", ("f16", "bf16", "f32", "f64"))
+@pytest.mark.parametrize("name", ("exp", "log", "erf", "tanh"))
+def test_each_element_of_a_tile_has_the_same_bits(name: str, dtype: str) -> None:
+    """Vectors in pairs, one alone, and elements behind them."""
+    program = zynml.compile(f"def f(x: tensor[N, {dtype}]) {{ compute(x) {{ for i in 0..N: out[i] = {name}(x[i]) }} }}", threads=1)
+    kind = np.dtype(bfloat16) if dtype == "bf16" else np.dtype(f"float{dtype[1:]}")
+    for value in (0.3, 1.7, 5.0, np.inf, np.nan):
+        for count in (1, 9, 47):
+            results = np.asarray(program.f(np.full(count, value, kind)))
+            assert len({result.tobytes() for result in results}) == 1
