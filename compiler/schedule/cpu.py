@@ -31,6 +31,7 @@ from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
 from compiler.schedule.turned_operands import PlacingTurned, turned_operands
+from compiler.schedule.windows_in_place import PlacingInPlace
 from runtime.records import evolve, field, frozen
 from runtime.tuples import as_tuple
 
@@ -65,7 +66,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
                 table = evolve(table, unheeded=(*table.unheeded, *unheeded))
             words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
             if packing is not None:
-                return Scheduled(PlacingPacked(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
+                placing = PlacingPacked if packing.padded is None else PlacingInPlace
+                return Scheduled(placing(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
             if windows := padded_windows(field, table):
                 return Scheduled(PlacingWindows(field, table, windows).run(), (*words, str(windows)), table.unheeded)
             if not tile_of(field) and (turned := turned_operands(plain, field, table, machine)):

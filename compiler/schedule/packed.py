@@ -98,7 +98,7 @@ class Packing:
     few: tuple[tuple[int, Table], ...]
     """Tables for few columns, each with the most columns that it serves, in order."""
     padded: PaddedSource | None = None
-    """What windows read in place, where columns are windows."""
+    """What windows read in place, where rows are windows."""
     block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
     """Rows and columns of a block of results."""
 
@@ -115,8 +115,8 @@ class Packing:
         for most, table in self.few:
             along = next(plan.axis for plan in table.plans if plan.lanes > 1)
             few += f"\n  few: at most {most} along {self.columns.plan.axis} take vectors along {along}"
-        large = f"{columns} in place" if self.padded is not None else f"of {columns}"
-        return f"  large: panels of {rows} and {large}, blocks of {self.depth} along {summed}{results}{few}"
+        panels = f"panels of {rows} and of {columns}" if self.padded is None else f"panels of {columns}, windows by {rows} in place"
+        return f"  large: {panels}, blocks of {self.depth} along {summed}{results}{few}"
 
 
 def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packing | None:
@@ -138,7 +138,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     summed = product.k[0] if len(product.k) == 1 else None
 
     def side(operand: Value, axes: Sequence[str], registers: int, lanes: int) -> Side:
-        last = max(axes, key=lambda axis: (lanes > 1 and written[axis] > 0, axes.index(axis)))
+        last = max(axes, key=lambda axis: ((lanes > 1 or padded is not None) and written[axis] > 0, axes.index(axis)))
         others = tuple(axis for axis in axes if axis != last)
         votes = contiguity(field, [op for op in instructions_below(operand) if isinstance(op, Load)])
         lies_along = summed is not None and votes[summed] > 0
@@ -146,17 +146,18 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         registers = next((number for number in range(registers, 0, -1) if wished % (number * lanes) == 0), registers)
         plan = AxisPlan(last, "time", registers, lanes, digit=PANEL)
         turns = (1, 1) if not lies_along else (1, width) if lanes == 1 else (width, 1)
-        group = GROUP if lanes > 1 and not (others or lies_along) else 1
+        group = GROUP if lanes > 1 and not (others or lies_along or padded) else 1
         return Side(operand, (*others, last), plan, lies_along and lanes == 1, turns, group)
 
     ours = [(product.a, product.m), (product.b, product.n)]
-    if max(written[axis] for axis in product.m) > max(written[axis] for axis in product.n):
+    in_place = [padded_source(product, *each, across=False) if product.sums and len(product.k) > 1 else None for each in ours]
+    padded = in_place[0] or in_place[1]
+    if padded is in_place[1] if padded else max(written[axis] for axis in product.m) > max(written[axis] for axis in product.n):
         ours.reverse()
     rows = min(MOST_ROWS, (machine.vector_registers - 1 - VECTORS) // VECTORS)
     rows = rows if product.sums or machine.vector_registers >= 32 else min(rows, FEW_ROWS)
     down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
-    padded = padded_source(product, across.operand, across.axes) if product.sums and len(product.k) > 1 else None
-    # what windows read in place lies in twice as many lines, which they reach at any element
+    # beside a panel, the nearest cache has what windows read in place
     depth = PANEL_BYTES // (1 if padded is None else 2) // bytes_of(product.dtype) // width * width
     return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width), padded)
 

@@ -1,6 +1,6 @@
 """Operands of windows, read in place: every element of a picture belongs to several windows, so panels of all windows' terms would hold it
 as often. Its operand is copied once instead, with zeros where the program's conditions leave terms out. In that copy the place of a term is
-the place of its window and an offset that all windows have in common, which a table holds. Where windows lie several elements apart,
+the place of its window and an offset that all windows have in common. Where vectors lie across windows that are several elements apart,
 neighbours along the vector are those apart in the memory: the copy has such elements side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,9 +41,9 @@ class PaddedSource:
     bounds: tuple[tuple[int, int, Affine], ...]
 
 
-def padded_source(product: PairReduction, operand: Value, axes: Sequence[str]) -> PaddedSource | None:
+def padded_source(product: PairReduction, operand: Value, axes: Sequence[str], across: bool = True) -> PaddedSource | None:
     """How the windows of an operand with these axes of results are read in place; None where it has none, or conditions speak of anything
-    but its indices."""
+    but its indices. `across`: in vectors of windows; else one by one, and lines of the copy lie along memory."""
     load = operand.source.value.source if isinstance(operand.source, Cast) else operand.source
     if not isinstance(load, Load) or load.mem.source is not None or load.where not in (None, product.guard):
         return None
@@ -55,7 +55,7 @@ def padded_source(product: PairReduction, operand: Value, axes: Sequence[str]) -
         return None
     step = load.index[dims[0]].coefficient(last)
     alone = not {*axes[:-1]}.intersection(load.index[dims[0]].names)
-    if not 1 <= step <= MOST_STEPS or not (alone or step == 1):
+    if across and (not 1 <= step <= MOST_STEPS or not (alone or step == 1)):
         return None
     bounds: list[tuple[int, int, Affine]] = []
     for bound in () if product.guard is None else bounds_of(product.guard) or (None,):
@@ -64,7 +64,9 @@ def padded_source(product: PairReduction, operand: Value, axes: Sequence[str]) -
         if found is None:
             return None
         bounds.append(found)
-    return PaddedSource(load, last, dims[0], step, tuple(bounds))
+    strides = mem_of(load.mem).strides or (*[Affine()] * (len(load.index) - 1), Affine.of(1))
+    along = next((dim for dim, stride in enumerate(strides) if stride.value == 1), dims[0])
+    return PaddedSource(load, last, *((dims[0], step) if across else (along, 1)), tuple(bounds))
 
 
 class PaddedCopy:
@@ -85,7 +87,9 @@ class PaddedCopy:
             self.strides[dim] = stride
             lines = Affine.of(b.mul(stride, count).name).ceildiv(LINE)
             stride = b.index((lines.floordiv(2) * 2 + 1) * LINE)
+        self.strides[source.dim] = b.const(1, "index")
         self.size = stride
+
     def least(self, form: Affine, sign: int = 1) -> Affine:
         """The least value of an index, `sign` times what it is at most for -1."""
         least = least_of(form, self.extents)
@@ -154,39 +158,18 @@ class PaddedCopy:
                         place = [form.substitute({source.axis: along}) for _, form in sorted(index.items())]
                         copying.store(work, copying.cast(copying.load(mem, place), dtype), [*leading, start + along])
 
-    def offsets(self, terms: Sequence[Value], region: TileRegion) -> Value:
-        """The offset of the term with these indices from the beginning of its window."""
-        b, source = region.builder, self.source
-        forms = dict(zip(self.over, (Affine.of(term.name) for term in terms), strict=True))
+    def offset(self, forms: Mapping[str, Affine], b: Builder) -> Value:
+        """How far what these axes of windows, or of terms, say lies behind the first along them."""
+        parts: dict[int, Affine] = {}
+        for dim, form in enumerate(self.source.load.index):
+            own = sum((Affine.of(axis) * form.coefficient(axis) for axis in forms), Affine())
+            parts[dim] = (own - self.least(own)).substitute(forms)
+        return self.place(parts, b)
 
-        def part(dim: int) -> Affine:
-            form = source.load.index[dim].without(*self.axes)
-            return self.placing.form(form, _with(region, forms)) - self.low(dim, region)
-
-        offset = part(source.dim)
-        if source.step > 1:
-            offset = Affine.of(b.mul(b.index(offset % source.step), self.row).name) + offset.floordiv(source.step)
-        return self.summed(b.index(offset), {dim: part(dim) for dim in self.others}, b)
-
-    def window(self, region: TileRegion) -> Value:
-        """Where the first window of a tile lies."""
-        b, index = region.builder, self.source.load.index
-        forms = {**region.forms, self.source.axis: Affine()}
-        parts = {
-            dim: sum((forms[axis] * form.coefficient(axis) for axis in self.axes if form.coefficient(axis)), Affine())
-            for dim, form in enumerate(index)
-        }
-        first = b.index(region.starts[self.source.axis] + parts.pop(self.source.dim))
-        return self.summed(first, parts, b)
-
-    def summed(self, first: Value, parts: Mapping[int, Affine], b: Builder) -> Value:
+    def place(self, parts: Mapping[int, Affine], b: Builder) -> Value:
+        """The place of an element by its places along the dimensions."""
+        place = b.const(0, "index")
         for dim, form in parts.items():
             if form.value != 0:
-                first = b.add(first, b.mul(b.index(form), self.strides[dim]))
-        return first
-
-
-def _with(region: TileRegion, forms: Mapping[str, Affine]) -> TileRegion:
-    inner = region.inside(region.builder, forms)
-    inner.forms.update(forms)
-    return inner
+                place = b.add(place, b.mul(b.index(form), self.strides[dim]))
+        return place

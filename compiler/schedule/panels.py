@@ -2,7 +2,7 @@
 serve the tiles of the table stand beside them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -14,7 +14,6 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.interior import all_hold, bounds_of, least_of
 from compiler.schedule.packed import THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
-from compiler.schedule.padded import PaddedCopy
 from compiler.schedule.padded_windows import PlacingWindows, padded_windows
 from compiler.schedule.pieces import single
 from compiler.schedule.region import Target, TileRegion
@@ -47,7 +46,6 @@ class PlacingPacked(PlacingWindows):
         self.summed = self.product.k[0]
         self.widths: dict[Side, AxisPlan] = {}
         """Plans of tiles that are narrower than their panels."""
-        self.padded: PaddedCopy | None = None
         self.copied: Value | None = None
         """Where few columns are."""
         for side in (packing.rows, packing.columns):
@@ -131,8 +129,7 @@ class PlacingPacked(PlacingWindows):
         ragged = b.op("lt", b.index(width.floordiv(tile) * tile), b.index(width))
         least = b.select(ragged, b.const(LEAST_RAGGED, "index"), b.const(LEAST_WHOLE, "index"))
         result = b.op("ge", b.mul(terms, columns), least)
-        depth = LEAST_DEPTH if self.packing.padded is None else LEAST_OTHERS
-        for number, enough in (terms, depth), (rows, LEAST_ROWS):
+        for number, enough in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
             result = b.both(result, b.op("ge", number, b.const(enough, "index")))
         return result
 
@@ -141,65 +138,56 @@ class PlacingPacked(PlacingWindows):
         b, packing = region.builder, self.packing
         rows, columns = packing.rows, packing.columns
         one = b.const(1, "index")
-        extent = b.product([b.count(self.field.axes[axis]) for axis in self.product.k])
-        blocks = b.index(Affine.of(extent.name).ceildiv(packing.depth))
-        depth = b.index(Affine.of(self.quotient(b, extent, blocks).name).ceildiv(packing.lanes) * packing.lanes)
+        extent, blocks, depth = self.blocks_of_terms(b)
         panels = {side: b.product(self.counts(side, b)) for side in (rows, columns)}
         stretch = b.op("min", panels[columns], b.const(STRETCH, "index"))
         # one memory for all: the C library keeps a single block of it from call to call, where it returns several to the system
         size = Affine()
-        padded = None
-        if packing.padded is not None:
-            padded = self.padded = PaddedCopy(packing.padded, self, self.product.k, columns.axes, packing.lanes, b)
-            size = size + padded.size.name + columns.plan.tile
-        for side, number in ((rows, panels[rows]),) if padded is not None else ((rows, panels[rows]), (columns, stretch)):
+        for side, number in (rows, panels[rows]), (columns, stretch):
             self.begins[side] = size
             size = size + (Affine.of(number.name) + side.group - 1) * (packing.depth * side.plan.tile)
-        self.sums = size
+        sums = size
         kept = b.mul(b.product(list(panels.values())), b.op("min", b.sub(blocks, one), one))
         size = size + Affine.of(kept.name) * (rows.plan.tile * columns.plan.tile)
         self.work = b.alloc(Mem(self.product.dtype, (b.named(size),), align=64), "work")
         with ExitStack() as loops:
-            for axis in self.product.batch:
-                body, loop = loops.enter_context(region.builder.loop(f"{axis}0", 0, self.field.axes[axis]))
-                region = region.inside(body, (axis,))
-                region.forms[axis] = Affine.of(loop.variable.name)
-            if padded is not None:
-
-                def at(places: Mapping[int, Affine], phase: Value, b: Builder) -> list[Affine]:
-                    return [Affine.of(padded.summed(b.mul(phase, padded.row), places, b).name)]
-
-                padded.fill(self.work, region, at)
-                self.offsets = self.term_offsets(padded, extent, region)
+            region = self.inside_batch(loops, region)
             body, loop = loops.enter_context(region.builder.loop("block", 0, Affine.of(blocks.name)))
             region = region.inside(body, ())
-            start = body.mul(loop.variable, depth)
-            count = body.sub(body.op("min", body.add(start, depth), extent), start)
+            start, count = self.terms_of_block(loop.variable, depth, extent, body)
             first = body.op("eq", loop.variable, body.const(0, "index"))
             last = body.op("eq", loop.variable, body.sub(blocks, one))
             self.pack(rows, panels[rows], region, start, count)
-            before, behind = body.const(0, "index"), panels[columns]
-            if padded is None:
-                stretches = Affine.of(panels[columns].name).ceildiv(STRETCH)
-                body, loop = loops.enter_context(region.builder.loop("stretch", 0, stretches))
-                region = region.inside(body, ())
-                before = body.mul(loop.variable, body.const(STRETCH, "index"))
-                self.before[columns] = Affine.of(before.name)
-                behind = body.op("min", body.add(before, body.const(STRETCH, "index")), panels[columns])
-                self.pack(columns, behind, region, start, count)
-            self.multiply(stores, panels, (before, behind), region, start, count, first, last)
+            stretches = Affine.of(panels[columns].name).ceildiv(STRETCH)
+            body, loop = loops.enter_context(region.builder.loop("stretch", 0, stretches))
+            region = region.inside(body, ())
+            before = body.mul(loop.variable, body.const(STRETCH, "index"))
+            self.before[columns] = Affine.of(before.name)
+            behind = body.op("min", body.add(before, body.const(STRETCH, "index")), panels[columns])
+            self.pack(columns, behind, region, start, count)
+            bounds = {rows: (body.const(0, "index"), panels[rows]), columns: (before, behind)}
+            with self.tasks(bounds, region) as (inner, low, high):
+                self.multiply(stores, low, high, sums, panels[columns], inner, start, count, first, last)
 
-    def term_offsets(self, padded: PaddedCopy, terms: Value, region: TileRegion) -> Value:
-        """The offsets of all terms of a window."""
-        b = region.builder
-        offsets = b.alloc(Mem("i64", (Affine.of(terms.name),), align=64), "offsets")
-        extents = [b.count(self.field.axes[axis]) for axis in self.product.k]
-        digits = [b.const(0, "index") for _ in extents]
-        with b.loop("term", 0, Affine.of(terms.name), carried=digits) as (body, term):
-            offset = padded.offsets(term.carried, region.inside(body, ()))
-            body.store(offsets, body.cast(offset, "i64"), [term.variable.name])
-            body.yield_(*self.next_digits(term.carried, extents, body))
-        return offsets
+    def blocks_of_terms(self, b: Builder) -> tuple[Value, Value, Value]:
+        """The number of terms, of equal blocks of them, and of terms in a block, which are whole vectors."""
+        extent = b.product([b.count(self.field.axes[axis]) for axis in self.product.k])
+        blocks = b.index(Affine.of(extent.name).ceildiv(self.packing.depth))
+        depth = b.index(Affine.of(self.quotient(b, extent, blocks).name).ceildiv(self.packing.lanes) * self.packing.lanes)
+        return extent, blocks, depth
+
+    def terms_of_block(self, number: Value, depth: Value, extent: Value, b: Builder) -> tuple[Value, Value]:
+        """The first term of a block, and how many it has."""
+        start = b.mul(number, depth)
+        return start, b.sub(b.op("min", b.add(start, depth), extent), start)
+
+    def inside_batch(self, loops: ExitStack, region: TileRegion) -> TileRegion:
+        """The body of the loops over the batch."""
+        for axis in self.product.batch:
+            body, loop = loops.enter_context(region.builder.loop(f"{axis}0", 0, self.field.axes[axis]))
+            region = region.inside(body, (axis,))
+            region.forms[axis] = Affine.of(loop.variable.name)
+        return region
 
     def quotient(self, b: Builder, number: Value, divisor: Value) -> Value:
         """Rounded up."""
@@ -323,46 +311,56 @@ class PlacingPacked(PlacingWindows):
 
     # ---- products ----
 
+    @contextmanager
+    def tasks(
+        self, bounds: Mapping[Side, tuple[Value, Value]], region: TileRegion
+    ) -> Iterator[tuple[TileRegion, dict[Side, Value], dict[Side, Value]]]:
+        """The body of a loop that threads share, over blocks of equal height and width of the panels between these; where a block begins
+        and ends."""
+        b, columns = region.builder, self.packing.columns
+        sizes = dict(zip((self.packing.rows, columns), self.packing.block, strict=True))
+        lengths = {side: b.sub(behind, before) for side, (before, behind) in bounds.items()}
+        blocks = {side: b.index(Affine.of(count.name).ceildiv(sizes[side] // side.plan.tile)) for side, count in lengths.items()}
+        each = {side: self.quotient(b, lengths[side], blocks[side]) for side in bounds}
+        with b.loop("task", 0, Affine.of(b.product(list(blocks.values())).name), place="thread") as (body, task):
+            numbers = dict(zip(bounds, body.digits(task.variable, [blocks[columns]]), strict=True))
+            low = {side: body.add(bounds[side][0], body.mul(number, each[side])) for side, number in numbers.items()}
+            high = {side: body.op("min", body.add(low[side], each[side]), bounds[side][1]) for side in bounds}
+            yield region.inside(body, ()), low, high
+
     def multiply(
         self,
         stores: Sequence[Target],
-        panels: dict[Side, Value],
-        stretch: tuple[Value, Value],
+        low: Mapping[Side, Value],
+        high: Mapping[Side, Value],
+        sums: Affine,
+        wide: Value,
         region: TileRegion,
         start: Value,
         terms: Value,
         first: Value,
         last: Value,
     ) -> None:
-        """All tiles of results of a stretch of columns, in blocks of equal height and width that threads share."""
-        b, rows, columns = region.builder, self.packing.rows, self.packing.columns
-        sizes = dict(zip((rows, columns), self.packing.block, strict=True))
-        bounds = {rows: (b.const(0, "index"), panels[rows]), columns: stretch}
-        lengths = {side: b.sub(behind, before) for side, (before, behind) in bounds.items()}
-        blocks = {side: b.index(Affine.of(count.name).ceildiv(sizes[side] // side.plan.tile)) for side, count in lengths.items()}
-        each = {side: self.quotient(b, lengths[side], blocks[side]) for side in panels}
-        with b.loop("task", 0, Affine.of(b.product(list(blocks.values())).name), place="thread") as (body, task):
-            numbers = dict(zip(panels, body.digits(task.variable, [blocks[columns]]), strict=True))
-            low = {side: body.add(bounds[side][0], body.mul(number, each[side])) for side, number in numbers.items()}
-            high = {side: body.op("min", body.add(low[side], each[side]), bounds[side][1]) for side in panels}
-            with (
-                body.loop("column", low[columns].name, high[columns].name) as (wide, column),
-                wide.loop("row", low[rows].name, high[rows].name) as (b, row),
-                ExitStack() as row_body,
-            ):
-                stand = {rows: row.variable, columns: column.variable}
-                stored = self.is_stored(stores, self.inside_panels(stand, region.inside(b, ()), (*rows.axes, *columns.axes)))
-                if stored is not None:
-                    b, _, _ = row_body.enter_context(b.branch(stored))
-                for body in self.by_width(stand, region.inside(b, ())):
-                    kept = self.kept(row.variable, column.variable, panels[columns], body)
-                    total = self.tile(stand, kept, start, terms, first, region.inside(body, ()))
-                    with body.branch(last) as (then, otherwise, _):
-                        otherwise.store(self.work, total, kept)
-                        for place, _ in self.at_panels(stand, region.inside(then, ()), (*rows.axes, *columns.axes)):
-                            place.made[self.product.result] = total
-                            for store in stores:
-                                self.finish_target(store, place, {}, begun=False)
+        """All tiles of a block of results, whose sums wait behind `sums`, where `wide` panels of columns have theirs."""
+        rows, columns = self.packing.rows, self.packing.columns
+        with (
+            region.builder.loop("column", low[columns].name, high[columns].name) as (body, column),
+            body.loop("row", low[rows].name, high[rows].name) as (b, row),
+            ExitStack() as row_body,
+        ):
+            stand = {rows: row.variable, columns: column.variable}
+            stored = self.is_stored(stores, self.inside_panels(stand, region.inside(b, ()), (*rows.axes, *columns.axes)))
+            if stored is not None:
+                b, _, _ = row_body.enter_context(b.branch(stored))
+            for body in self.by_width(stand, region.inside(b, ())):
+                kept = self.kept(sums, row.variable, column.variable, wide, body)
+                total = self.tile(stand, (self.work, kept), start, terms, first, region.inside(body, ()))
+                with body.branch(last) as (then, otherwise, _):
+                    otherwise.store(self.work, total, kept)
+                    for place, _ in self.at_panels(stand, region.inside(then, ()), (*rows.axes, *columns.axes)):
+                        place.made[self.product.result] = total
+                        for store in stores:
+                            self.finish_target(store, place, {}, begun=False)
 
     def width(self, side: Side) -> AxisPlan:
         """The plan of a tile along a side: its panel's, or less of that at the end."""
@@ -373,34 +371,43 @@ class PlacingPacked(PlacingWindows):
         b, columns = region.builder, self.packing.columns
         *_, axis = columns.axes
         one = single(columns.plan)
-        left = self.field.axes[axis] - self.inside_panels(stand, region, columns.axes).starts[axis]
+        left = self.field.axes[axis] - self.inside_panels({columns: stand[columns]}, region, columns.axes).starts[axis]
         with b.branch(b.op("le", b.index(left), b.const(one.tile, "index"))) as (then, otherwise, _):
             self.widths[columns] = one
             yield then
             del self.widths[columns]
             yield otherwise
 
-    def kept(self, row: Value, column: Value, columns: Value, b: Builder) -> list[Affine]:
+    def kept(self, sums: Affine, row: Value, column: Value, columns: Value, b: Builder) -> list[Affine]:
         """The place of a tile's sums between two blocks."""
         across, down = self.packing.columns.plan, self.packing.rows.plan
         number = Affine.of(b.add(b.mul(row, columns), column).name)
         place = down.within() * across.tile + self.width(self.packing.columns).within()
-        return [self.sums + number * (down.tile * across.tile) + place]
+        return [sums + number * (down.tile * across.tile) + place]
 
-    def tile(self, stand: dict[Side, Value], kept: list[Affine], start: Value, count: Value, first: Value, region: TileRegion) -> Value:
-        """The sums of a tile behind this block."""
+    def turns(self, parts: int) -> int:
+        """Terms that are written out one after the other, of so many sums."""
+        return self.packing.lanes
+
+    def tile(
+        self,
+        stand: dict[Side, Value],
+        kept: tuple[Value, Sequence[Affine]],
+        start: Value,
+        count: Value,
+        first: Value,
+        region: TileRegion,
+    ) -> Value:
+        """The sums of a tile behind this block, of which those before it are `kept`."""
         b, product, lanes = region.builder, self.product, self.packing.lanes
         type = Tile(product.dtype, tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in self.width(side).digits()))
         (nothing,) = identity_of(product.monoid, [product.dtype])
         none = b.const(nothing, type)
         together = f"{self.summed}_{TOGETHER}"
-        window: Value | None = None
-        if self.padded is not None:
-            window = self.padded.window(self.inside_panels(stand, region, (*self.packing.rows.axes, *self.packing.columns.axes)))
         terms = Affine.of(count.name)
         # a tile of one vector has two sums by turns: its few additions would wait for one another
         parts = 2 if product.sums and self.widths else 1
-        sums, per = [none] * parts, lanes if window is None else parts
+        sums, per = [none] * parts, self.turns(parts)
         whole = terms.floordiv(per)
         for low, high, turns in ((Affine(), whole, per), (whole * per, terms, 1)) if per > 1 else ((Affine(), terms, 1),):
             with b.loop(self.summed, low, high, carried=sums) as (body, loop):
@@ -416,9 +423,6 @@ class PlacingPacked(PlacingWindows):
                     for turn in range(turns):
                         term = number * turns + turn
                         block = number if turns == lanes else term.floordiv(lanes)
-                        if window is not None:
-                            offset = body.cast(body.load(self.offsets, [term + start.name]), "index")
-                            inner.starts[self.summed] = Affine.of(window.name) + offset.name
                         after[turn % parts] = self.joined(stand, after[turn % parts], start, block, term - block * lanes, inner)
                 body.yield_(*after)
             sums = loop.results
@@ -426,7 +430,7 @@ class PlacingPacked(PlacingWindows):
         total = sums[0] if parts == 1 else b.op(product.monoid, *sums, flags=flags)
         with b.branch(first, [type]) as (then, otherwise, chosen):
             then.yield_(total)
-            otherwise.yield_(otherwise.op(product.monoid, otherwise.load(self.work, kept), total, flags=flags))
+            otherwise.yield_(otherwise.op(product.monoid, otherwise.load(*kept), total, flags=flags))
         return chosen.results[0]
 
     def joined(
@@ -443,9 +447,6 @@ class PlacingPacked(PlacingWindows):
         b, product = region.builder, self.product
         sides = {side: self.element(side, self.width(side), panel, block, within) for side, panel in stand.items() if side in self.begins}
         parts = {side: b.load(self.work, place) for side, place in sides.items()}
-        if self.padded is not None:
-            columns = self.packing.columns
-            parts[columns] = b.load(self.work, [region.starts[self.summed] + self.width(columns).within()])
         if product.term is None:
             left, right = parts.values()
             return b.emit(Contract(a=left, b=right, accumulator=sums, over=tuple(over), to=product.dtype, flags=product.flags)).result

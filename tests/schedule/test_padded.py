@@ -45,6 +45,24 @@ def turned(x: tensor[B, C, W, DTYPE], w: tensor[F, C, 4, DTYPE]): tensor {
             out[n, f, z] = s
     }
 }
+def last(x: tensor[B, H, W, C, DTYPE], w: tensor[3, S, C, F, DTYPE], bias: tensor[F, DTYPE], old: tensor[B, H, V, F, DTYPE]): tensor {
+    compute(x, w, bias, old) {
+        for n in 0..B, f in 0..F, y in 0..H, z in 0..V:
+            var s = ZERO
+            for c in 0..C, r in 0..3, q in 0..S:
+                let v = y + r - 1
+                if v >= 0 and v < H: s += x[n, v, 5 * z + q, c] * w[r, q, c, f]
+            out[n, y, z, f] = max(s + bias[f], old[n, y, z, f])
+    }
+}
+def first(x: tensor[B, C, H, W, DTYPE], w: tensor[F, G, C, 3, DTYPE], bias: tensor[F, DTYPE], old: tensor[B, F, G, H, V, DTYPE]): tensor {
+    compute(x, w, bias, old) {
+        for n in 0..B, f in 0..F, g in 0..G, y in 0..H, z in 0..V:
+            var s = ZERO
+            for c in 0..C, q in 0..3: s += x[n, c, y, 5 * z + 2 - q] * w[f, g, c, q]
+            out[n, f, g, y, z] = max(s + bias[f], old[n, f, g, y, z])
+    }
+}
 """
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
 
@@ -99,6 +117,28 @@ def test_groups_have_copies_of_their_own(program: Any, kind: Any) -> None:
     views = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=3)[:, :, :, ::step]
     expected = np.einsum("ngczq,gfcq->ngfz", views, w.astype(float))
     np.testing.assert_array_equal(program.groups(x, w), expected + np.arange(expected.shape[-1]))
+
+
+@pytest.mark.parametrize("filters", [16, 37])
+def test_results_along_filters(program: Any, kind: Any, filters: int) -> None:
+    """Channels last, windows five elements apart."""
+    dtype, _ = kind
+    x, w = numbers(dtype, 2, 7, 43, 3), numbers(dtype, 3, 4, 3, filters)
+    bias, old = numbers(dtype, filters), numbers(dtype, 2, 7, 8, filters)
+    views = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0))).astype(float), (3, 4), axis=(1, 2))
+    expected = np.einsum("nyzcrq,rqcf->nyzf", views[:, :, ::5], w.astype(float))
+    np.testing.assert_array_equal(program.last(x, w, bias, old), np.maximum(expected + bias, old))
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 13])
+def test_results_along_windows(program: Any, kind: Any, width: int) -> None:
+    """Filters of two axes whose taps look back, and lines of results shorter and longer than vectors."""
+    dtype, _ = kind
+    x, w = numbers(dtype, 3, 5, 9, 5 * width), numbers(dtype, 5, 7, 5, 3)
+    bias, old = numbers(dtype, 5), numbers(dtype, 3, 5, 7, 9, width)
+    views = np.lib.stride_tricks.sliding_window_view(x.astype(float), 3, axis=3)[:, :, :, ::5, ::-1]
+    expected = np.einsum("ncyzq,fgcq->nfgyz", views, w.astype(float))
+    np.testing.assert_array_equal(program.first(x, w, bias, old), np.maximum(expected + bias[:, None, None, None], old))
 
 
 def test_windows_that_look_back(program: Any, kind: Any) -> None:
