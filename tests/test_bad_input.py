@@ -439,7 +439,7 @@ def test_an_interruption_ends_the_run_with_130(tmp_path: Path, what: str) -> Non
     assert running.stdout is not None
     assert running.stdout.readline() == "0\n"
     running.send_signal(signal.SIGINT)
-    _, error = running.communicate(timeout=60)
+    _, error = running.communicate(timeout=200)
     assert running.returncode == 130
     assert error.startswith("error[ZYN0809]: interrupted\n")
     assert "Traceback" not in error
@@ -485,7 +485,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 def test_closed_output_streams_are_no_fault(tmp_path: Path, closed: int) -> None:
     (tmp_path / "p.zynml").write_text("println(1)\n" if closed == 1 else "println(y)\n")
     running = process("run", "p.zynml", cwd=tmp_path, preexec_fn=lambda: os.close(closed))
-    out, error = running.communicate(timeout=60)
+    out, error = running.communicate(timeout=200)
     assert running.returncode == (0 if closed == 1 else 2)
     assert (out, error) == ("", "")
 

@@ -360,7 +360,10 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
                 passed = {**dict(zip(names, values, strict=False)), **named}
                 from zynml.words import copied_in_python
 
-                raise copied_in_python(error, {**dict(zip(names, given, strict=False)), **others}, passed) from error
+                hinted = copied_in_python(error, {**dict(zip(names, given, strict=False)), **others}, passed)
+                if hinted is None:
+                    raise
+                raise hinted from error
             return crossing.out(value)
 
     wrapper = FunctionOfProgram()

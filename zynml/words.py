@@ -31,9 +31,9 @@ def _said(text: str) -> str:
     return text
 
 
-def copied_in_python(error: ZyntaxError, given: Mapping[str, Any], passed: Mapping[str, Any]) -> ZyntaxError:
-    """The error of a call; where two of its arguments share memory, with a hint that copies one of them. `passed` are Python's values,
-    `given` the program's for them."""
+def copied_in_python(error: ZyntaxError, given: Mapping[str, Any], passed: Mapping[str, Any]) -> ZyntaxError | None:
+    """The error of a call two of whose arguments share memory, with a hint that copies one of them; None for any other. `passed` are
+    Python's values, `given` the program's for them."""
     # whoever raised the error has loaded it; calls of kept programs never do
     from compiler.launch.updates import SharedMemory
 
@@ -41,7 +41,7 @@ def copied_in_python(error: ZyntaxError, given: Mapping[str, Any], passed: Mappi
     while shared is not None and not isinstance(shared, SharedMemory):
         shared = shared.__cause__
     if shared is None:
-        return error
+        return None
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
 
     def argument(tensor: Tensor, name: str, taken: str | None) -> str | None:
@@ -53,7 +53,7 @@ def copied_in_python(error: ZyntaxError, given: Mapping[str, Any], passed: Mappi
     first = argument(updated, updated_name, None)
     second = argument(other, other_name, first)
     if first is None or second is None:
-        return error
+        return None
     how = "copy" if hasattr(passed[second], "copy") else "clone"
     hint = f"the arguments `{first}` and `{second}` share memory: pass a copy, `{second}.{how}()`"
     return ZyntaxError(*(evolve(d, hint=hint) for d in error.diagnostics))

@@ -178,7 +178,7 @@ def test_a_block_that_is_under_way_comes_out_as_a_future(program: CompiledProgra
 
 def test_futures_inside_of_other_values(program: CompiledProgram) -> None:
     (one, two), three = program.several(np.zeros(2, np.float32))
-    assert (one.result().tolist(), two.result(timeout=60).tolist(), three) == ([1, 1], [1, 1], 3)
+    assert (one.result().tolist(), two.result(timeout=200).tolist(), three) == ([1, 1], [1, 1], 3)
 
 
 def test_a_future_goes_back_in(program: CompiledProgram) -> None:

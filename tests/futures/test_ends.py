@@ -42,7 +42,7 @@ def test_an_interruption_ends_everything(tmp_path: Path, waiting: str) -> None:
     assert running.stdout is not None
     assert running.stdout.readline() == "started\n"
     running.send_signal(signal.SIGINT)
-    _, messages = running.communicate(timeout=60)
+    _, messages = running.communicate(timeout=200)
     assert running.returncode == 130
     assert "error[ZYN0809]: interrupted\n" in messages
     assert messages.count("error") == 1 and "Traceback" not in messages
@@ -54,7 +54,7 @@ def test_an_interruption_ends_everything(tmp_path: Path, waiting: str) -> None:
     ids=["late", "another fault"],
 )
 def test_a_program_that_fails_does_not_wait_for_its_blocks(tmp_path: Path, end: str, code: str) -> None:
-    output, messages = process(tmp_path, ENDLESS + end + "\n").communicate(timeout=60)
+    output, messages = process(tmp_path, ENDLESS + end + "\n").communicate(timeout=200)
     assert output == "started\n"
     assert f"error[{code}]" in messages
     assert messages.count("error") == 1 and "Traceback" not in messages

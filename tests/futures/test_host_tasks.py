@@ -59,6 +59,6 @@ def test_an_interruption_stops_both_sides(tmp_path: Path, last: str) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "1\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=200)
     assert process.returncode == 130
     assert errors.startswith("error[ZYN0809]: interrupted")

@@ -140,7 +140,7 @@ def test_a_lock_that_another_thread_holds_is_open_in_a_child():
     held.wait()
 
     try:
-        assert in_a_child(lambda: lock.acquire(timeout=20))
+        assert in_a_child(lambda: lock.acquire(timeout=200))
     finally:
         gate.set()
         thread.join()

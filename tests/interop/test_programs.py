@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.launch.cpu import CpuCall
 from zynml import pickled
 
 TEXT = """
@@ -235,3 +236,37 @@ def test_heads_come_back_from_the_cache_as_they_were(program):
     for head in program._opened.heads.values():
         plain = json.loads(json.dumps(asdict(evolve(head, span=None))))
         assert kept_programs._head(plain) == head
+
+
+def history(error: BaseException) -> list[BaseException]:
+    """An error with all that it came from, each once on a way: fails where one came from itself."""
+
+    def before(current: BaseException | None, way: tuple[BaseException, ...]) -> list[BaseException]:
+        assert not any(current is other for other in way), [*map(repr, way), repr(current)]
+        return [] if current is None else [current, *before(current.__cause__, (*way, current)), *before(current.__context__, (*way, current))]
+
+    return before(error, ())
+
+
+def test_no_error_came_from_itself(monkeypatch):
+    program = zynml.compile("""
+def plus(x: tensor[N]): tensor { compute(x) { for i in 0..N: out[i] = x[i] + 1.0 } }
+def added(mut x: tensor[N], y: tensor[N]) { compute(mut x, y) { for i in 1..N: x[i] = x[i] + y[i - 1] } }
+def called(f) { f(1) }
+""")
+    x = np.ones(4, np.float32)
+    with pytest.raises(zynml.ZynMLError, match="expected a tensor") as refused:
+        program.plus(3)
+    with pytest.raises(zynml.ZynMLError, match="expected a tensor") as within:
+        program.called(lambda one: program.plus(one))
+    with pytest.raises(zynml.ZynMLError, match="share memory") as shared:
+        program.added(x, x)
+
+    def broken(*arguments):
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(CpuCall, "__call__", broken)
+    with pytest.raises(zynml.ZynMLError, match="a fault of the compiler itself: RuntimeError: odd") as internal:
+        program.plus(x)
+    assert all(len(history(found.value)) > 1 for found in (refused, within, shared, internal))
+    assert any(isinstance(error, RuntimeError) for error in history(internal.value))

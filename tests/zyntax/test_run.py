@@ -138,7 +138,7 @@ def test_an_interrupted_program_exits_with_130(folder: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=200)
     assert process.returncode == 130
     assert messages.startswith("error[ZYN0809]: interrupted")
 
@@ -158,7 +158,7 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     process.stdout.close()
     assert process.stderr is not None
     assert process.stderr.read() == ""
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=200) == 0
 
 
 def test_blocks_that_say_trace_leave_every_stage(zyntax: Zyntax, folder: Path) -> None:

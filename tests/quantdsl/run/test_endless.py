@@ -67,7 +67,7 @@ def interrupted(folder: Path, *command: str) -> "tuple[int, str, str]":
                 process.send_signal(signal.SIGINT)
                 break
         try:
-            out, errors = process.communicate(timeout=60)
+            out, errors = process.communicate(timeout=200)
         finally:
             process.kill()
     return process.returncode, out, errors

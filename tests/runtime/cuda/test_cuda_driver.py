@@ -113,7 +113,7 @@ def test_a_forked_process_is_told_to_spawn(fake, monkeypatch):
 
 def test_importing_the_package_loads_neither_bindings_nor_numpy():
     code = "import sys, runtime.cuda, runtime.cuda.driver, runtime.device; print(sorted({'numpy', 'cuda'} & set(sys.modules)))"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=True)
     assert shown.stdout == "[]\n"
 
 
