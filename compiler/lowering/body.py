@@ -118,6 +118,8 @@ class Body:
     memories: dict[str, Memory] = Factory(dict)
     workspaces: list[tuple[Value, DType, tuple[Affine, ...]]] = Factory(list)
     results: tuple[str, ...] = ()
+    cleared: frozenset[str] = frozenset()
+    """Variables of several elements that begin as 0, since an element may be read that nothing has written."""
     result_write: Span | None = None
     """The first write to a result."""
     reduced: dict[int, Operand] = Factory(dict)

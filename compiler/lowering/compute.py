@@ -247,6 +247,7 @@ class Lowering(ResultPlanning):
         for name in sizes.solved:
             body.names.sizes[name] = sizes.in_function(Affine.of(name))
         parameters += self.plan_results(body, seen, warnings)
+        body.cleared = self.plan_cleared(seen)
         self._raise()
         parameters += scalars
         if self.yielding:

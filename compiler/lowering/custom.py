@@ -5,6 +5,7 @@ from collections.abc import Callable
 from math import prod
 
 from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
 from compiler.hir.gpu import WARP, Atomic, Fence, GridIndex, MatchLanes, SharedAlloc, Shuffle, SyncThreads, Vote, WarpIndex
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space
@@ -132,8 +133,18 @@ def shared(body: Body, node: nodes.SharedVariable) -> None:
     dtype = _element(node)
     mem = Mem(hir_name(dtype), dims, space=Space.SHARED if in_threads else Space.LOCAL)
     value = body.build.emit(SharedAlloc(type=mem), node.name).result if in_threads else body.build.alloc(mem, node.name)
+    if node.name in body.cleared and not in_threads:
+        _clear(body.build, value, dims, mem.dtype)
     body.memories[value.name] = Memory(node.name, value, dtype, dims, "shared", True, shape=dims, span=node.span)
     body.names.bind(node.name, TensorOperand(value.name), node.span, "a `shared var`")
+
+
+def _clear(build: Builder, memory: Value, dims: tuple[Affine, ...], dtype: str, index: tuple[str, ...] = ()) -> None:
+    if not dims:
+        build.store(memory, build.const(0, dtype), list(index))
+        return
+    with build.loop("element", 0, dims[0]) as (inner, loop):
+        _clear(inner, memory, dims[1:], dtype, (*index, loop.variable.name))
 
 
 def tile(body: Body, node: nodes.TileVariable) -> None:

@@ -1,6 +1,7 @@
 """The block's results: names, dtype, rank and extent, whether every element is written, and how each is handed back."""
 
 from collections.abc import Container, Iterator, Sequence
+from itertools import takewhile
 
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.hir.affine import Affine
@@ -310,17 +311,35 @@ def _misses(access: Access, axis: int, extent: Affine) -> bool:
     return False
 
 
-def read_before_written(accesses: Sequence[Access], name: str) -> bool:
-    """Whether the result is read where no earlier plain write of the same element stands."""
-    written: set[str] = set()
+def read_before_written(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Inequalities) -> bool:
+    """Whether some read of a memory may meet an element that no plain write has reached by then."""
+    writes: list[Access] = []
     for access in accesses:
         if access.memory != name:
             continue
         if access.is_write:
-            if not access.path:
-                written.add(access.words)
-        elif access.words not in written:
+            writes.append(access)
+        elif not _reaches(_plain_writes(writes, name), access, dims, facts):
             return True
+    return False
+
+
+def _reaches(writes: Sequence[Access], read: Access, dims: Sequence[Affine], facts: Inequalities) -> bool:
+    """Whether writes that stand before a read reach all that it reads, in one iteration of the loops around both."""
+    by_depth: dict[int, list[Access]] = {}
+    for write in writes:
+        depth = sum(1 for _ in takewhile(lambda pair: pair[0].name == pair[1].name, zip(write.ranges, read.ranges, strict=False)))
+        own, others = write.ranges[depth:], read.ranges[depth:]
+        if write.words == read.words and [(r.low, r.last, r.step) for r in own] == [(r.low, r.last, r.step) for r in others]:
+            return True
+        by_depth.setdefault(depth, []).append(evolve(write, ranges=own))
+    for depth, inner in by_depth.items():
+        box = _box(evolve(read, ranges=read.ranges[depth:]), facts)
+        for sides in ([(Affine(), dim) for dim in dims], *([] if box is None else [box.sides])):
+            # what stands in the box that is read, counted from its lowest corner
+            moved = [evolve(w, index=tuple(form - low for form, (low, _) in zip(w.index, sides, strict=True))) for w in inner]
+            if covering(moved, read.memory, [high - low for low, high in sides], facts) == ():
+                return True
     return False
 
 

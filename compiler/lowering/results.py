@@ -50,6 +50,18 @@ class ResultPlanning(LoweredBlock):
             return []
         return [self._plan_result(body, declared, seen, warnings) for declared in self.declared]
 
+    def plan_cleared(self, seen: Body) -> frozenset[str]:
+        """The names of `shared var`s of which an element may be read before the iteration has written it."""
+        shared = [memory for memory in seen.memories.values() if memory.role == "shared"]
+        names = [memory.name for memory in shared]
+        in_function = [access_in_function(access, self.sizes) for access in seen.accesses if access.memory in names]
+        return frozenset(
+            memory.name
+            for memory in shared
+            if names.count(memory.name) > 1
+            or read_before_written(in_function, memory.name, tuple(map(self.sizes.in_function, memory.dims)), self.facts)
+        )
+
     def _plan_result(self, body: Body, declared: DeclaredResult, seen: Body, warnings: list[Diagnostic]) -> tuple[Value, KernelArgument]:
         name = declared.name
         rank = len(seen.memories[name].dims)
@@ -75,7 +87,7 @@ class ResultPlanning(LoweredBlock):
             blamed = surely_uncovered(in_function, name, dims, self.facts)
             if blamed is not None:
                 warnings.append(uncovered_warning(name, blamed))
-        always = custom or read_before_written(in_function, name)
+        always = custom or read_before_written(in_function, name, dims, self.facts)
         unless = () if always or needs is None else tuple(map(self.sizes.at_launch, needs))
         mem = Mem(hir_name(dtype), dims)
         value = body.owner.value(identifier(name), mem)
