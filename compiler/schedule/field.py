@@ -10,9 +10,9 @@ from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Load, Store
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import FLOATS, Mem, Tile, bytes_of
+from compiler.hir.types import FLOATS, Tile, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.loop_wishes import LoopWishes
 from compiler.schedule.materialise import common_axes
@@ -167,19 +167,22 @@ def contiguity(field: HirFunction, among: list[Instruction] | None = None) -> di
         if not isinstance(op, Load | Store):
             continue
         weight = sum(any(form.coefficient(axis) for form in op.index) for axis in field.axes)
-        mem = op.mem.type
-        assert isinstance(mem, Mem)
         for axis in field.axes:
-            steps = [form.coefficient(axis) for form in op.index]
-            if not any(steps):
+            if not any(form.coefficient(axis) for form in op.index):
                 continue
-            dense = [dim for dim in range(mem.rank) if (dim == mem.rank - 1 if mem.strides is None else mem.strides[dim].value == 1)]
-            apart = next((steps[dim] for dim in dense if not any(steps[:dim]) and not any(steps[dim + 1 :])), 0)
+            apart = _apart(op, axis)
             if apart == 1:
                 votes[axis] += weight
             elif not (isinstance(op, Load) and 1 < apart <= FEW_APART):
                 votes[axis] -= weight
     return votes
+
+
+def _apart(op: Load | Store, axis: str) -> int:
+    """How many elements a step along an axis passes in memory; 0: many."""
+    mem, steps = mem_of(op.mem), [form.coefficient(axis) for form in op.index]
+    dense = [dim for dim in range(mem.rank) if (dim == mem.rank - 1 if mem.strides is None else mem.strides[dim].value == 1)]
+    return next((steps[dim] for dim in dense if not any(steps[:dim]) and not any(steps[dim + 1 :])), 0)
 
 
 def _lanes(field: HirFunction, axis: str, lanes: int) -> int:
@@ -252,7 +255,9 @@ def _choose_vector(
         return votes[axis] > 0 and fills, votes[axis], axis in facts.common
 
     best = max(allowed, key=rank, default=None)
-    if _turn_squares(field, facts, machine, tiles, reasons) or best is None or votes[best] <= 0:
+    if _turn_squares(field, facts, machine, tiles, reasons) or _turn_results(field, facts, full, tiles, reasons):
+        return []
+    if best is None or votes[best] <= 0:
         return []
     lanes = _lanes(field, best, full)
     # a search has two for each vector
@@ -331,6 +336,21 @@ def _turn_squares(
         reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")
         return True
     return False
+
+
+def _turn_results(field: HirFunction, facts: _TableFacts, full: int, tiles: dict[str, tuple[int, int]], reasons: list[str]) -> bool:
+    """Windows that are read along one axis, where results lie along another one: squares of results are turned. Whether it is that."""
+    if tiles or facts.scanned or not facts.windows:
+        return False
+    own = [a for a in facts.common if a not in facts.ordered and _lanes(field, a, full) == full]
+    loads, stores = ([op for op in field.body.body if isinstance(op, kind)] for kind in (Load, Store))
+    near = {a: [0 < _apart(op, a) <= FEW_APART for op in loads if any(form.coefficient(a) for form in op.index)] for a in own}
+    written = next((a for a in own if all(_apart(op, a) == 1 for op in stores) and not any(near[a])), "")
+    read = next((a for a in own if a != written and near[a] and all(near[a])), "")
+    if written and read:
+        tiles[read], tiles[written] = (1, full), (full, 1)
+        reasons.append(f"{written} is written and {read} read along memory: squares of results are turned in registers")
+    return bool(written and read)
 
 
 def _block_product(

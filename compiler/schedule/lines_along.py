@@ -24,8 +24,9 @@ LINE, STEPS = 64, 16
 ROWS = 2
 """Vectors of lines that take their steps at once."""
 
-LEAST_LANES = 8
-"""Lines of a vector: what four gain the way through buffers takes where memory is slow."""
+LEAST_LANES, ENOUGH_LANES, NEAR = 4, 8, 16 << 20
+"""Lines of a vector: at least; and from which on, or up to how many bytes, they pay: what four gain the way through buffers takes where
+memory is slow."""
 
 MOST_MEMORIES = 4
 """Accesses that are brought: more buffers would leave the registers."""
@@ -44,8 +45,11 @@ def lines_along(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -> tup
         region = Region()
         b = Builder(owner, region)
         lines = _LinesAlong(op, step, machine.lanes(dtype_of(step.carried[0])), owner)
-        count = b.index(op.high - op.low)
-        enough = b.op("ge", b.index(step.high - step.low), b.index(lines.steps))
+        count, steps = b.index(op.high - op.low), b.index(step.high - step.low)
+        enough = b.op("ge", steps, b.index(lines.steps))
+        if lines.width < ROWS * ENOUGH_LANES:
+            moved = sum(bytes_of(mem_of(access.mem).dtype) for access in lines.brought)
+            enough = b.op("and", enough, b.op("le", b.mul(count, steps), b.index(NEAR // moved)))
         with b.branch(b.op("and", b.op("ge", count, b.index(lines.width)), enough)) as (then, otherwise, _):
             lines.append_to(then, count)
             otherwise.region.body.append(op)

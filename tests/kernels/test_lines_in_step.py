@@ -10,6 +10,7 @@ import zynml
 from compiler.analysis.dependence import analyse
 from compiler.backends.cpu.paths import path_of
 from compiler.fusion.program_kernels import kernels
+from compiler.schedule import lines_along
 from compiler.schedule.down_columns import columns_of
 from compiler.schedule.lines import in_step
 
@@ -208,3 +209,12 @@ def test_infinite_elements_stay_in_their_lines() -> None:
     got = np.asarray(f(x, np.full((19, 35), 0.5), np.zeros(35)))[:, :34]
     bad = ~np.isfinite(got)
     assert bad[3, 20:].all() and bad[18, 33] and bad.sum() == 14 + 1
+
+
+def test_lines_of_four_lanes_keep_their_loops_where_memory_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ALONG.replace("D]", "f64]")
+    x, w = np.random.default_rng(5).random((20, 40)), np.zeros(40)
+    near = np.asarray(zynml.compile(source, threads=1).f(x, x, w))
+    monkeypatch.setattr(lines_along, "NEAR", 20 * 40 * 24 - 1)
+    far = np.asarray(zynml.compile(source.replace("0.5", "0.50"), threads=1).f(x, x, w))
+    np.testing.assert_allclose(near, far, rtol=1e-14)
