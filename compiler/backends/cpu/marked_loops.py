@@ -4,9 +4,10 @@ from compiler.analysis.ends_by_data import ends_by_data
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
 from compiler.backends.llvm import structured
+from compiler.backends.llvm.trigonometry import OF_ANGLES
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.control import For
-from compiler.hir.core import Binary, dtype_of
+from compiler.hir.core import Binary, Unary, dtype_of
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, SetSlot, Store
 from compiler.hir.types import is_float
@@ -64,6 +65,8 @@ def _straight(op: For) -> bool:
     def plain(inner: Instruction) -> bool:
         if isinstance(inner, Binary) and inner.operator == "rem":
             return not is_float(dtype_of(inner.left))
+        if isinstance(inner, Unary) and inner.operator in OF_ANGLES:
+            return False
         if isinstance(inner, Store):
             return op.variable.name in inner.symbols
         return not inner.regions and not isinstance(inner, SetSlot)

@@ -5,10 +5,11 @@ for the next ones that need not wait."""
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import Bundle
+from compiler.backends.llvm.trigonometry import OF_ANGLES
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.core import FLOAT_FUNCTIONS, Unary
 
-SIDE_BY_SIDE = FLOAT_FUNCTIONS - {"sqrt", "rsqrt", "sin", "cos", "tan"}
+SIDE_BY_SIDE = FLOAT_FUNCTIONS - {"sqrt", "rsqrt"} - OF_ANGLES
 """All but few instructions, and those of which f32 is computed in twice as many registers and large angles take a branch."""
 
 

@@ -13,6 +13,9 @@ from compiler.backends.llvm.large_angles import reduced
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.writer import LlvmValue
 
+OF_ANGLES = frozenset({"sin", "cos", "tan"})
+"""Functions that branch where an angle is past the limit."""
+
 LIMIT = 2.0**51 * 0.9
 
 ONE_FROM = 3.93

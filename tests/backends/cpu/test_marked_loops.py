@@ -37,3 +37,14 @@ def test_a_loop_over_vectors_is_not_unrolled() -> None:
 
 def test_a_few_turns_over_vectors_are_written_out_by_llvm() -> None:
     assert "llvm.loop.unroll.disable" not in compile_function(vectors_and_numbers(3)).llvm_unoptimised
+
+
+def test_llvm_is_not_asked_for_vectors_of_what_branches() -> None:
+    """It would say on standard error that it can't: a sine takes a branch where its angle is large."""
+    for function, asked in ("sin", 0), ("sqrt", 1):
+        f = FunctionBuilder("one", Form.NEST)
+        x, y = (f.parameter(name, Mem("f32", ["N"])) for name in "xy")
+        f.parameter("N", INDEX)
+        with f.body.loop("i", 0, "N", place="simd") as (body, _):
+            body.store(y, body.op(function, body.load(x, ["i"])), ["i"])
+        assert compile_function(f.finish()).llvm_unoptimised.count("llvm.loop.vectorize.enable") == asked
