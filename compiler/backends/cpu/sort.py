@@ -71,9 +71,10 @@ def emit_lines_sort(frame: CpuFrame, op: LinesSort) -> None:
 
 def emit_line_sort(frame: CpuFrame, op: LineSort) -> None:
     line = KeySort(frame.w.module, op.dtype, op.descending).line()
+    threads = frame.threads if frame.kernel.parallel == "team" else constant(I64, 1)
     start = Indexing(frame, frame.memories[op.keys.name], op.index, None, 0).base
     spare = frame.memories[op.spare.name].pointer
-    frame.w.call_void(line, start, spare, frame.values[op.count.name].scalar, constant(I1, 0), constant(I64, 0))
+    frame.w.call_void(line, start, spare, frame.values[op.count.name].scalar, constant(I1, 0), constant(I64, 0), threads)
 
 
 def emit_sort(frame: CpuFrame, op: Sort) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from compiler.backends.cpu.sort_network import SortNetwork
+from compiler.backends.cpu.threads import call_team
 from compiler.backends.llvm.types import F32, F64, I1, I32, I64, PTR, LlvmType, vector
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
 from compiler.hir.types import SIGNED, bytes_of, is_float
@@ -21,6 +22,8 @@ CHUNK = 256
 """Keys whose digits are computed at a time."""
 DEEP = 6
 """Parts of parts that may be made by samples: then bits of all keys make them, which ends for certain."""
+WORTH_THREADS = 1 << 18
+"""Keys whose parts are worth threads: about a millisecond."""
 PARTS = 3
 """Bits of a digit more than would make parts of that size where keys are spread evenly."""
 
@@ -72,20 +75,20 @@ class KeySort:
     # ---- functions ----
 
     def line(self) -> str:
-        """`void (ptr here, ptr other, i64 count, i1 away, i64 depth)`: the keys at `here` in order, put there, or to `other` if `away`,
-        which is room for as many. `depth`: parts of how many lines it is."""
+        """`void (ptr here, ptr other, i64 count, i1 away, i64 depth, i64 threads)`: the keys at `here` in order, put there, or to `other`
+        if `away`, which is room for as many. `depth`: parts of how many lines it is. `threads`: how many may sort its parts."""
         short, parts = self._short(), self._parts()
 
         def make(name: str) -> None:
             w = self.module.function(name, None, _LINE, "internal", "noinline")
-            here, other, count, away, depth = w.parameters
+            here, other, count, away, depth, threads = w.parameters
             few, many, done = w.label("few"), w.label("many"), w.label("done")
             w.branch_if(w.compare("sle", count, constant(I64, self.short)), few, many)
             w.start(few)
             w.call_void(short, here, w.select(away, other, here), count)
             w.branch(done)
             w.start(many)
-            w.call_void(parts, here, other, count, away, depth)
+            w.call_void(parts, here, other, count, away, depth, threads)
             w.branch(done)
             w.start(done)
             w.ret()
@@ -128,11 +131,11 @@ class KeySort:
 
     def _parts(self) -> str:
         """As `line`, of a long one."""
-        line, spread = self.name("line"), self._spread()
+        spread, shares = self._spread(), self._shares()
 
         def make(name: str) -> None:
             w = self.module.function(name, None, _LINE, "internal", "noinline")
-            here, other, count, away, depth = w.parameters
+            here, other, count, away, depth, threads = w.parameters
             zero, one = constant(I64, 0), constant(I64, 1)
             align = bytes_of(self.dtype)
             wanted = w.sub(constant(I64, 64), w.call("llvm.ctlz.i64", I64, count, LlvmValue(I1, "true")))
@@ -178,17 +181,51 @@ class KeySort:
                 place = w.load(I64, cell)
                 w.store(w.add(place, one), cell)
                 w.store(w.load(self.memory, self._at(w, here, at), align), self._at(w, other, place), align)
-            # Neighbours are sorted together while they are short; each counter is now where its part ends.
+            # each counter is now where its part ends
+            context = w.alloca(I64, len(_SHARED), 8)
+            values = (w.convert("ptrtoint", value, "i64") for value in (other, here, counters))
+            known = (*values, count, buckets, w.convert("zext", away, "i64"), w.add(depth, one))
+            for part, value in enumerate(known):
+                w.store(value, w.offset(context, constant(I64, part), I64))
+            shared, alone, sorted_ = w.label("shared"), w.label("alone"), w.label("sorted")
+            many = w.compare("sge", count, constant(I64, WORTH_THREADS))
+            w.branch_if(w.binary("and", many, w.compare("sgt", threads, one)), shared, alone)
+            w.start(shared)
+            call_team(w, shares, context, threads)
+            w.branch(sorted_)
+            w.start(alone)
+            w.call_void(shares, context, zero, one)
+            w.branch(sorted_)
+            w.start(sorted_)
+            w.ret()
+
+        return self.module.helper(self.name("parts"), make)
+
+    def _shares(self) -> str:
+        """`void (ptr context, i64 number, i64 shares)`: the parts of a line that begin in that share of it, sorted. Neighbours are sorted
+        together while they are short."""
+        line = self.name("line")
+
+        def make(name: str) -> None:
+            w = self.module.function(name, None, [(PTR, "context"), (I64, "number"), (I64, "shares")], "internal", "noinline")
+            context, number, shares = w.parameters
+            held = {part: w.load(I64, w.offset(context, constant(I64, at), I64)) for at, part in enumerate(_SHARED)}
+            here, other, counters = (w.convert("inttoptr", held[part], "ptr") for part in _SHARED[:3])
+            zero, one = constant(I64, 0), constant(I64, 1)
+            back = w.compare("eq", held["away"], zero)
+            share = w.binary("udiv", w.add(held["count"], w.sub(shares, one)), shares)
+            first = w.mul(number, share)
+            behind = w.add(first, share)
             begun, last = w.alloca(I64), w.alloca(I64)
             w.store(zero, begun)
             w.store(zero, last)
-            back = w.binary("xor", away, constant(I1, 1))
 
             def sort(low: LlvmValue, high: LlvmValue) -> None:
-                with w.when(w.compare("slt", low, high)):
-                    w.call_void(line, self._at(w, other, low), self._at(w, here, low), w.sub(high, low), back, w.add(depth, one))
+                own = w.binary("and", w.compare("sge", low, first), w.compare("slt", low, behind))
+                with w.when(w.binary("and", own, w.compare("slt", low, high))):
+                    w.call_void(line, self._at(w, here, low), self._at(w, other, low), w.sub(high, low), back, held["depth"], one)
 
-            with w.loop(zero, buckets) as bucket:
+            with w.loop(zero, held["buckets"]) as bucket:
                 end = w.load(I64, w.offset(counters, bucket, I64))
                 with w.when(w.compare("sgt", w.sub(end, w.load(I64, begun)), constant(I64, self.part))):
                     sort(w.load(I64, begun), w.load(I64, last))
@@ -197,7 +234,7 @@ class KeySort:
             sort(w.load(I64, begun), w.load(I64, last))
             w.ret()
 
-        return self.module.helper(self.name("parts"), make)
+        return self.module.helper(self.name("shares"), make)
 
     # ---- digits ----
 
@@ -320,4 +357,6 @@ class KeySort:
 
 _MAPPING = ("lowest", "highest", "above", "below", "gap", "shift")
 """How numbers become digits: those from `above` on are moved by a gap, others are at most `below`; all are cut to a range and shifted."""
-_LINE: list[tuple[LlvmType, str]] = [(PTR, "here"), (PTR, "other"), (I64, "count"), (I1, "away"), (I64, "depth")]
+_LINE: list[tuple[LlvmType, str]] = [(PTR, "here"), (PTR, "other"), (I64, "count"), (I1, "away"), (I64, "depth"), (I64, "threads")]
+_SHARED = ("here", "other", "counters", "count", "buckets", "away", "depth")
+"""What the threads know that sort the parts of a line: where they lie and where as much room is, and how they were made."""

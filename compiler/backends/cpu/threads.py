@@ -52,9 +52,7 @@ def thread_loop(frame: CpuFrame, op: For) -> None:
         kernel.module.declare("GOMP_parallel", "void (ptr, ptr, i32, i32)")
         w.call_void("GOMP_parallel", LlvmValue(PTR, f"@{entry}"), context.block, w.convert("trunc", count, "i32"), constant(I32, 0))
     else:
-        kernel.module.helper("team", lambda _: kernel.module.globals.append(f"@{team.SYMBOL} = external global ptr"))
-        run = w.load(PTR, LlvmValue(PTR, f"@{team.SYMBOL}"))
-        w.line(f"call void {run.text}(ptr @{chunk}, {context.block}, {count})")
+        call_team(w, chunk, context.block, count)
     w.branch(after)
     w.start(after)
     if kernel.has_checks or context.allocates:
@@ -63,6 +61,13 @@ def thread_loop(frame: CpuFrame, op: For) -> None:
             going = w.label("going")
             w.branch_if(w.compare("uge", w.load(I32, frame.flag), constant(I32, 2)), frame.finish, going)
             w.start(going)
+
+
+def call_team(w: FunctionWriter, chunk: str, context: LlvmValue, count: LlvmValue) -> None:
+    """This process's team does so many chunks."""
+    w.module.helper("team", lambda _: w.module.globals.append(f"@{team.SYMBOL} = external global ptr"))
+    run = w.load(PTR, LlvmValue(PTR, f"@{team.SYMBOL}"))
+    w.line(f"call void {run.text}(ptr @{chunk}, {context}, {count})")
 
 
 def trip_count(w: FunctionWriter, low: LlvmValue, high: LlvmValue, step: int) -> LlvmValue:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cpu_runs import NUMPY, run_kernel
 
+from compiler.backends.cpu import sort_keys
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.native import NativeKernel
 from compiler.hir.build import FunctionBuilder
@@ -148,6 +149,22 @@ def test_keys_alone_however_they_are_spread(dtype: str) -> None:
         numbers = make(rng, 6400)
         keys = np.clip(numbers * 1000, -(2.0**31) if dtype == "i32" else 0, 2.0**31 - 1) if dtype[0] in "iu" else numbers
         sorted_alone(kernel, keys.astype(NUMPY[dtype]))
+
+
+@pytest.mark.parametrize("dtype", ("f32", "i64", "f16", "u32"))
+def test_threads_share_the_parts_of_a_long_line(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_keys, "WORTH_THREADS", 15_000)
+    rng = np.random.default_rng(4)
+    for descending in (False, True):
+        kernel = compile_function(sorting(dtype, 1, 0, descending, alone=True), QUICK)
+        for number, make in enumerate(SPREAD.values()):
+            numbers = np.clip(make(rng, 15_000 + number), -1000, 1000)
+            keys = ((numbers + 1000) * 1000 if dtype[0] in "iu" else numbers).astype(NUMPY[dtype])
+            wanted = np.sort(np.where(keys == 0, np.zeros((), keys.dtype), keys))
+            for threads in (1, 2, 3, 7):
+                found = np.where(keys == 0, np.zeros((), keys.dtype), keys)
+                assert run_kernel(kernel, [found, len(found)], threads=threads) is None
+                assert found.tobytes() == (wanted[::-1] if descending else wanted).tobytes()
 
 
 def test_both_zeros_and_every_nan_keep_their_order() -> None:
