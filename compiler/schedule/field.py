@@ -325,6 +325,8 @@ def _turn_squares(
     rows = [a for a in facts.common if a not in (column, *facts.ordered) and any(vote[a] > 0 and vote[column] for vote in votes)]
     if not rows:
         return False
+    if _interleave(field, machine.lanes(facts.widest), [column, rows[0]], tiles, reasons):
+        return True
     across = sum(vote[rows[0]] > 0 for vote in votes) - len(stores) - sum(vote[column] > 0 for vote in votes)
     # the vector is the axis along which most accesses lie: the others are turned; else that of rows read, so that stores fill whole lines
     vector, other = (rows[0], column) if across >= 0 else (column, rows[0])
@@ -336,6 +338,28 @@ def _turn_squares(
         reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")
         return True
     return False
+
+
+def _interleave(field: HirFunction, full: int, axes: list[str], tiles: dict[str, tuple[int, int]], reasons: list[str]) -> bool:
+    """One of two axes has so few elements that vectors along the other one are taken apart or put together. Whether it has. Squares of four
+    wide elements are turned in fewer instructions."""
+    for short, vector in axes, axes[::-1]:
+        extent = field.axes[short].value
+        accesses = [op for op in field.body.body if isinstance(op, Load | Store) and any(form.coefficient(vector) for form in op.index)]
+        few = extent is not None and (1 < extent < FEW_APART or (extent == FEW_APART and full > 2 * FEW_APART))
+        if extent is not None and few and _lanes(field, vector, full) == full and all(_step(op, vector) in (1, extent) for op in accesses):
+            tiles[short], tiles[vector] = (extent, 1), (1, full)
+            reasons.append(f"{vector} is the vector: the {extent} elements along {short} lie between its neighbours")
+            return True
+    return False
+
+
+def _step(op: Load | Store, axis: str) -> int:
+    """How many elements a step along an axis passes in memory, through dimensions whose strides are numbers; 0: nobody knows."""
+    mem = mem_of(op.mem)
+    strides = mem.strides or [Affine.of(prod(d.value or 0 for d in mem.dims[dim + 1 :])) for dim in range(mem.rank)]
+    steps = [(form.coefficient(axis), stride.value or 0) for form, stride in zip(op.index, strides, strict=True) if axis in form.names]
+    return sum(step * stride for step, stride in steps) if all(stride for _, stride in steps) else 0
 
 
 def _turn_results(field: HirFunction, facts: _TableFacts, full: int, tiles: dict[str, tuple[int, int]], reasons: list[str]) -> bool:

@@ -4,6 +4,7 @@ axis is contiguous, gathers and scatters where it isn't; and local memory."""
 from collections.abc import Sequence
 
 from compiler.backends.cpu.frame import CpuFrame
+from compiler.backends.cpu.interleave import interleaved_axis, store_interleaved
 from compiler.backends.cpu.transpose import load_turned, store_turned, turned_axis
 from compiler.backends.llvm.arithmetic import from_memory, to_memory
 from compiler.backends.llvm.bundle import Bundle, build, points, static_axes, unsupported
@@ -150,10 +151,11 @@ def store(frame: CpuFrame, op: Store) -> None:
     notes = frame.notes(memory, op.mem.name)
     align = bytes_of(dtype)
 
-    turned = turned_axis(indexing, axes) if op.where is None and not is_guarded(frame, indexing.index) else None
-    if turned is not None:
-        store_turned(w, indexing, axes, turned, notes, lambda point: to_memory(w, w.splat(bundle.at(point), lanes), dtype))
-        return
+    if op.where is None and not is_guarded(frame, indexing.index):
+        for across, whole in (turned_axis(indexing, axes), store_turned), (interleaved_axis(indexing, axes), store_interleaved):
+            if across is not None:
+                whole(w, indexing, axes, across, notes, lambda point: to_memory(w, w.splat(bundle.at(point), lanes), dtype))
+                return
     for point in points(_in_memory_order(indexing, axes)):
         mask = _mask(frame, indexing, point, op.where, False)
         value = to_memory(w, w.splat(bundle.at(point), lanes), dtype)
