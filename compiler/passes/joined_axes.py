@@ -28,18 +28,25 @@ def joined_axes(field: HirFunction) -> HirFunction:
 
 def _pairs(field: HirFunction) -> Iterator[tuple[str, str, dict[Value, int]]]:
     """An axis, the one inside it, and for each memory that both go through the dimension of the first."""
+    for outer, inner in permutations(field.axes, 2):
+        if field.axes[outer].value is None and field.axes[inner].value is None:
+            continue
+        dims = inside(field, outer, inner)
+        if dims and all({mem_of(mem).dims[at].value, mem_of(mem).dims[at + 1].value} != {None} for mem, at in dims.items()):
+            yield outer, inner, dims
+
+
+def inside(field: HirFunction, outer: str, inner: str) -> dict[Value, int]:
+    """The dimension of the first axis in each memory that both go through, if the second goes on in all where the first takes a step; else
+    none."""
     ops = field.body.body
     accesses = [op for op in ops if isinstance(op, Load | Store)]
     over = {axis for op in ops if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
     named = {name for op in ops if not isinstance(op, (*WITHOUT_INDICES, Load, Store)) for name in op.symbols}
-    free = [axis for axis in field.axes if axis not in over | named]
-    for outer, inner in permutations(free, 2):
-        if field.axes[outer].value is None and field.axes[inner].value is None:
-            continue
-        dims: dict[Value, int] = {}
-        follow = all(_follow(field, access, outer, inner, dims) for access in accesses)
-        if follow and dims and all(access.mem not in dims or {outer, inner} & _names(access) for access in accesses):
-            yield outer, inner, dims
+    dims: dict[Value, int] = {}
+    if not over.union(named).isdisjoint({outer, inner}) or not all(_follow(field, access, outer, inner, dims) for access in accesses):
+        return {}
+    return dims if all(access.mem not in dims or {outer, inner} & _names(access) for access in accesses) else {}
 
 
 def _names(access: Load | Store) -> set[str]:
@@ -57,9 +64,8 @@ def _follow(field: HirFunction, access: Load | Store, outer: str, inner: str, di
     first, second = access.index[at[0]], access.index[at[1]]
     rows, step = first.coefficient(outer), second.coefficient(inner)
     row = mem.dims[at[1]]
-    dense = mem.strides is None and (mem.dims[at[0]].value is not None or row.value is not None)
     alone = first == Affine.of(outer) * rows and inner not in second.without(inner).names and outer not in second.names
-    return dense and alone and rows > 0 and step > 0 and row * rows == field.axes[inner] * step
+    return mem.strides is None and alone and rows > 0 and step > 0 and row * rows == field.axes[inner] * step
 
 
 def _joined(field: HirFunction, outer: str, inner: str, dims: dict[Value, int]) -> HirFunction:

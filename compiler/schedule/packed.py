@@ -30,6 +30,7 @@ from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
+from compiler.passes.joined_axes import inside
 from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
 from compiler.schedule.padded import PaddedSource, padded_source
@@ -99,6 +100,8 @@ class Packing:
     """Tables for few columns, each with the most columns that it serves, in order."""
     padded: PaddedSource | None = None
     """What windows read in place, where rows are windows."""
+    joined: tuple[str, ...] = ()
+    """The last axes of columns, where they lie one inside the other in all memories: panels go on from one line to the next."""
     block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
     """Rows and columns of a block of results."""
 
@@ -109,6 +112,7 @@ class Packing:
 
     def __str__(self) -> str:
         rows, columns = (f"{side.plan.tile} along {side.plan.axis}" for side in (self.rows, self.columns))
+        columns += f" and {self.joined[0]}" if self.joined else ""
         summed = " and ".join(self.product.k)
         results = "" if self.block == (BLOCK_ROWS, BLOCK_COLUMNS) else f", of results {self.block[0]} by {self.block[1]}"
         few = ""
@@ -159,7 +163,8 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
     # beside a panel, the nearest cache has what windows read in place
     depth = PANEL_BYTES // (1 if padded is None else 2) // bytes_of(product.dtype) // width * width
-    return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width), padded)
+    joined = across.axes[-2:] if padded is None and len(across.axes) > 1 and inside(field, *across.axes[-2:]) else ()
+    return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width), padded, joined)
 
 
 def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Side, width: int) -> tuple[tuple[int, Table], ...]:

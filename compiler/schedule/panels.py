@@ -18,7 +18,7 @@ from compiler.schedule.padded_windows import PlacingWindows, padded_windows
 from compiler.schedule.pieces import single
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
-from runtime.records import evolve
+from runtime.records import evolve, frozen
 
 STRETCH = 128
 """Panels of columns that are copied before they are used: they stay in the last cache."""
@@ -29,8 +29,21 @@ LEAST_DEPTH, LEAST_ROWS = 32, 16
 LEAST_OTHERS = 8
 """Rows and columns from which other reductions are packed, whose operands can't be read in place as well as those of a product."""
 
+Bounds = Mapping[Side, Value]
+"""The panels of each side at which a block of results begins, or ends."""
+
 LEAST_WHOLE, LEAST_RAGGED = 10 << 10, 1 << 10
 """So are elements of the operand of its columns: many where these are whole panels, few where their end would be masked term by term."""
+
+
+@frozen(eq=False)
+class TermBlock:
+    """Terms of a sum from `start` on; whether they are the `first`, and the `last`."""
+
+    start: Value
+    count: Value
+    first: Value
+    last: Value
 
 
 class PlacingPacked(PlacingWindows):
@@ -44,6 +57,7 @@ class PlacingPacked(PlacingWindows):
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
         self.summed = self.product.k[0]
+        self.extents = dict(field.axes)
         self.widths: dict[Side, AxisPlan] = {}
         """Plans of tiles that are narrower than their panels."""
         self.copied: Value | None = None
@@ -138,7 +152,10 @@ class PlacingPacked(PlacingWindows):
         b, packing = region.builder, self.packing
         rows, columns = packing.rows, packing.columns
         one = b.const(1, "index")
-        extent, blocks, depth = self.blocks_of_terms(b)
+        if packing.joined:
+            together = b.product([b.count(self.field.axes[axis]) for axis in packing.joined])
+            self.extents |= dict(zip(packing.joined, (Affine.of(1), Affine.of(together.name)), strict=True))
+        blocks = self.blocks_of_terms(b)
         panels = {side: b.product(self.counts(side, b)) for side in (rows, columns)}
         stretch = b.op("min", panels[columns], b.const(STRETCH, "index"))
         # one memory for all: the C library keeps a single block of it from call to call, where it returns several to the system
@@ -154,32 +171,31 @@ class PlacingPacked(PlacingWindows):
             region = self.inside_batch(loops, region)
             body, loop = loops.enter_context(region.builder.loop("block", 0, Affine.of(blocks.name)))
             region = region.inside(body, ())
-            start, count = self.terms_of_block(loop.variable, depth, extent, body)
-            first = body.op("eq", loop.variable, body.const(0, "index"))
-            last = body.op("eq", loop.variable, body.sub(blocks, one))
-            self.pack(rows, panels[rows], region, start, count)
+            terms = self.terms_of_block(loop.variable, body)
+            self.pack(rows, panels[rows], region, terms)
             stretches = Affine.of(panels[columns].name).ceildiv(STRETCH)
             body, loop = loops.enter_context(region.builder.loop("stretch", 0, stretches))
             region = region.inside(body, ())
             before = body.mul(loop.variable, body.const(STRETCH, "index"))
             self.before[columns] = Affine.of(before.name)
             behind = body.op("min", body.add(before, body.const(STRETCH, "index")), panels[columns])
-            self.pack(columns, behind, region, start, count)
+            self.pack(columns, behind, region, terms)
             bounds = {rows: (body.const(0, "index"), panels[rows]), columns: (before, behind)}
             with self.tasks(bounds, region) as (inner, low, high):
-                self.multiply(stores, low, high, sums, panels[columns], inner, start, count, first, last)
+                self.multiply(stores, low, high, sums, panels[columns], terms, inner)
 
-    def blocks_of_terms(self, b: Builder) -> tuple[Value, Value, Value]:
-        """The number of terms, of equal blocks of them, and of terms in a block, which are whole vectors."""
-        extent = b.product([b.count(self.field.axes[axis]) for axis in self.product.k])
-        blocks = b.index(Affine.of(extent.name).ceildiv(self.packing.depth))
-        depth = b.index(Affine.of(self.quotient(b, extent, blocks).name).ceildiv(self.packing.lanes) * self.packing.lanes)
-        return extent, blocks, depth
+    def blocks_of_terms(self, b: Builder) -> Value:
+        """How many blocks the terms are cut in, which are equal and whole vectors."""
+        self.terms = b.product([b.count(self.field.axes[axis]) for axis in self.product.k])
+        self.blocks = b.index(Affine.of(self.terms.name).ceildiv(self.packing.depth))
+        self.depth = b.index(Affine.of(self.quotient(b, self.terms, self.blocks).name).ceildiv(self.packing.lanes) * self.packing.lanes)
+        return self.blocks
 
-    def terms_of_block(self, number: Value, depth: Value, extent: Value, b: Builder) -> tuple[Value, Value]:
-        """The first term of a block, and how many it has."""
-        start = b.mul(number, depth)
-        return start, b.sub(b.op("min", b.add(start, depth), extent), start)
+    def terms_of_block(self, number: Value, b: Builder) -> TermBlock:
+        start = b.mul(number, self.depth)
+        count = b.sub(b.op("min", b.add(start, self.depth), self.terms), start)
+        first = b.op("eq", number, b.const(0, "index"))
+        return TermBlock(start, count, first, b.op("eq", number, b.sub(self.blocks, b.const(1, "index"))))
 
     def inside_batch(self, loops: ExitStack, region: TileRegion) -> TileRegion:
         """The body of the loops over the batch."""
@@ -197,7 +213,7 @@ class PlacingPacked(PlacingWindows):
 
     def counts(self, side: Side, b: Builder) -> list[Value]:
         """Of each axis of a side: its elements, of the last one its panels."""
-        *others, last = (self.field.axes[axis] for axis in side.axes)
+        *others, last = (self.extents[axis] for axis in side.axes)
         return [b.count(extent) for extent in (*others, last.ceildiv(side.plan.tile))]
 
     def element(self, side: Side, plan: AxisPlan, number: Value, block: Affine, within: Affine) -> list[Affine]:
@@ -218,12 +234,12 @@ class PlacingPacked(PlacingWindows):
         for side in panels:
             axis = side.axes[-1]
             behind = b.index(inner.starts[axis] + self.width(side).tile)
-            whole = b.both(whole, b.op("le", behind, b.index(self.field.axes[axis])))
+            whole = b.both(whole, b.op("le", behind, b.index(self.extents[axis])))
         assert whole is not None
         with b.branch(whole) as (then, otherwise, _):
             yield inner.inside(then, axes), False
             edge = inner.inside(otherwise, axes)
-            edge.masks.update({side.axes[-1]: self.field.axes[side.axes[-1]] for side in panels})
+            edge.masks.update({side.axes[-1]: self.extents[side.axes[-1]] for side in panels})
             yield edge, True
 
     def inside_panels(self, panels: dict[Side, Value], region: TileRegion, axes: Sequence[str]) -> TileRegion:
@@ -250,11 +266,11 @@ class PlacingPacked(PlacingWindows):
             result = reached if result is None else region.builder.op("or", result, reached)
         return result
 
-    def pack(self, side: Side, behind: Value, region: TileRegion, start: Value, count: Value) -> None:
+    def pack(self, side: Side, behind: Value, region: TileRegion, block: TermBlock) -> None:
         """Copies a block of an operand to its panels, up to that with the number `behind`."""
         plan, group = AxisPlan(self.summed, "time", *side.turns, digit=TURNED), evolve(side, plan=side.copies)
         low, high = (panels.ceildiv(side.group) for panels in (self.before[side], Affine.of(behind.name)))
-        terms = Affine.of(count.name)
+        terms, start = Affine.of(block.count.name), block.start
         extents = [region.builder.count(self.field.axes[axis]) for axis in self.product.k]
         places = region.builder.digits(start, extents[1:])
         with region.builder.loop("panel", low, high, place="thread") as (body, loop):
@@ -314,7 +330,7 @@ class PlacingPacked(PlacingWindows):
     @contextmanager
     def tasks(
         self, bounds: Mapping[Side, tuple[Value, Value]], region: TileRegion
-    ) -> Iterator[tuple[TileRegion, dict[Side, Value], dict[Side, Value]]]:
+    ) -> Iterator[tuple[TileRegion, Bounds, Bounds]]:
         """The body of a loop that threads share, over blocks of equal height and width of the panels between these; where a block begins
         and ends."""
         b, columns = region.builder, self.packing.columns
@@ -329,17 +345,7 @@ class PlacingPacked(PlacingWindows):
             yield region.inside(body, ()), low, high
 
     def multiply(
-        self,
-        stores: Sequence[Target],
-        low: Mapping[Side, Value],
-        high: Mapping[Side, Value],
-        sums: Affine,
-        wide: Value,
-        region: TileRegion,
-        start: Value,
-        terms: Value,
-        first: Value,
-        last: Value,
+        self, stores: Sequence[Target], low: Bounds, high: Bounds, sums: Affine, wide: Value, terms: TermBlock, region: TileRegion
     ) -> None:
         """All tiles of a block of results, whose sums wait behind `sums`, where `wide` panels of columns have theirs."""
         rows, columns = self.packing.rows, self.packing.columns
@@ -354,8 +360,8 @@ class PlacingPacked(PlacingWindows):
                 b, _, _ = row_body.enter_context(b.branch(stored))
             for body in self.by_width(stand, region.inside(b, ())):
                 kept = self.kept(sums, row.variable, column.variable, wide, body)
-                total = self.tile(stand, (self.work, kept), start, terms, first, region.inside(body, ()))
-                with body.branch(last) as (then, otherwise, _):
+                total = self.tile(stand, (self.work, kept), terms, region.inside(body, ()))
+                with body.branch(terms.last) as (then, otherwise, _):
                     otherwise.store(self.work, total, kept)
                     for place, _ in self.at_panels(stand, region.inside(then, ()), (*rows.axes, *columns.axes)):
                         place.made[self.product.result] = total
@@ -371,7 +377,7 @@ class PlacingPacked(PlacingWindows):
         b, columns = region.builder, self.packing.columns
         *_, axis = columns.axes
         one = single(columns.plan)
-        left = self.field.axes[axis] - self.inside_panels({columns: stand[columns]}, region, columns.axes).starts[axis]
+        left = self.extents[axis] - self.inside_panels({columns: stand[columns]}, region, columns.axes).starts[axis]
         with b.branch(b.op("le", b.index(left), b.const(one.tile, "index"))) as (then, otherwise, _):
             self.widths[columns] = one
             yield then
@@ -389,22 +395,14 @@ class PlacingPacked(PlacingWindows):
         """Terms that are written out one after the other, of so many sums."""
         return self.packing.lanes
 
-    def tile(
-        self,
-        stand: dict[Side, Value],
-        kept: tuple[Value, Sequence[Affine]],
-        start: Value,
-        count: Value,
-        first: Value,
-        region: TileRegion,
-    ) -> Value:
+    def tile(self, stand: dict[Side, Value], kept: tuple[Value, Sequence[Affine]], block: TermBlock, region: TileRegion) -> Value:
         """The sums of a tile behind this block, of which those before it are `kept`."""
         b, product, lanes = region.builder, self.product, self.packing.lanes
         type = Tile(product.dtype, tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in self.width(side).digits()))
         (nothing,) = identity_of(product.monoid, [product.dtype])
         none = b.const(nothing, type)
         together = f"{self.summed}_{TOGETHER}"
-        terms = Affine.of(count.name)
+        terms, start = Affine.of(block.count.name), block.start
         # a tile of one vector has two sums by turns: its few additions would wait for one another
         parts = 2 if product.sums and self.widths else 1
         sums, per = [none] * parts, self.turns(parts)
@@ -422,13 +420,13 @@ class PlacingPacked(PlacingWindows):
                 else:
                     for turn in range(turns):
                         term = number * turns + turn
-                        block = number if turns == lanes else term.floordiv(lanes)
-                        after[turn % parts] = self.joined(stand, after[turn % parts], start, block, term - block * lanes, inner)
+                        vector = number if turns == lanes else term.floordiv(lanes)
+                        after[turn % parts] = self.joined(stand, after[turn % parts], start, vector, term - vector * lanes, inner)
                 body.yield_(*after)
             sums = loop.results
         flags = tuple(flag for flag in product.flags if flag == "reassoc") if is_float(product.dtype) else ()
         total = sums[0] if parts == 1 else b.op(product.monoid, *sums, flags=flags)
-        with b.branch(first, [type]) as (then, otherwise, chosen):
+        with b.branch(block.first, [type]) as (then, otherwise, chosen):
             then.yield_(total)
             otherwise.yield_(otherwise.op(product.monoid, otherwise.load(*kept), total, flags=flags))
         return chosen.results[0]

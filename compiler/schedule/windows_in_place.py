@@ -12,7 +12,7 @@ Vectors lie across filters, whose panels are read from their beginnings to their
 vectors. Windows of a tile need be no neighbours: they are numbered over all axes, and no tile ends with a line. Results lie along other
 axes than these vectors, mostly: a block of sums is turned as it is stored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from compiler.hir.affine import Affine
@@ -25,7 +25,7 @@ from compiler.hir.types import Mem
 from compiler.schedule.field import contiguity
 from compiler.schedule.packed import Packing, Side
 from compiler.schedule.padded import PaddedCopy
-from compiler.schedule.panels import LEAST_OTHERS, LEAST_RAGGED, PlacingPacked
+from compiler.schedule.panels import LEAST_OTHERS, LEAST_RAGGED, Bounds, PlacingPacked, TermBlock
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.whole_vectors import may_store_twice
@@ -46,8 +46,8 @@ class BlockOfSums:
     """A memory with the sums of the tiles and panels from `low` to `high`, by panels, windows and filters; there are so many `windows`."""
 
     sums: Value
-    low: Mapping[Side, Value]
-    high: Mapping[Side, Value]
+    low: Bounds
+    high: Bounds
     windows: Value
 
 
@@ -80,7 +80,7 @@ class PlacingInPlace(PlacingPacked):
         b, packing, dtype = region.builder, self.packing, self.product.dtype
         rows, columns = packing.rows, packing.columns
         assert packing.padded is not None
-        terms, blocks, depth = self.blocks_of_terms(b)
+        blocks = self.blocks_of_terms(b)
         copy = PaddedCopy(packing.padded, self, self.product.k, rows.axes, packing.lanes, b)
         panels = b.product(self.counts(columns, b))
         windows = b.product([b.count(self.field.axes[axis]) for axis in rows.axes])
@@ -94,11 +94,10 @@ class PlacingInPlace(PlacingPacked):
         with ExitStack() as loops:
             region = self.inside_batch(loops, region)
             copy.fill(self.work, region, lambda at, _, b: [Affine(), Affine.of(copy.place(at, b).name)])
-            self.offsets = self.term_offsets(copy, terms, region.builder)
+            self.offsets = self.term_offsets(copy, region.builder)
             with region.builder.loop("block", 0, Affine.of(blocks.name)) as (body, block):
-                start, count = self.terms_of_block(block.variable, depth, terms, body)
                 self.begins[columns] = Affine.of(body.mul(block.variable, of_block).name) + copy.size.name
-                self.pack(columns, panels, region.inside(body, ()), start, count)
+                self.pack(columns, panels, region.inside(body, ()), self.terms_of_block(block.variable, body))
             none = region.builder.const(0, "index")
             tiles = region.builder.index(Affine.of(windows.name).ceildiv(rows.plan.tile))
             with self.tasks({rows: (none, tiles), columns: (none, panels)}, region) as (inner, low, high):
@@ -106,9 +105,8 @@ class PlacingInPlace(PlacingPacked):
                 counts = [size // side.plan.tile for side, size in zip((rows, columns), packing.block, strict=True)]
                 sums = b.alloc(Mem(dtype, (counts[1], counts[0] * rows.plan.tile, columns.plan.tile), align=64), "sums")
                 with b.loop("block", 0, Affine.of(blocks.name)) as (body, block):
-                    start, count = self.terms_of_block(block.variable, depth, terms, body)
+                    terms = self.terms_of_block(block.variable, body)
                     self.begins[columns] = Affine.of(body.mul(block.variable, of_block).name) + copy.size.name
-                    first = body.op("eq", block.variable, body.const(0, "index"))
                     with (
                         body.loop("column", low[columns].name, high[columns].name) as (wide, column),
                         wide.loop("row", low[rows].name, high[rows].name) as (at, row),
@@ -117,8 +115,7 @@ class PlacingInPlace(PlacingPacked):
                         panel, tile = (Affine.of(stand[side].name) - low[side].name for side in (columns, rows))
                         for each in self.by_width(stand, inner.inside(at, ())):
                             place = [panel, tile * rows.plan.tile + rows.plan.within(), self.width(columns).within()]
-                            total = self.tile(stand, (sums, place), start, count, first, inner.inside(each, ()))
-                            each.store(sums, total, place)
+                            each.store(sums, self.tile(stand, (sums, place), terms, inner.inside(each, ())), place)
                 self.store_block(stores, BlockOfSums(sums, low, high, windows), inner)
 
     def window_places(self, copy: PaddedCopy, windows: Value, b: Builder) -> Value:
@@ -139,11 +136,11 @@ class PlacingInPlace(PlacingPacked):
             one.store(places, one.const(0, "i64"), [Affine.of(windows.name) + number.variable.name])
         return places
 
-    def term_offsets(self, copy: PaddedCopy, terms: Value, b: Builder) -> Value:
+    def term_offsets(self, copy: PaddedCopy, b: Builder) -> Value:
         """How far each term of a window lies behind its beginning."""
-        offsets = b.alloc(Mem("i64", (Affine.of(terms.name),), align=64), "offsets")
+        offsets = b.alloc(Mem("i64", (Affine.of(self.terms.name),), align=64), "offsets")
         extents = [b.count(self.field.axes[axis]) for axis in self.product.k]
-        with b.loop("term", 0, Affine.of(terms.name), carried=[b.const(0, "index") for _ in extents]) as (body, term):
+        with b.loop("term", 0, Affine.of(self.terms.name), carried=[b.const(0, "index") for _ in extents]) as (body, term):
             forms = {axis: Affine.of(digit.name) for axis, digit in zip(self.product.k, term.carried, strict=True)}
             body.store(offsets, body.cast(copy.offset(forms, body), "i64"), [term.variable.name])
             body.yield_(*self.next_digits(term.carried, extents, body))
@@ -157,19 +154,11 @@ class PlacingInPlace(PlacingPacked):
     def turns(self, parts: int) -> int:
         return TURNS
 
-    def tile(
-        self,
-        stand: dict[Side, Value],
-        kept: tuple[Value, Sequence[Affine]],
-        start: Value,
-        count: Value,
-        first: Value,
-        region: TileRegion,
-    ) -> Value:
+    def tile(self, stand: dict[Side, Value], kept: tuple[Value, Sequence[Affine]], block: TermBlock, region: TileRegion) -> Value:
         b, rows = region.builder, self.packing.rows
         places = b.load(self.places, [Affine.of(stand[rows].name) * rows.plan.tile + rows.plan.within()])
         self.beginnings = b.cast(places, "index")
-        return super().tile(stand, kept, start, count, first, region)
+        return super().tile(stand, kept, block, region)
 
     def joined(
         self,

@@ -164,6 +164,17 @@ def filtered(x: tensor[B, C, H, W], w: tensor[F, C]): tensor {
 """
 
 
+@pytest.mark.parametrize("shape", [(2, 40, 7, 13), (3, 33, 1, 50), (1, 100, 56, 1), (1, 32, 5, 5), (2, 600, 9, 9), (1, 32, 0, 7)])
+@pytest.mark.parametrize("filters", [19, 32])
+def test_panels_of_pictures_go_on_from_line_to_line(shape: tuple[int, ...], filters: int) -> None:
+    drawn = np.random.default_rng(3)
+    x, w = (drawn.integers(-4, 5, extents).astype(np.float32) for extents in (shape, (filters, shape[1])))
+    for threads in (1, 2):
+        filtered = zynml.compile(PLAIN_WINDOWS, threads=threads).filtered
+        for given in (x, np.asfortranarray(x), x.repeat(2, 3)[..., ::2]):
+            np.testing.assert_array_equal(filtered(given, w), np.einsum("ncyz,fc->nfyz", x, w))
+
+
 @pytest.mark.parametrize("width", [0, 1, 3, 6, 7, 33])
 def test_few_columns_of_pictures_are_read_in_place(width: int) -> None:
     """Columns lie along several axes: each picture and line has others, so that there is no one copy of all."""
