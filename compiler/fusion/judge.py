@@ -106,6 +106,8 @@ def _before_product(read: Seen, whole: Seen) -> None:
         raise NotMergeable("the product would no longer be one of rows and columns")
     if sum(map(_loads, whole.products)) < sum(map(_loads, read.products)) or len(whole.reductions) > len(read.reductions):
         raise NotMergeable("the operands of a product are read from memory")
+    if len(whole.stores) > len(read.stores):
+        raise NotMergeable("others read an operand of the product, too, and a product stores nothing but what follows its sums")
 
 
 def _after_reduction(making: Seen, whole: Seen, both: HirFunction) -> None:

@@ -195,3 +195,26 @@ def test_numbers_that_only_blocks_read_stay_on_the_device(device: str | None) ->
     y, top = program.shown(np.float32([1, 5, 2]))
     assert y.tolist() == [-4, 0, -3] and top == 5
     assert program.counted(np.int64([1, 2, 3])).tolist() == [6, 12, 18]
+
+
+TURNED = """
+def f(d: tensor[T, H, E], y: tensor[H, T, E]) {
+    let above = compute(d) -> tensor[H, T, E] { for h in 0..H, t in 0..T, e in 0..E: out[h, t, e] = d[t, h, e] }
+    let p = compute(above, y) -> tensor[H, T, T] {
+        for h in 0..H, i in 0..T, j in 0..T:
+            var s = 0.0
+            for e in 0..E: s += above[h, i, e] * y[h, j, e]
+            out[h, i, j] = s
+    }
+    (p, above)
+}"""
+
+
+@pytest.mark.parametrize("device", HERE)
+def test_an_operand_of_a_product_that_others_read_goes_through_memory(device: str | None) -> None:
+    program = zynml.compile(TURNED, device=device)
+    assert groups(program) == [[1, 1]]
+    d, y = (np.random.default_rng(k).standard_normal(shape).astype(np.float32) for k, shape in enumerate([(9, 2, 5), (2, 9, 5)]))
+    p, above = program.f(d, y)
+    np.testing.assert_array_equal(above, d.transpose(1, 0, 2))
+    np.testing.assert_allclose(p, d.transpose(1, 0, 2).astype(float) @ y.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)
