@@ -123,6 +123,8 @@ class DeviceArray:
     @property
     def span(self) -> tuple[int, int]:
         """Where the elements lie, gaps included: the first element's distance from `pointer` and how many there is room for."""
+        if self.is_contiguous:
+            return 0, self.size
         if self.size == 0:
             return 0, 0
         reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]

@@ -35,6 +35,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.futures import PendingValue
 from runtime.records import frozen
+from runtime.tensor import Tensor
 from runtime.values import ElementSet, Nothing, RecordValue, copied, elements_of, is_array
 
 
@@ -49,6 +50,8 @@ class Bounds:
 
 def kind_of(value: object) -> str:
     """The receiver kind under which the library lists methods."""
+    if value.__class__ is Tensor:
+        return "tensor"
     dtype = dtype_of(value)
     if dtype is not None:
         return "bool" if dtype is DType.BOOL else "float" if dtype.is_float else "int"
@@ -139,6 +142,8 @@ def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts:
     unsuffixed literals and take the type that is asked for."""
     if to.__class__ is Scalar and _is_plainly(value, to.dtype):
         return value
+    if value.__class__ is Tensor and to.__class__ is TensorType:
+        return as_tensor(library, value, to)
     match to:
         case Scalar(dtype=want):
             value = item(library, value)
@@ -261,7 +266,9 @@ def cast(library: Library, value: Any, to: Type) -> Any:
 
 def as_tensor(library: Library, value: Any, to: TensorType) -> Any:
     """Lists of numbers become tensors at a call or compute boundary; tensors stay, unless the type says where they lie."""
-    if isinstance(value, list) or (dtype_of(value) is not None and to.shape.rank in (None, 0)):
+    if value.__class__ is Tensor:
+        pass
+    elif isinstance(value, list) or (dtype_of(value) is not None and to.shape.rank in (None, 0)):
         value = invoke(library, "tensor", value, to.element.dtype.value if isinstance(to.element, Scalar) else None)
     elif kind_of(value) != "tensor":
         raise misfit("a tensor", value)
@@ -274,11 +281,15 @@ def checked_shape(value: Any, to: TensorType) -> Any:
     rank = to.shape.rank
     if rank is not None:
         shape = tuple(value.shape)
-        dims = getattr(to.shape, "dims", None) or (None,) * rank
-        constants = [d if isinstance(d, int) or d is None else d.value for d in dims]
-        if len(shape) != rank or any(c is not None and c != s for c, s in zip(constants, shape, strict=True)):
+        if len(shape) != rank or not all(map(_may_be, getattr(to.shape, "dims", shape), shape)):
             raise LibraryFault("0807", f"expected {to}, found a tensor of shape {list(shape)}")
     return value
+
+
+def _may_be(declared: Any, extent: int) -> bool:
+    """Whether a dim that is declared so may have the extent; names may have any."""
+    constant = declared if declared.__class__ is int else getattr(declared, "value", None)
+    return constant is None or constant == extent
 
 
 def _element_type(library: Library, value: Any, to: TensorType) -> Any:
