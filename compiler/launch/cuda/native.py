@@ -218,7 +218,8 @@ class _GpuCall:
         assert isinstance(remote, OnGpu)
         there = w.load(PTR, self.field(given, Tensor, "remote"))
         require_type(code, there, OnGpu)
-        self.require_is(there, OnGpu, "named", True)
+        if self.plan.named:
+            self.require_is(there, OnGpu, "named", True)
         elements = w.load(PTR, self.field(there, OnGpu, "elements"))
         self.require_is(elements, DeviceArray, "stream", remote.elements.stream)
         self.require_is(elements, DeviceArray, "read_only", remote.elements.read_only)
@@ -314,7 +315,7 @@ class _GpuCall:
             strides=code.object(strides),
             _layout=code.object(layout),
         )
-        remote = self.new(OnGpu, elements=elements, gpu=code.object(self.plan.gpu), named=code.object(True))
+        remote = self.new(OnGpu, elements=elements, gpu=code.object(self.plan.gpu), named=code.object(self.plan.named))
         nothing = code.object(None)
         return self.new(Tensor, _array=nothing, _shared=nothing, device_copy=nothing, remote=remote)
 

@@ -79,6 +79,8 @@ class NativePlan:
     launches: tuple[NativeLaunch, ...] = field(converter=as_tuple)
     value: Any
     kept: Any = None
+    named: bool = True
+    """See `RepeatedCall`."""
 
 
 def plan_of(call: RepeatedCall | CallSequence) -> NativePlan:
@@ -119,7 +121,7 @@ def _plan_of_call(repeat: RepeatedCall) -> NativePlan:
     for updated in repeat.updated:
         parts[updated.result] = updated
     value = parts[0] if len(parts) == 1 and call.plans[0].group == 0 else grouped(call.plans, parts)
-    return NativePlan(call.gpu, stream, rooms, _launches(call, arguments), value, (call, zeros))
+    return NativePlan(call.gpu, stream, rooms, _launches(call, arguments), value, (call, zeros), repeat.named)
 
 
 def _plan_of_sequence(sequence: CallSequence) -> NativePlan:

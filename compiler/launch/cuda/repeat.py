@@ -70,6 +70,8 @@ class RepeatedCall:
     """Makes the error of a call whose check failed; without it checks are waited for."""
     held: int = 0
     """Bytes of the arrays."""
+    named: bool = True
+    """Whether arrays and results are those of a caller, and none merely lie where they were made."""
     times: int = field(default=0, init=False)
     """How often it came again."""
 
@@ -93,7 +95,7 @@ class RepeatedCall:
             return None
         for array in self.updated:
             results[array.result] = array.tensor(addresses[array.number], values[array.number], call)
-        return call.value(results, stream, named=True)
+        return call.value(results, stream, named=self.named)
 
     def later(self, values: Sequence[Any]) -> LaterFault | None:
         failed = self.failed

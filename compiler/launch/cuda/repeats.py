@@ -29,8 +29,8 @@ from runtime.tensor import Tensor
 from runtime.unawaited import Unawaited
 from runtime.unread import VOID
 
-COMES_AGAIN = 3
-"""How often a call comes again before machine code answers it."""
+COMES_AGAIN, COMES_AGAIN_FROM_HOST = 3, 32
+"""How often a call comes again before machine code answers it: it takes some milliseconds, and a program's host code has many blocks."""
 
 MACHINE_CODES = 8
 """Calls of a function that machine code answers."""
@@ -51,20 +51,22 @@ class Repeats:
     kept: KeptCalls | None = None
     """Of other processes; None where the program may be another one later, and for functions of several blocks."""
     failed: FailedCall | None = None
+    from_host: bool = False
+    """Whether host code calls: arrays may be what other blocks made, and results are."""
     answered: int = 0
     """How many calls machine code answers."""
     _known: Cache[CallKey, RepeatedCall | CallSequence | None] = Factory(partial(Cache, FUNCTION_CALLS))
 
     def again(self, values: Sequence[Any]) -> Any:
         """The value of a call that came before in all but addresses and, where it is one block, floats, else None."""
-        glanced = glance(values, self.function.several)
+        glanced = glance(values, self.function.several, self.from_host)
         if glanced is None:
             return None
         repeat = self._known.get(glanced[0])
         if repeat is None or under_way() or self.unawaited or VOID:
             return None
         repeat.times += 1
-        if repeat.times == COMES_AGAIN:
+        if repeat.times == (COMES_AGAIN_FROM_HOST if self.from_host else COMES_AGAIN):
             self._answer(repeat, values)
         return repeat(glanced[1], values)
 
@@ -83,7 +85,7 @@ class Repeats:
 
     def first(self, values: Sequence[Any], given: Sequence[Any], call: Callable[..., Any]) -> Any:
         """The function's value for these, `given` as the program takes them; the call is kept where it may come back."""
-        glanced = glance(values, self.function.several)
+        glanced = glance(values, self.function.several, self.from_host)
         if glanced is None or glanced[0] in self._known:
             return call(*given)
         if (value := self._as_elsewhere(*glanced, values, given)) is not None:
@@ -178,7 +180,7 @@ class Repeats:
         updated = {index: own[plan.input] for index, plan in enumerate(call.plans) if plan.input is not None}
         arrays_updated = tuple(UpdatedArray.of(*each, elements) for each in updated.items())
         held = sum(array.bytes for array in elements.values())
-        return RepeatedCall(call, stream, arguments, tuple(arrays), tuple(floats), arrays_updated, self.failed, held)
+        return RepeatedCall(call, stream, arguments, tuple(arrays), tuple(floats), arrays_updated, self.failed, held, not self.from_host)
 
 
 def _home_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] | None:
@@ -204,9 +206,9 @@ def _lies_there(value: Any, given: Tensor, gpu: Gpu, stream: Stream) -> bool:
     return given is value or not remote.elements.owner.users
 
 
-def glance(values: Sequence[Any], several: bool) -> tuple[CallKey, list[Any]] | None:
+def glance(values: Sequence[Any], several: bool, unnamed: bool = False) -> tuple[CallKey, list[Any]] | None:
     """What of a call's values decides how it is made (of `several` blocks, floats too), and what it is made with: addresses and numbers.
-    None for what has to be looked at properly."""
+    None for what has to be looked at properly, such as results of blocks unless they are taken `unnamed`."""
     key: list[Any] = []
     addresses: list[Any] = []
     for value in values:
@@ -219,7 +221,7 @@ def glance(values: Sequence[Any], several: bool) -> tuple[CallKey, list[Any]] | 
             key += (layout, address % ALIGNMENT)
         elif kind is Tensor:
             remote = value.remote
-            if remote.__class__ is not OnGpu or not remote.named:
+            if remote.__class__ is not OnGpu or not (unnamed or remote.named):
                 return None
             elements = remote.elements
             address = elements.pointer

@@ -43,6 +43,13 @@ def _type_of_targets() -> tuple[type[LaunchedFromHost], dict[str, int]]:
     return vectorcall_type(LaunchedFromHost)
 
 
+def made_target() -> Any:
+    """Something that answers MISSED until machine code is put in front of it."""
+    target = _type_of_targets()[0]()
+    target._slow = _missed
+    return target
+
+
 def offsets() -> dict[str, int]:
     """Where the fields of targets lie."""
     return _type_of_targets()[1]
@@ -159,8 +166,7 @@ class HostLaunches:
 
     def _made_target(self) -> Any:
         if self._target is None:
-            self._target = _type_of_targets()[0]()
-            self._target._slow = _missed
+            self._target = made_target()
         return self._target
 
     def _given(self, values: Sequence[Any]) -> list[Any] | None:
