@@ -227,9 +227,14 @@ class Placing(TileValues):
         bounds = ZoneBounds(plan, extents, region.builder)
         conditions = self.conditions(group, region, windows) - region.certain - region.refuted
         for condition in sorted(conditions, key=lambda value: value.name):
-            if (forms := bounds_of(condition)) is not None:
+            forms = bounds_of(condition)
+            if forms is not None and not any(plan.axis in self.axes_of_values(form) for form in forms):
                 bounds.add(condition, [self.form(form, region) for form in forms])
         return bounds
+
+    def axes_of_values(self, form: Affine) -> set[str]:
+        """Axes along which the values vary that a form names, as an index that memory holds."""
+        return {axis for axis, _ in self.scope.axes_of(*[Affine.of(name) for name in form.names if name not in self.field.axes])}
 
     def conditions(self, group: Sequence[Target], region: TileRegion, windows: bool) -> set[Value]:
         """Conditions of accesses and choices that targets depend on, as far as these aren't known in the region yet. `windows`: those of
@@ -295,6 +300,8 @@ class Placing(TileValues):
         forms: list[Affine] = []
         for condition in conditions:
             for form in bounds_of(condition) or ():
+                if self.axes_of_values(form) - region.looped:
+                    return region.builder.const(False, "i1")
                 least = least_of(self.form(form, region), extents)
                 if least is None:
                     return region.builder.const(False, "i1")

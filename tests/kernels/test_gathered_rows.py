@@ -26,3 +26,26 @@ def test_rows_of_a_table(dtype: str, columns: int, device: str) -> None:
     k[[4, 20]] = 17, -1
     with pytest.raises(zynml.ZynMLError, match="index 17 is out of range"):
         program.f(table, k)
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+def test_sums_of_a_table_by_indices_of_the_same_axis(device: str) -> None:
+    """Whether an index is inside depends on an element of the axis that is summed along: the loop has no interior."""
+    program = zynml.compile(
+        """
+def f(k: tensor[K, i32], table: tensor[V, i32], N: int) {
+    compute(k, table, N) {
+        for i in 0..N:
+            var s = 0
+            for turn in 0..N:
+                for j in 0..N: s += table[k[j]]
+            out[i] = s
+    }
+}""",
+        device=device,
+    )
+    k, table = np.array([1, 0, 3, 5, 2, 4, 1], np.int32), np.arange(6, dtype=np.int32) * 3 + 1
+    for n in (0, 1, 7):
+        np.testing.assert_array_equal(program.f(k, table, n), np.full(n, n * table[k[:n]].sum()))
+    with pytest.raises(zynml.ZynMLError, match="ZYN0801"):
+        program.f(k, table[:5].copy(), 7)
