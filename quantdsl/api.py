@@ -222,7 +222,9 @@ def _options(
     ):
         if value not in legal:
             raise of.refused(f"{name} is {value!r}", f"it is one of {', '.join(str(one) for one in legal if one)}")
-    out, back = of.latency(latency) if isinstance(latency, str) else latency
+    if not isinstance(latency, str | tuple):
+        raise of.refused(f"latency is {latency!r}", 'write "50us", "50us/80us", or two ints of ns')
+    out, back = of.latency(latency, "latency") if isinstance(latency, str) else latency
     found = tuple(evolve(one, mapped={**one.mapped, **mapped}) for one in of.tables(data))
     return RunOptions(
         data=found,

@@ -13,7 +13,7 @@ from quantdsl.run.open import LEVEL, CompileRequest, Doing, Warn, checked_progra
 
 def run_options(given: Mapping[str, Any]) -> of.RunOptions:
     """Raises ZyntaxError for texts that are none of what they should be."""
-    out, back = of.latency(given["latency"]) if given["latency"] else (0, 0)
+    out, back = of.latency(given["latency"], "--latency") if given["latency"] else (0, 0)
     begin, end = (of.moment(given[name], f"--{word}") if given[name] else None for name, word in (("begin", "from"), ("end", "to")))
     return of.RunOptions(
         data=of.inputs(given["data"], given["mapped"]),

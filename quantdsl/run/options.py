@@ -71,11 +71,11 @@ def duration(text: str, what: str) -> int:
     return int(ns)
 
 
-def latency(text: str) -> tuple[int, int]:
+def latency(text: str, what: str) -> tuple[int, int]:
     """`50us/80us`, out and back; one duration is both. Raises ZyntaxError."""
     out, slash, back = text.partition("/")
-    there = duration(out, "--latency")
-    return there, duration(back, "--latency") if slash else there
+    there = duration(out, what)
+    return there, duration(back, what) if slash else there
 
 
 def moment(text: str, what: str) -> int:

@@ -78,13 +78,17 @@ def test_programs_results_and_errors_are_pickled(cross: quantdsl.Program, monkey
         pickle.loads(pickle.dumps(cross))
 
 
-def test_messages_name_keywords_and_not_flags() -> None:
+def test_messages_name_keywords_and_not_flags(cross: quantdsl.Program) -> None:
     with pytest.raises(quantdsl.QuantError) as raised:
         quantdsl.compile(CROSS, fastt=3)
     assert str(raised.value) == "error[ZYN0201]: fastt: the program has no `param fastt`\nhint: did you mean `fast`?"
     with pytest.raises(quantdsl.QuantError) as raised:
         quantdsl.compile(CROSS, fast="x")
     assert str(raised.value) == "error[ZYN0201]: `x` is not defined\n --> fast:1:1\n  |\n1 | x\n  | ^ not found"
+    for latency, message in ("5", "latency: `5` is no duration"), (5, "latency is 5"):
+        with pytest.raises(quantdsl.QuantError) as raised:
+            cross.run(TRADES, latency=latency)
+        assert str(raised.value).splitlines()[0] == f"error[ZYN0505]: {message}"
     with pytest.raises(ValueError, match=r"^level=9: levels are 0, 1, 2, 3, s, latency$"):
         quantdsl.compile(CROSS, level=9)
 
