@@ -222,3 +222,19 @@ def test_code_that_is_made_beside_the_program_is_asked_for_once(monkeypatch):
         x, y = numbers(size, 5), numbers(5, size, seed=2)
         np.testing.assert_array_equal(program.product(x, y), x @ y)
     assert len(asked) == 1
+
+
+def test_code_for_all_paths_has_the_last_tier(monkeypatch):
+    """Where kept code is that of another path, the call's new code has the kernel's address for good."""
+    quick = []
+    answer = calls.answer
+    monkeypatch.setenv("ZYNTAX_TIER", "auto")
+    monkeypatch.setattr(kernels, "later", lambda work: None)
+    monkeypatch.setattr(calls, "later", lambda work: work.do(False))
+    monkeypatch.setattr(calls, "answer", lambda *given: quick.append([one.is_quick for one in given[-1]]) or answer(*given))
+    for rows, terms, columns in ((8, 40, 5), (40, 1000, 48)):  # programs of their own, as other processes have
+        x, y = np.ones((rows, terms), np.float32), np.ones((terms, columns), np.float32)
+        program = zynml.compile(PROGRAM)
+        for _ in range(2):
+            np.testing.assert_array_equal(program.product(x, y), x @ y)
+    assert quick == [[False], [False]]

@@ -142,6 +142,9 @@ class NativeCalls:
         kernels = [launch.kernel.native if found else launch.kernel.in_use for launch in plan.launches]
         if kernels == self._planned.get(kinds):
             return
+        for kernel, launch in zip(kernels, plan.launches, strict=True):
+            if launch.kernel.options.tier == AUTO:
+                kernel.improve()  # the call's code has the address of this code for good
         code = emit.emit_call(plan, self.unawaited, READING, new_code())
         with self._lock:
             if kernels != self._planned.get(kinds):
