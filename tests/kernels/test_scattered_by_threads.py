@@ -330,6 +330,21 @@ def test_a_block_has_a_copy_of_a_larger_memory(dtype: str, monkeypatch: pytest.M
     assert launch.shared
 
 
+@pytest.mark.parametrize(
+    ("dtype", "groups", "terms", "shared"),
+    [
+        ("i32", 87_104, 14_513_536, True),
+        ("i32", 87_104, 7_000_000, False),
+        ("i32", 400_000, 90_000_000, False),
+        ("f32", 72_949, 17_988_643, True),
+        ("f64", 38_720, 13_181_568, False),
+    ],
+)
+def test_ranges_have_copies_where_terms_are_many_and_ranges_few(dtype: str, groups: int, terms: int, shared: bool) -> None:
+    launches = launches_of(one_by_group("+= v[i]", dtype), f"v={terms}, k={terms}, M={groups}")
+    assert any(launch.shared for launch in launches) == shared
+
+
 @pytest.mark.parametrize(("dtype", "groups"), [("i32", 70_000), ("f32", 40_000), ("i64", 29_100)])
 def test_a_block_has_a_copy_of_a_range(dtype: str, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a memory that is larger than a block's shared memory: each range is added up by blocks of its own."""

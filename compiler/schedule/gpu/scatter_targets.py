@@ -19,9 +19,10 @@ from runtime.records import evolve, frozen
 STAGED_BYTES = 32 << 10
 """Of shared memory for copies of small memories."""
 WORTH = 2
-"""Iterations that a block should have for each element of its copy of a larger memory."""
-RANGES = 8
-"""Ranges of a memory, at most, of which each block has a copy of one; all iterations are then gone through for each range."""
+"""Iterations that a block should have for each element of its copy of a larger memory, or of its range of one."""
+RANGES = 4
+"""Ranges of a memory for each target, at most, of which each block has a copy of one: all iterations are then gone through for each
+range, which takes as long as so many changes of what isn't in shared memory."""
 COPIES = 32
 """Of a small memory in a block, at most: each lane of a warp has its own, so that no two meet."""
 
@@ -69,13 +70,16 @@ def staged(targets: Sequence[ScatterTarget], iterations: int | None, divisible: 
         copies //= 2
     if total <= STAGED_BYTES:
         return tuple(evolve(target, copies=copies) for target in targets)
-    if iterations is None or iterations < WORTH * sum(most or 0 for most in elements) * facts.processors:
-        return tuple(targets)
     room = facts.machine.block_shared - 2 * SHARED_ALIGN * len(targets)
-    if total <= room:
-        return tuple(evolve(target, copies=1) for target in targets)
     capacity = room // sum(bytes_of(target.dtype) for target in targets)
-    if not divisible or len({target.cells for target in targets}) > 1 or (elements[0] or 0) > RANGES * capacity:
+    ranges = 1 if total <= room else -(-(elements[0] or 0) // capacity)
+    # sums of f64 are two whole numbers, of which shared memory has four words: their ranges are no faster than changes elsewhere
+    turns = 1 if any(mem_of(target.mem).dtype == "f64" for target in targets) else ranges
+    if iterations is None or iterations * turns < WORTH * sum(most or 0 for most in elements) * facts.processors:
+        return tuple(targets)
+    if ranges == 1:
+        return tuple(evolve(target, copies=1) for target in targets)
+    if not divisible or len({target.cells for target in targets}) > 1 or ranges > RANGES * len(targets):
         return tuple(targets)
     return tuple(evolve(target, copies=1, capacity=capacity) for target in targets)
 
