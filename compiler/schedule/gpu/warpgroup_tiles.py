@@ -305,7 +305,8 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     """About how long the product takes."""
     rows, columns, twice = prod(tiling.rows), tiling.columns, 1 + work.twice
     count, together = ceildiv(tiles(tiling, work), 1 + work.uneven), teams(tiling, work)
-    rounds = ceildiv(count, together)
+    filled = work.uneven and count > together and not tiling.cut  # long sums come first: short ones fill the last round
+    rounds = count / together if filled else float(ceildiv(count, together))
     down, aside = copied(tiling, work)
     across = [ASTRIDE if astride else 1 for astride in work.astride]
     lines = down * across[0] + aside / tiling.cluster * across[1]
@@ -324,7 +325,8 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     stored = TILE + rows * width * STORED * next((BOX // box for box in (BOX, BOX // 2, BOX // 4) if width % box == 0), 1)
     total = LAUNCH + (stored + rounds * TURN if tiling.turns > 1 else rounds * stored)
     last = last_pieces(tiling, work) if tiling.cut else 1
-    for many, beside, pieces in ((rounds - 1, together, 1), (1, count - (rounds - 1) * together, last)):
+    shares = ((rounds, together, 1),) if filled else ((rounds - 1, together, 1), (1.0, count - int(rounds - 1) * together, last))
+    for many, beside, pieces in shares:
         blocks = beside * pieces * tiling.cluster * tiling.pieces
         flying = blocks * (tiling.stages - 1) * (down + aside) * SWIZZLED * twice
         byte = (MEMORY**4 + (ARRIVAL / flying) ** 4) ** 0.25 * (1 + IDLE * max(0, 1 - blocks / work.processors) ** 2)
