@@ -86,15 +86,19 @@ class TileValues:
     def tile_axes(self, axes: Iterable[str], region: TileRegion) -> tuple[tuple[str, int], ...]:
         return tuple((name, extent) for axis in axes for name, extent, _ in self.plan(axis, region).digits())
 
+    def digits_of(self, target: Reduce, region: TileRegion) -> tuple[tuple[str, int], ...]:
+        """Along which a reduction has accumulators of their own."""
+        return self.tile_axes(sorted(self.axes(target.values), key=self.table.order), region)
+
     def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
         if isinstance(target, Contract):
             if target.accumulator is not None:
                 raise NotPlaceable("a contraction with an accumulator in a field")
             axes = sorted(self.axes([target.a, target.b]), key=self.table.order)
             return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, self.tile_axes(axes, region)))]
-        axes = sorted(self.axes(target.values), key=self.table.order)
+        digits = self.digits_of(target, region)
         return [
-            region.builder.const(number, Tile(dtype_of(value), self.tile_axes(axes, region)))
+            region.builder.const(number, Tile(dtype_of(value), digits))
             for value, number in zip(target.values, identity_of(target.monoid, [dtype_of(v) for v in target.values]), strict=True)
         ]
 

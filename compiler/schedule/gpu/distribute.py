@@ -8,6 +8,7 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 Each loop of place "block" at the top becomes a launch."""
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 from compiler.hir.affine import Affine
@@ -18,7 +19,7 @@ from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction, LaunchBounds
-from compiler.hir.types import Mem
+from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothing_found
 from compiler.schedule.gpu.block_tiles import BlockTiles
@@ -38,6 +39,10 @@ Summed = Reduce | Contract
 
 WRITTEN_OUT = 64
 """Elements of an axis whose loop runs over all of them, as a window's does: its turns are written out."""
+
+MOST_SUMS = 32
+"""Words of accumulators down columns that a thread has, besides what it reads."""
+WORD = 4
 
 CHUNKS = 528
 """Blocks that share a whole reduction, at most: four for each multiprocessor of a large GPU."""
@@ -192,7 +197,24 @@ class Distributing(BlockTiles):
             return self.brought(target, region)
         if isinstance(target, Reduce) and counts_turns(self, target):
             return best_so_far(self, target, accumulators, region)
+        if isinstance(target, Reduce) and (early := self.early(target, region)):
+            brought = self.combine_along(target, self.brought(target, region), early, region)
+            return self.combined(target, accumulators, brought, region.builder)
         return super().accumulate(target, accumulators, region)
+
+    def digits_of(self, target: Reduce, region: TileRegion) -> tuple[tuple[str, int], ...]:
+        early = self.early(target, region)
+        return tuple(digit for digit in super().digits_of(target, region) if digit[0] not in early)
+
+    def early(self, target: Reduce, region: TileRegion) -> list[str]:
+        """The digits along which a turn combines what it brings to columns, since registers don't hold an accumulator for each."""
+        if is_joined(target) or counts_turns(self, target) or not self.once.isdisjoint(target.over):
+            return []
+        over = self.tile_axes((axis for axis in target.over if axis in self.table), region)
+        own = prod(extent for _, extent in self.tile_axes(self.axes(target.values) - {*target.over}, region))
+        words = sum(max(1, bytes_of(dtype_of(value)) // WORD) for value in target.values)
+        many = own > 1 and own * words * prod(extent for _, extent in over) > MOST_SUMS
+        return [name for name, _ in over] if many else []
 
     def brings_all(self, target: Reduce, region: TileRegion) -> bool:
         """Whether a reduction is of one tile whose elements are all its own: nothing needs to be there before."""
@@ -203,7 +225,9 @@ class Distributing(BlockTiles):
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
         if isinstance(target, Reduce) and counts_turns(self, target):
             accumulators = indexed(self, target, accumulators, region)
-        values = accumulators if is_joined(target) else super().combine_digits(target, accumulators, region)
+        values = accumulators
+        if not is_joined(target) and not (isinstance(target, Reduce) and self.early(target, region)):
+            values = super().combine_digits(target, accumulators, region)
         dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
         if dims and not self.threads:
             raise NotPlaceable("a reduction by threads, and no block stands around it")

@@ -204,10 +204,9 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
 
 def _columns_at_once(field: HirFunction, lanes: int) -> tuple[int, int]:
     """Blocks of columns that a multiprocessor has at a time, and bytes that a thread has under way: fewer blocks have room for more of
-    them, but bytes take registers as they are widened, and loads that are narrower than a vector are as many as there may be anyway."""
-    widths = [bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load)]
-    width = max(widths, default=1)
-    return (RESIDENT - 1, 2 * IN_FLIGHT) if width > 1 and width * lanes >= ALIGNMENT else (RESIDENT, IN_FLIGHT)
+    them, but loads that are narrower than a vector are as many as there may be anyway."""
+    width = max((bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load)), default=1)
+    return (RESIDENT - 1, 2 * IN_FLIGHT) if width * lanes >= ALIGNMENT else (RESIDENT, IN_FLIGHT)
 
 
 def _in_flight(field: HirFunction, lanes: int, turns: int, bytes: int = IN_FLIGHT) -> int:
