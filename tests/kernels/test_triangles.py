@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import zynml
+from tests.kernels.checks import DTYPES
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a")
@@ -146,6 +147,47 @@ def test_products_of_triangles_on_tensor_cores(size: int, target: str) -> None:
     np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
     a[np.tril_indices(size, -1)] = np.nan
     np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("u8", 131), ("bf16", 72), ("i32", 140), ("f64", 33)])
+@pytest.mark.parametrize("loop", ["i..N", "0..i + 1", "i / 2..i + 1"])
+def test_columns_on_one_side_of_the_diagonal(loop: str, dtype: str, size: int) -> None:
+    """Whole tiles have no conditions, and blocks that share columns skip those without terms; all sums are exact."""
+    text = f"""
+    def f(x: tensor[N, N, {dtype}]) {{
+        compute(x) -> tensor[N, f64] {{
+            for i in 0..N:
+                var s = 0 as {"i64" if dtype in ("u8", "i32") else "f32" if dtype == "bf16" else "f64"}
+                for k in {loop}: s += x[k, i]
+                out[i] = s as f64
+        }}
+    }}
+    """
+    x = _RANDOM.integers(0, 5, (size, size)).astype(DTYPES[dtype])
+    k, i = np.indices((size, size))
+    where = {"i..N": k >= i, "0..i + 1": k <= i, "i / 2..i + 1": (k >= i // 2) & (k <= i)}[loop]
+    expected = np.where(where, x.astype(np.float64), 0).sum(0)
+    assert np.array_equal(zynml.compile(text, device="emulator:sm_90a", sanitize=True).f(x), expected)
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f16"])
+@pytest.mark.parametrize("rows", [1, 33, 131])
+def test_sums_and_extremes_down_columns_of_narrow_numbers(rows: int, dtype: str) -> None:
+    text = f"""
+    def f(x: tensor[N, M, {dtype}]) {{
+        compute(x) -> tensor[M, f32] {{
+            for i in 0..M:
+                var s = 0 as {"f32" if dtype == "f16" else "i32"}
+                for k in 0..N: s += x[k, i]
+                var most = x[0, i]
+                for k in 0..N: most = max(most, x[k, i])
+                out[i] = (s as f32) * 8.0 + most as f32
+        }}
+    }}
+    """
+    x = _RANDOM.integers(0, 5, (rows, 96)).astype(DTYPES[dtype])
+    expected = x.astype(np.float64).sum(0) * 8 + x.max(0)
+    assert np.array_equal(zynml.compile(text, device="emulator:sm_90a", sanitize=True).f(x), expected)
 
 
 @pytest.mark.parametrize("n", [1, 9, 37, 70])

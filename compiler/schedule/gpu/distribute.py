@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
+from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
@@ -28,7 +29,7 @@ from compiler.schedule.gpu.combine_clusters import combine_over_cluster
 from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_totals, leave_totals, reading
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, tile_joined
-from compiler.schedule.gpu.taking_part import bounds_of, steps_between
+from compiler.schedule.gpu.taking_part import bounds_of, guard_of, steps_between
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.stages import Around, Group, Start, stages_of
@@ -268,10 +269,22 @@ class Distributing(BlockTiles):
         number = self.field.axes[loop.plan.axis].value
         short = number is not None and number <= WRITTEN_OUT
         alone = loop.group[0] if len(loop.group) == 1 else None
-        if loop.step == 1 and isinstance(alone, Reduce | Contract) and not loop.scans and not short:
-            low, high = self.tiles_between(loop.plan, alone, loop.low, loop.high, region)
-            loop = evolve(loop, low=low, high=high)
-        return super().one_loop(loop, region, result)
+        if not isinstance(alone, Reduce | Contract) or loop.scans or short:
+            return super().one_loop(loop, region, result)
+        low, high = self.tiles_between(loop.plan, alone, loop.low, loop.high, region)
+        loop = evolve(loop, low=_in_turn(loop, low), high=high)
+        guard = guard_of(alone.values[0]) if isinstance(alone, Reduce) and not loop.ragged else None
+        forms = [] if guard is None or not bounds_of(alone) else constraints_of(guard) or []
+        if guard is None or not forms or forms != self.forms_along(loop.plan, forms, region):
+            return super().one_loop(loop, region, result)
+        first, behind = self.steps(loop.plan, forms, loop.low, high, region, True)
+        first = _in_turn(loop, first)
+        behind = _in_turn(evolve(loop, low=first), behind)
+        for begin, end, certain in (loop.low, first, False), (first, behind, True), (behind, high, False):
+            inner = region.inside(region.builder, ())
+            inner.certain |= {guard} if certain else set()
+            super().one_loop(evolve(loop, low=begin, high=end), inner, result)
+        return []
 
     def terms_between(self, target: Summed) -> Sequence[Affine]:
         """What is at least 0 wherever something takes part in a reduction."""
@@ -279,16 +292,21 @@ class Distributing(BlockTiles):
 
     def tiles_between(self, plan: AxisPlan, target: Summed, low: Affine, high: Affine, region: TileRegion) -> tuple[Affine, Affine]:
         """The tiles of a reduced axis from the first to behind the last one in which something takes part."""
-        sizes = {parameter.name for parameter in self.field.parameters}
-        forms = [
-            form
-            for form in self.terms_between(target)
-            if form.coefficient(plan.axis)
-            and all(isinstance(symbol, str) and (symbol in {*region.starts, plan.axis} or symbol in sizes) for symbol, _ in form.terms)
-        ]
+        return self.steps(plan, self.forms_along(plan, self.terms_between(target), region), low, high, region, False)
+
+    def forms_along(self, plan: AxisPlan, forms: Sequence[Affine], region: TileRegion) -> list[Affine]:
+        """Those of the forms that say something of an axis's tiles, by what is known in the region."""
+        known = {*region.starts, plan.axis, *(parameter.name for parameter in self.field.parameters)}
+        return [form for form in forms if form.coefficient(plan.axis) and all(symbol in known for symbol, _ in form.terms)]
+
+    def steps(
+        self, plan: AxisPlan, forms: Sequence[Affine], low: Affine, high: Affine, region: TileRegion, throughout: bool
+    ) -> tuple[Affine, Affine]:
+        """The tiles of an axis in which forms hold, anywhere or all over."""
         tile = {name: (start, self.table[name].tile) for name, start in region.starts.items()}
+        sizes = {parameter.name for parameter in self.field.parameters}
         tile |= {name: (Affine.of(self.symbol(name, region)), 1) for form in forms for name in form.names if name in sizes}
-        return steps_between(region.builder, forms, plan.axis, plan.tile, tile, low, high)
+        return steps_between(region.builder, forms, plan.axis, plan.tile, tile, (low, high), throughout)
 
     # ---- reductions that blocks share ----
 
@@ -391,6 +409,11 @@ class Distributing(BlockTiles):
         if any(isinstance(t, Store) for t in group) or any(set(self.target_axes(t)) - set(t.over) for t in carrying):
             raise NotPlaceable("a whole reduction beside something else")
         self.whole(plan, group, region)
+
+
+def _in_turn(loop: TileLoop, place: Affine) -> Affine:
+    """The first turn of the loop at a place, or behind it: turns keep their distance from the first one."""
+    return place if loop.step == 1 or place == loop.low else loop.low + (place - loop.low).ceildiv(loop.step) * loop.step
 
 
 def field_launches(field: HirFunction, table: Table) -> Launches:

@@ -48,24 +48,46 @@ def uneven_bounds(field: HirFunction, forms: Sequence[Affine], axis: str) -> tup
 
 
 def steps_between(
-    b: Builder, forms: Sequence[Affine], axis: str, width: int, tile: Mapping[str, tuple[Affine, int]], low: Affine, high: Affine
+    b: Builder,
+    forms: Sequence[Affine],
+    axis: str,
+    width: int,
+    tile: Mapping[str, tuple[Affine, int]],
+    steps: tuple[Affine, Affine],
+    throughout: bool = False,
 ) -> tuple[Affine, Affine]:
-    """Of the steps of so many terms from `low` to before `high`, those from the first to behind the last in which a form may be at least
-    0, in a tile: where it begins along its axes, and how many elements it has."""
+    """Of the `steps` of so many terms from one to before another, those from the first to behind the last in which a form may be at least
+    0, in a tile: where it begins along its axes, and how many elements it has; or `throughout` which all are, all over the tile."""
+    low, high = steps
     for form in forms:
         factor, rest = form.coefficient(axis), form.without(axis)
         most = Affine((), rest.constant)
         for name in rest.names:
             times = rest.coefficient(name)
             start, extent = tile.get(name, (Affine.of(name), 1))
-            most += (start + (extent - 1 if times > 0 else 0)) * times
+            most += (start + (extent - 1 if (times > 0) != throughout else 0)) * times
         if factor > 0:
-            first = b.op("max", b.index(-most), b.const(0, "index"))
-            low = Affine.of(b.op("max", b.index(low), b.index(Affine.of(first.name).floordiv(factor * width))).name)
+            first = Affine.of(b.op("max", b.index(-most), b.const(0, "index")).name)
+            step = first.ceildiv(factor * width) if throughout else first.floordiv(factor * width)
+            low = Affine.of(b.op("max", b.index(low), b.index(step)).name)
         else:
-            behind = b.op("max", b.index(most - factor * width), b.const(0, "index"))
+            behind = b.op("max", b.index(most - factor * (1 if throughout else width)), b.const(0, "index"))
             high = Affine.of(b.op("min", b.index(high), b.index(Affine.of(behind.name).floordiv(-factor * width))).name)
+    if throughout:
+        low = Affine.of(b.op("min", b.index(low), b.index(steps[1])).name)
+        high = Affine.of(b.op("max", b.index(low), b.index(high)).name)
     return low, high
+
+
+def guard_of(value: Value) -> Value | None:
+    """The condition of what is 0 where that doesn't hold."""
+    match value.source:
+        case Select(condition=condition, otherwise=Value(source=Const(value=number))) if number == 0:
+            return condition
+        case Cast(value=inner):
+            return guard_of(inner)
+        case _:
+            return None
 
 
 def _is_as_long(field: HirFunction, axis: str, other: str) -> bool:
@@ -75,10 +97,5 @@ def _is_as_long(field: HirFunction, axis: str, other: str) -> bool:
 
 
 def _guarded(value: Value) -> list[Affine]:
-    match value.source:
-        case Select(condition=condition, otherwise=Value(source=Const(value=number))) if number == 0:
-            return constraints_of(condition) or []
-        case Cast(value=inner):
-            return _guarded(inner)
-        case _:
-            return []
+    guard = guard_of(value)
+    return [] if guard is None else constraints_of(guard) or []

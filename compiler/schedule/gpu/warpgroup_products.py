@@ -366,7 +366,7 @@ class WarpgroupDistributing(MatrixBlocks):
         tile |= {axis: (region.starts[axis], 1) for axis in self.batch}
         tile |= {axis: (region.starts[axis], extent) for side in product.sides for axis, extent in zip(side.axes, side.tile, strict=True)}
         steps = self.field.axes[product.sum].ceildiv(product.depth)
-        low, high = steps_between(b, product.bounds, product.sum, product.depth, tile, Affine(), steps)
+        low, high = steps_between(b, product.bounds, product.sum, product.depth, tile, (Affine(), steps))
         first = b.index(low)
         return evolve(part, low=first, steps=b.op("max", b.index(high - first.name), b.const(0, "index")))
 
