@@ -11,6 +11,9 @@ from attrs import evolve
 
 import zynml
 from compiler.hir.build import FunctionBuilder
+from compiler.hir.core import Index
+from compiler.hir.gpu import GridIndex
+from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.machines.nvidia import MACHINES
@@ -348,6 +351,26 @@ def test_infinite_weights_count_nothing_outside_of_a_picture() -> None:
     weights[3, 1, 0, 0] = np.inf
     got = compiled(WINDOW % {"pad": 1})(picture, weights)
     np.testing.assert_allclose(got, window(picture, weights, 1), atol=1e-4)
+
+
+def test_weights_are_read_along_channels_and_taps() -> None:
+    """Eight of a row by threads side by side, though the loops that they are digits of are one."""
+    text = re.sub("if [^:]*: ", "", WINDOW % {"pad": 0})
+    (kernel,) = zynml.compile(text)._session.launches_like(["x=16x16x64x70:f32, w=128x16x3x3:f32"], "emulator:sm_90a")
+    (launch,) = kernel.threads.launches.launches
+    ops = [op for top in launch.function.body.body for op in top.walk()]
+    forms = {op.result.name: op.of for op in ops if isinstance(op, Index)}
+    threads = {op.result.name: np.arange(32) for op in ops if isinstance(op, GridIndex) and op.operator == "thread_idx"}
+
+    def value_of(name: str) -> int:
+        return forms[name].evaluate(value_of) if name in forms else threads.get(name, 0)  # type: ignore[return-value]
+
+    loads = [op for op in ops if isinstance(op, Load) and op.mem.name == "w"]
+    assert loads
+    for load in loads:
+        o, c, q, r = (form.evaluate(value_of) for form in load.index)
+        element = np.zeros(32, int) + ((o * 16 + c) * 3 + q) * 3 + r
+        assert len({*(element // 8)}) <= 8
 
 
 def test_windows_along_rows_of_5_pixels_may_be_rounded() -> None:

@@ -395,10 +395,11 @@ class Slice:
 
 
 def _contiguous(value: Value, axis: str) -> int:
-    """How many loads behind a value step to the next element along the axis, less those that step further."""
+    """How many loads behind a value step to the next element along the axis, except where a digit of it carries over, less those that step
+    further."""
     loads = [op for op in (each.source for each in behind([value])) if isinstance(op, Load)]
-    moving = [op for op in loads if any(form.coefficient(axis) for form in op.index)]
-    return sum(1 if steps_by_one(mem_of(op.mem), op.index, axis) else -1 for op in moving)
+    steps = [(mem_of(op.mem), [Affine.of(axis) * form.coefficient(axis) for form in op.index]) for op in loads]
+    return sum(1 if steps_by_one(mem, index, axis) else -1 for mem, index in steps if any(form != Affine() for form in index))
 
 
 def _divisor(extent: int, most: int) -> int:
