@@ -177,6 +177,16 @@ CASES = {
         inputs=("A: tensor[H, f32]",),
     ),
     "sloped": Case("(s * scale - 0.1 * (i - j))", lambda s, i, j, given: s * given["scale"] - 0.1 * (i - j)),
+    "sloped by heads": Case(
+        "(if j <= i { s * scale - A[h] * (i - j) } else { -inf })",
+        lambda s, i, j, given: _hidden(s * given["scale"] - given["A"][None, :, None, None] * (i - j), j <= i),
+        inputs=("A: tensor[H, f32]",),
+    ),
+    "sloped both ways": Case(
+        "(s * scale - A[h] * abs(i - 2 * j + 3))",
+        lambda s, i, j, given: s * given["scale"] - given["A"][None, :, None, None] * abs(i - 2 * j + 3),
+        inputs=("A: tensor[H, f32]",),
+    ),
 }
 
 

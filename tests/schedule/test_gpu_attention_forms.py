@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import zynml
+from compiler.hir.core import Cast, Index
 from tests.attentions import AXES, CASES, PASSES, expected, source
 from tests.schedule.attention_runs import NUMPY, ULP, check, run
 
@@ -26,6 +28,19 @@ def test_every_layout_with_grouped_heads(layout: str) -> None:
 
 def test_windows_that_skip_tiles() -> None:
     check("two passes", CASES["window"], (1, 1, 260, 420, 16, 16))
+
+
+def test_distances_are_counted_from_a_threads_first_one() -> None:
+    """One conversion for a thread's tile: what its elements add is constant."""
+    like = "Q=1x4x512x64:bf16, K=1x4x512x64:bf16, V=1x4x512x64:bf16, A=4:f32, scale=0.125"
+    program = zynml.compile(source("two passes", CASES["sloped by heads"]))
+    (kernel,) = program._session.launches_like([like], "emulator:sm_90a")
+    (launch,) = kernel.threads.launches.launches
+    ops = [op for top in launch.function.body.body for op in top.walk()]
+    forms = [op.value.source.of for op in ops if isinstance(op, Cast) and op.to == "f32" and isinstance(op.value.source, Index)]
+    own = {*launch.function.axes}
+    assert any(own.isdisjoint(form.names) for form in forms)
+    assert all(own.isdisjoint(form.names) or own.issuperset(form.names) for form in forms)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 65, 129, 80, 96), (1, 1, 64, 40, 128, 48), (1, 1, 64, 170, 256, 256), (1, 1, 64, 1, 16, 16)])

@@ -9,6 +9,7 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, plain_load, side_of
+from compiler.schedule.gpu.counted_floats import counted_floats
 from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import is_product, rescaling_of
@@ -55,6 +56,8 @@ class AttentionField:
     width: int
     exponent: Exponent
     visible: Visible
+    counted: frozenset[Value]
+    """Floats of places, whose elements differ by constants in a tile."""
     strict: bool
     """Whether a value that no weight is for isn't read, whatever it is: a guard stands around the sum, or memory goes on behind its end."""
     unit: AttendingUnit = AttendingUnit(0, 0)
@@ -128,10 +131,12 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     if exponent.constant <= 0 or not exponent.explains(field):
         return None
     visible = visible_of(exponent.guards, rule.axis, query.axis)
+    counted = counted_floats(field, facts)
     weight = second.b if _uncast(second.a).source is value.load else second.a
     if isinstance(weighted, Reduce) and not _hidden_by(exponent, weighted, weight):
         return None
-    return AttentionField(rule, scores, weighted, weight, query, key, value, inner, rule.axis, depth, width, exponent, visible, strict)
+    operands = (weight, query, key, value)
+    return AttentionField(rule, scores, weighted, *operands, inner, rule.axis, depth, width, exponent, visible, counted, strict)
 
 
 def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:

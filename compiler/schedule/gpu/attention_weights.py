@@ -12,7 +12,7 @@ from math import inf
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, IsNan, Pack2, Reduce, Select, dtype_of
+from compiler.hir.core import Binary, Cast, IsNan, Pack2, Reduce, Select, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
@@ -22,6 +22,7 @@ from compiler.schedule.gpu.attention_walk import QueryTiles, Walk
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.combine import exchanged
+from compiler.schedule.gpu.counted_floats import counted
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.rescaling import LOWEST
@@ -189,6 +190,8 @@ class AttendingBlock:
             attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.unhidden)
         ):
             return self.placing.value(op.then, region)
+        if isinstance(op, Cast) and op.result in attention.counted:
+            return counted(self.placing, op, region)
         if isinstance(op, Binary) and op.operator == "div" and op.right.source in attention.rule.rescaled and dtype_of(op.right) == "f32":
             return b.mul(self.placing.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.placing.value(op.right, region)))
         return None
