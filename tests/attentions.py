@@ -165,6 +165,23 @@ CASES = {
         lambda s, i, j, given: _hidden(s * given["scale"], given["A"][:, None] & (j <= i)),
         inputs=("A: tensor[B, M, N, bool]",),
     ),
+    "documents": Case(
+        "(if A[b, i] == A[b, j] { s * scale } else { -inf })",
+        lambda s, i, j, given: _hidden(s * given["scale"], given["A"][:, None, : len(i), None] == given["A"][:, None, None]),
+        inputs=("A: tensor[B, N, i32]",),
+    ),
+    "later documents, causal": Case(
+        "(if A[b, i] < A[b, j] + 1 and j <= i and i - j < W { s * scale } else { -inf })",
+        lambda s, i, j, given: _hidden(
+            s * given["scale"], (given["A"][:, None, : len(i), None] <= given["A"][:, None, None]) & (j <= i) & (i - j < given["W"])
+        ),
+        inputs=("A: tensor[B, N, i32]", "W: int"),
+    ),
+    "documents that see nothing": Case(
+        "(if A[b, i] + 1 == A[b, j] { s * scale } else { -inf })",
+        lambda s, i, j, given: _hidden(s * given["scale"], given["A"][:, None, : len(i), None] + 1 == given["A"][:, None, None]),
+        inputs=("A: tensor[B, N, i32]",),
+    ),
     "lengths": Case(
         "(if j < A[b] { s * scale } else { -inf })",
         lambda s, i, j, given: _hidden(s * given["scale"], j < given["A"][:, None, None, None]),
@@ -224,6 +241,8 @@ def inputs(case: Case, sizes: tuple[int, ...], window: int, random: np.random.Ge
     for one in case.inputs:
         if "bool" in one:
             found["A"] = random.random((b, m, n)) < 0.6
+        elif "N, i32" in one:
+            found["A"] = np.sort(random.integers(0, 5, (b, n)), axis=1).astype(np.int32)
         elif "i32" in one:
             found["A"] = random.integers(1, n + 1, b).astype(np.int32)
         elif "f32" in one:

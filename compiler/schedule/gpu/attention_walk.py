@@ -83,8 +83,8 @@ the L2 cache."""
 
 @frozen(eq=False)
 class Walk:
-    """The turns of a block: tiles of keys `last - 1` downwards, `turns` of them. The first is masked, and those before `open` and from
-    `closed` on."""
+    """The turns of a block: tiles of keys `last - 1` downwards, `turns` of them. Bounds above hide keys of the first and of those before
+    `open` at most, bounds below keys of the first, of those before `open` and from `closed` on."""
 
     last: Value
     turns: Value
@@ -128,8 +128,6 @@ def walk_of(placing: BlockTiles, attention: AttentionField, region: TileRegion) 
             low = b.op("max", low, b.index(reach.floordiv(terms)))
             above = b.op("max", above, b.index(whole.ceildiv(terms)))
     turns = b.op("max", b.sub(high, low), none)
-    if not visible.exact:
-        return Walk(high, turns, turns, turns)
     opens = unit if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), unit)
     closes = turns if not visible.lower else b.op("max", b.op("min", b.sub(high, above), turns), opens)
     return Walk(high, turns, opens, closes)

@@ -29,6 +29,9 @@ from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 
+BOTH, BELOW, NONE = (True, False), (False,), ()
+"""With which bounds of keys those of a turn are compared: those above them, and those below."""
+
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
@@ -52,8 +55,8 @@ class AttendingBlock:
         self.terms = attention.terms
         self.sums = [op for op in attention.rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         """Of weights."""
-        self.unhidden: set[TileRegion] = set()
-        """Turns in which nothing is hidden."""
+        self.compared: dict[TileRegion, tuple[bool, ...]] = {}
+        """Of each turn: the bounds that may hide some of its keys."""
         self.bases: dict[TileRegion, tuple[Value, Value]] = {}
         """Of each turn: scores without their factor, and what their exponents are less by."""
 
@@ -81,27 +84,24 @@ class AttendingBlock:
         """The first key of a turn that the warp has."""
         return self.tile(walk, turn) * self.attention.terms
 
-    def stretches(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, bool]]:
-        """Turns behind the first: begin, end, and whether nothing is hidden in them."""
+    def stretches(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, tuple[bool, ...]]]:
+        """Turns behind the first: begin, end, and the bounds that may hide some of their keys."""
         unit = b.const(1, "index")
-        if not self.attention.visible.exact:
-            return [(unit, walk.turns, False)]
-        parts = [(walk.open, walk.closed, True)]
+        parts: list[tuple[Value, Value, tuple[bool, ...]]] = [(walk.open, walk.closed, NONE)]
         if walk.open is not unit:
-            parts.insert(0, (unit, walk.open, False))
+            parts.insert(0, (unit, walk.open, BOTH))
         if walk.closed is not walk.turns:
-            parts.append((walk.closed, walk.turns, False))
+            parts.append((walk.closed, walk.turns, BELOW))
         return parts
 
-    def turned(self, region: TileRegion, b: Builder, walk: Walk, number: Value, whole: bool) -> TileRegion:
+    def turned(self, region: TileRegion, b: Builder, walk: Walk, number: Value, compared: tuple[bool, ...]) -> TileRegion:
         """The scores of this turn: their places, and which exist."""
         along, (pair, eight) = self.attention.along, self.columns
         turn = region.inside(b, (along,))
         turn.starts[along] = self.start(walk, number)
         turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
-        if whole:
-            self.unhidden.add(turn)
-        elif not divides(self.attention.terms, self.placing.field.axes[along]):
+        self.compared[turn] = compared
+        if True in compared and not divides(self.attention.terms, self.placing.field.axes[along]):
             turn.masks[along] = self.placing.field.axes[along]
         return turn
 
@@ -113,9 +113,7 @@ class AttendingBlock:
         b, attention = turn.builder, self.attention
         turn.made[attention.scores.results[0]] = scores
         maximum, *totals = before
-        value = self.placing.value(attention.exponent.core, turn)
-        if turn not in self.unhidden:
-            value = self.hidden(turn, value)
+        value = self.hidden(turn, self.placing.value(attention.exponent.core, turn))
         most = b.op("max", maximum, over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
         scaled = self.scaled(b, maximum)
         grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
@@ -164,11 +162,15 @@ class AttendingBlock:
         nothing = b.const(float("-inf"), "f32")
         for other in attention.visible.others:
             value = b.select(self.placing.value(other, turn), value, nothing)
+        if not self.compared[turn]:
+            return value
         start = turn.starts[along]
         limits: dict[bool, Value] = {}
         if along in turn.masks:
             limits[True] = b.index(turn.masks[along] - 1 - start)
         for bound in attention.visible.bounds:
+            if bound.above not in self.compared[turn]:
+                continue
             limit = b.index(evolve(bound, rest=self.placing.form(bound.rest, turn)).last(turn.forms[attention.query.axis]) - start)
             known = limits.get(bound.above)
             limits[bound.above] = limit if known is None else b.op("min" if bound.above else "max", limit, known)
@@ -186,9 +188,8 @@ class AttendingBlock:
         if attention.exponent.is_weight(op) and region in self.bases:
             scores, base = self.bases[region]
             return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn", "ftz"))
-        if isinstance(op, Select) and (
-            attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.unhidden)
-        ):
+        seen = attention.visible.exact and self.compared.get(region) == NONE
+        if isinstance(op, Select) and (attention.exponent.hides(op) or (op.condition in attention.exponent.guards and seen)):
             return self.placing.value(op.then, region)
         if isinstance(op, Cast) and op.result in attention.counted:
             return counted(self.placing, op, region)

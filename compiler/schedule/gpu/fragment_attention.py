@@ -23,7 +23,7 @@ from compiler.hir.types import Mem, Space, Tile
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.attention_field import AttendingUnit, AttentionField, Packed, attention_field
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, shared_walk, walk_of
-from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
+from compiler.schedule.gpu.attention_weights import BOTH, AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.facts import Facts
@@ -176,9 +176,9 @@ class WarpsBlock(AttendingBlock):
         output = b.const(0.0, Tile("f32", ((feature, attention.width // 8), (half, 2), (row, 1), (pair, 2))))
         state = [*self.at_first(b), output]
         some = b.op("min", walk.turns, b.const(1, "index"))
-        for low, high, unhidden in [(b.const(0, "index"), some, False), *self.stretches(b, walk)]:
+        for low, high, compared in [(b.const(0, "index"), some, BOTH), *self.stretches(b, walk)]:
             with b.loop("turn", low.name, high.name, carried=state, unroll=1) as (body, loop):
-                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, unhidden, fragments))
+                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, compared, fragments))
             state = loop.results
         b.emit(AsyncWait(count=0))
         maximum, *totals, output = state
@@ -207,7 +207,7 @@ class WarpsBlock(AttendingBlock):
         walk: Walk,
         number: Value,
         state: Sequence[Value],
-        unhidden: bool,
+        compared: tuple[bool, ...],
         queries: Sequence[Value],
     ) -> list[Value]:
         """A turn: the next tile is asked for, this one's scores are multiplied, and its weights with its values."""
@@ -217,7 +217,7 @@ class WarpsBlock(AttendingBlock):
         b.emit(SyncThreads())
         self.bring(b, walk, b.add(number, b.const(1, "index")))
         stage = self.stage(b, Affine.of(number.name))
-        turn = self.turned(region, b, walk, number, unhidden)
+        turn = self.turned(region, b, walk, number, compared)
         (_, keys, _), (_, values, _) = self.rings
         scores = b.const(0.0, self.scores)
         for part in range(attention.depth // STEP):

@@ -32,7 +32,7 @@ from compiler.hir.types import Barrier, Tile
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.attention_field import AttendingUnit, AttentionField, attention_field, ends
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, walk_of
-from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
+from compiler.schedule.gpu.attention_weights import BOTH, AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides, stored_dims, wide_of
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
@@ -219,7 +219,7 @@ class WarpgroupBlock(AttendingBlock):
         self.factor = self.factored(b, inner, self.turn_queries)
         some = b.op("min", walk.turns, b.const(1, "index"), name="some")
         with b.loop("first", 0, some.name, carried=state) as (body, first):
-            turn = self.turned(inner, body, walk, first.variable, False)
+            turn = self.turned(inner, body, walk, first.variable, BOTH)
             stage = memory.place(body, first.variable)
             memory.keys.await_full(body, *stage)
             body.emit(WarpgroupFence())
@@ -230,9 +230,9 @@ class WarpgroupBlock(AttendingBlock):
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
         standing.begin_turns(b)
-        for low, high, whole in self.stretches(b, walk):
+        for low, high, compared in self.stretches(b, walk):
             with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
-                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, whole))
+                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, compared))
             carried = loop.results
         *totals, words, output = carried
         with b.loop("last", 0, some.name, carried=[output]) as (body, last):
@@ -256,11 +256,13 @@ class WarpgroupBlock(AttendingBlock):
         b.emit(FenceAsync())
         b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.attention.down))
 
-    def step(self, b: Builder, region: TileRegion, walk: Walk, number: Value, state: Sequence[Value], whole: bool) -> list[Value]:
+    def step(
+        self, b: Builder, region: TileRegion, walk: Walk, number: Value, state: Sequence[Value], compared: tuple[bool, ...]
+    ) -> list[Value]:
         """A turn: its scores and weights, while the products of the last turn's weights with its values are under way."""
         *before, weights, total = state
         memory = self.memory
-        turn = self.turned(region, b, walk, number, whole)
+        turn = self.turned(region, b, walk, number, compared)
         keys = memory.place(b, number)
         values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
         memory.keys.await_full(b, *keys)
