@@ -1,4 +1,5 @@
-"""Attention in two passes or with a running maximum: heads in groups, lengths that nothing divides, causal, masked, with either order of axes."""
+"""Attention in two passes or with a running maximum: heads in groups, lengths that nothing divides, causal, masked, sloped by head, within
+documents, with either order of axes."""
 
 import numpy as np
 
@@ -9,7 +10,10 @@ MASKS = {
     "causal": ("(if {j} <= {i} {{ {s} * scale }} else {{ -inf }})", lambda i, j, m: j <= i),
     "window": ("(if {j} <= {i} and {i} < {j} + 40 {{ {s} * scale }} else {{ -inf }})", lambda i, j, m: (j <= i) & (i < j + 40)),
     "added": ("({s} * scale + P[{i}, {j}])", lambda i, j, m: True),
+    "sloped": ("(if {j} <= {i} {{ {s} * scale - P[{h}] * ({i} - {j}) }} else {{ -inf }})", lambda i, j, m: j <= i),
+    "documents": ("(if P[{b}, {i}] == Z[{b}, {j}] {{ {s} * scale }} else {{ -inf }})", lambda i, j, m: m),
 }
+INPUTS = {"added": ("P: tensor[M, N]",), "sloped": ("P: tensor[H]",), "documents": ("P: tensor[B, M, i32]", "Z: tensor[B, N, i32]")}
 
 
 def attention(draw: Draw) -> Case:
@@ -21,7 +25,7 @@ def attention(draw: Draw) -> Case:
     rows, keys = draw.extent(700), draw.extent(700)
     heads_inside = draw.often(0.3)
     b, h, i, j, d, e = (draw.name() for _ in range(6))
-    running = mask != "window" and draw.often(0.3)
+    running = draw.often(0.3) and mask not in ("window", "documents")
     heads = groups * shared
     scale = width**-0.5
 
@@ -33,15 +37,16 @@ def attention(draw: Draw) -> Case:
 
     of = h if shared == 1 else f"{h} / {shared}"
     score, visible = MASKS[mask]
-    masked = score.format(s="s", i=i, j=j)
+    masked = score.format(s="s", i=i, j=j, h=h, b=b)
+    besides = INPUTS.get(mask, ())
     declared = [
         f"Q: tensor[{'B, M, H, D' if heads_inside else 'B, H, M, D'}, {types}]",
         f"K: tensor[{'B, N, G, D' if heads_inside else 'B, G, N, D'}, {types}]",
         f"V: tensor[{'B, N, G, D' if heads_inside else 'B, G, N, D'}, {types}]",
-        *(["P: tensor[M, N]"] if mask == "added" else []),
+        *besides,
         "scale: f32",
     ]
-    given = ["Q", "K", "V", *(["P"] if mask == "added" else []), "scale"]
+    given = ["Q", "K", "V", *(one[0] for one in besides), "scale"]
     two_passes = f"""
             var m = -inf
             for {j} in 0..N:
@@ -75,7 +80,8 @@ def f({", ".join(declared)}) {{
     }}
 }}"""
     q, k, v = (draw.array(types, shape(count, length)) for count, length in ((heads, rows), (groups, keys), (groups, keys)))
-    added = draw.array("f32", (rows, keys))
+    added, slopes = draw.array("f32", (rows, keys)), draw.array("f32", (heads,))
+    documents = [np.sort(draw.array("i32", (batch, length)) % 4, axis=1) for length in (rows, keys)]
 
     def weighted(change: bool) -> Array:
         wide_q, wide_k, wide_v = (np.swapaxes(wide(x), 1, 2) if heads_inside else wide(x) for x in (q, k, v))
@@ -83,7 +89,11 @@ def f({", ".join(declared)}) {{
         scores = np.einsum("bhie,bhje->bhij", wide_q, wide_k, optimize=True) * scale
         if mask == "added":
             scores = scores + wide(added)
-        seen = np.broadcast_to(visible(np.arange(rows)[:, None], np.arange(keys)[None], None), (rows, keys))
+        i, j = np.arange(rows)[:, None], np.arange(keys)[None]
+        if mask == "sloped":
+            scores = scores - wide(slopes)[:, None, None] * (i - j)
+        own = (documents[0][:, :, None] == documents[1][:, None])[:, None]
+        seen = np.broadcast_to(visible(i, j, own), scores.shape)
         scores = np.where(seen, scores, -np.inf)
         with np.errstate(invalid="ignore"):
             weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -94,5 +104,5 @@ def f({", ".join(declared)}) {{
     # weights are rounded to the operands' type before they are multiplied, scores come out of sums of `width` terms
     coarse = {"bf16": 2.0**-7, "f16": 2.0**-9, "f32": 4e-6}[types]
     words = f"{types}, {batch}x{heads}/{groups}x{rows}x{keys}x{width}, {mask or 'full'}{', heads inside' if heads_inside else ''}{', running' if running else ''}"
-    inputs = [q, k, v, *([added] if mask == "added" else []), scale]
+    inputs = [q, k, v, *{"added": [added], "sloped": [slopes], "documents": documents}.get(mask, []), scale]
     return Case("attention", source, inputs, lambda: weighted(False), lambda: weighted(True) * coarse / 1e-6, words=words)

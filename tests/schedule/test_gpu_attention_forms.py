@@ -26,8 +26,9 @@ def test_every_layout_with_grouped_heads(layout: str) -> None:
     check("two passes", CASES["full"], (1, 2, 65, 33, 16, 16), "f16", layout, 2)
 
 
-def test_windows_that_skip_tiles() -> None:
-    check("two passes", CASES["window"], (1, 1, 260, 420, 16, 16))
+@pytest.mark.parametrize("case", ["window", "later documents, causal", "sloped by heads"])
+def test_windows_that_skip_tiles(case: str) -> None:
+    check("two passes", CASES[case], (1, 1, 260, 420, 16, 16))
 
 
 def test_distances_are_counted_from_a_threads_first_one() -> None:
