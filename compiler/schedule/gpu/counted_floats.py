@@ -26,7 +26,7 @@ def _counted(value: Value) -> Affine | None:
     match value.source:
         case Index(of=form):
             return form
-        case Unary(operator="abs", value=inner):
+        case Unary(operator="abs", value=inner) | Cast(to="i32" | "i64", value=inner):
             return _counted(inner)
         case _:
             return None
@@ -55,6 +55,8 @@ def counted(placing: Placing, cast: Cast, region: TileRegion) -> Value:
                 return b.add(b.cast(b.index(first), cast.to), b.cast(b.index(form - first), cast.to))
             case Unary(operator=operator, value=inner):
                 return b.op(operator, made(inner))
+            case Cast(value=inner):
+                return made(inner)
             case _:
                 raise AssertionError(value)
 
