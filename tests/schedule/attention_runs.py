@@ -31,6 +31,7 @@ def run(
     architecture: str = "sm_90a",
     product: Any = WarpgroupMma,
     partial: tuple[int, ...] = (),
+    processors: int = 132,
 ) -> Any:
     """The result of the program's one block, whose launch multiplies in this way. `partial`: the extents of the partial
     sums where blocks share the keys: batches, groups of heads, tiles of rows, blocks that share, rows of a tile, columns."""
@@ -40,7 +41,8 @@ def run(
         assert kernel.analysed.assuming is not None and kernel.analysed.assuming.holds(sizes)
         field = kernel.analysed.assuming.field
     names = [one.name for one in kernel.nest.parameters]
-    made = launches_for(kernel.nest, field, facts_of({name: sizes[name] for name in names if name in sizes}, names, MACHINES[architecture]))
+    known_sizes = {name: sizes[name] for name in names if name in sizes}
+    made = launches_for(kernel.nest, field, facts_of(known_sizes, names, MACHINES[architecture], processors))
     (launch,) = made.launches
     verify(launch.function)
     assert any(isinstance(op, product) for top in launch.function.body.body for op in top.walk())
@@ -68,8 +70,9 @@ def check(
     change: Any = None,
     warps: str | None = None,
     partial: tuple[int, ...] = (),
+    processors: int = 132,
 ) -> None:
-    """`warps`: an architecture on which warps multiply; else warpgroups do."""
+    """`warps`: an architecture on which warps multiply; else warpgroups do. `processors`: blocks that take tiles of queries, at most."""
     b, h, m, n, d, c = sizes
     random = np.random.default_rng(m * n)
     known = dict(zip("BHMNDC", sizes, strict=True)) | {"G": h // group, "W": 40}
@@ -81,7 +84,7 @@ def check(
     text = source(passes, case, dtype, layout, "h" if group == 1 else f"h / {group}")
     shape = [extents[axis] for axis in AXES[layout][3]]
     way = ("sm_90a", WarpgroupMma) if warps is None else (warps, WarpMma)
-    found = run(text, {"Q": q, "K": k, "V": v, **extra}, known, tuple(shape), dtype, *way, partial)
+    found = run(text, {"Q": q, "K": k, "V": v, **extra}, known, tuple(shape), dtype, *way, partial, processors)
     wanted, size = expected(case, q, k, v, extra, layout, None if group == 1 else lambda heads: heads // group)
     with np.errstate(invalid="ignore"):
         close = np.abs(found - wanted) <= 2 * ULP[dtype] * size + 1e-6

@@ -31,6 +31,20 @@ def test_windows_that_skip_tiles(case: str) -> None:
     check("two passes", CASES[case], (1, 1, 260, 420, 16, 16))
 
 
+@pytest.mark.parametrize(
+    ("case", "sizes", "processors"),
+    [
+        ("window", (1, 2, 300, 420, 16, 16), 1),
+        ("causal, from the end", (2, 1, 400, 270, 16, 16), 1),
+        ("factors", (1, 3, 260, 40, 128, 48), 2),
+        ("sloped both ways", (1, 2, 130, 130, 256, 64), 1),
+    ],
+)
+def test_blocks_take_tiles_of_queries_until_there_are_none(case: str, sizes: tuple[int, ...], processors: int) -> None:
+    """Some see nothing, whose keys no ring has."""
+    check("two passes", CASES[case], sizes, processors=processors)  # type: ignore[arg-type]
+
+
 def test_distances_are_counted_from_a_threads_first_one() -> None:
     """One conversion for a thread's tile: what its elements add is constant."""
     like = "Q=1x4x512x64:bf16, K=1x4x512x64:bf16, V=1x4x512x64:bf16, A=4:f32, scale=0.125"

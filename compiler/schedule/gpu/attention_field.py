@@ -67,6 +67,8 @@ class AttentionField:
     parts: int = 1
     """Blocks that share the keys, at most."""
     packed: Packed | None = None
+    resident: int | None = None
+    """Blocks that take tiles of queries until there are none; None where each takes one."""
 
     @property
     def dtype(self) -> str:

@@ -3,16 +3,13 @@
 
 from collections.abc import Callable, Sequence
 
-from compiler.hir.affine import Affine
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.attention_walk import QueryTiles, placed
+from compiler.schedule.gpu.attention_walk import QueryTiles
 from compiler.schedule.gpu.attention_weights import AttendingBlock
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.indices import small, small_digits
-from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
 from compiler.schedule.region import Target, TileRegion
 
@@ -36,16 +33,13 @@ class AttentionDistributing(MatrixBlocks):
     def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:
         attention, b, axes = self.attention, region.builder, {*self.own, *self.batch}
         queries = QueryTiles(self.field, attention, self.batch, b)
-        heads, parts = b.product([b.const(1, "index"), *queries.counts]), b.const(attention.parts, "index")
-        with self.blocks(b.product([heads, queries.tiles, parts]), region, axes) as (inner, block):
-            body = inner.builder
-            part = small(body, "rem", block, parts)
-            head, tile = placed(attention.visible, body, small(body, "div", block, parts), heads, queries.tiles)
-            numbers = [Affine.of(digit.name) for digit in small_digits(body, head, queries.counts)[1:]]
-            queries.enter(numbers, tile, inner)
-            own = BlockPart(part, parts, attention.parts, *queries.numbered(numbers, tile, body))
+        parts = b.const(attention.parts, "index")
+        blocks = b.mul(queries.total, parts)
+        if attention.resident is not None:
+            blocks = b.op("min", blocks, b.const(attention.resident, "index"))
+        with self.blocks(blocks, region, axes) as (inner, block):
             self.block = self.block_of(self, attention, queries, inner)
-            self.block.attended(group, own)
+            self.block.attended(group, block, blocks)
 
     def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         made = self.block.make(op, region) if self.block is not None else None

@@ -10,7 +10,7 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides
-from compiler.schedule.gpu.indices import small
+from compiler.schedule.gpu.indices import small, small_digits
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.region import TileRegion
 from runtime.records import evolve, frozen
@@ -32,6 +32,8 @@ class QueryTiles:
             rows = b.mul(rows, self.together)
         self.tiles = b.index(Affine.of(rows.name).ceildiv(attention.rows))
         """Of a matrix."""
+        self.heads = b.product([b.const(1, "index"), *self.counts])
+        self.total = b.mul(self.heads, self.tiles)
 
     def heads_of(self, axis: str) -> int:
         """Heads of a block along a batch's axis; of one that is among the rows as a whole, its one number is 0."""
@@ -42,12 +44,19 @@ class QueryTiles:
         heads = self.heads_of(axis)
         return self.field.axes[axis].ceildiv(heads) if heads else Affine.of(1)
 
-    def enter(self, numbers: Sequence[Affine], tile: Value, region: TileRegion) -> None:
-        """The places of a block's matrix and tile."""
+    def placed(self, b: Builder, number: Value) -> tuple[Value, Value]:
+        """The matrix and the tile of this number in the order in which blocks take them."""
+        return placed(self.attention.visible, b, number, self.heads, self.tiles)
+
+    def enter(self, head: Value, tile: Value, region: TileRegion) -> list[Affine]:
+        """The places of a matrix and a tile of it; the numbers of the matrix."""
+        b = region.builder
+        numbers = [Affine.of(digit.name) for digit in small_digits(b, head, self.counts)[1:]]
         for axis, number in zip(self.batch, numbers, strict=True):
             region.forms[axis] = region.starts[axis] = number * self.heads_of(axis)
         region.starts[self.query] = Affine.of(tile.name) * self.attention.rows
         region.starts[self.attention.value.axis] = Affine()
+        return numbers
 
     def numbered(self, numbers: Sequence[Affine], tile: Value, b: Builder) -> tuple[list[Affine], list[Affine]]:
         """The number of a tile among all, and how many there are along each dim of that number."""
@@ -90,6 +99,8 @@ class Walk:
     turns: Value
     open: Value
     closed: Value
+    begun: Value
+    """Turns of the block before."""
 
 
 def placed(visible: Visible, b: Builder, number: Value, heads: Value, tiles: Value) -> tuple[Value, Value]:
@@ -106,7 +117,7 @@ def placed(visible: Visible, b: Builder, number: Value, heads: Value, tiles: Val
     return b.add(first, small(b, "rem", within, heads_here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
 
 
-def walk_of(placing: BlockTiles, attention: AttentionField, region: TileRegion) -> Walk:
+def walk_of(placing: BlockTiles, attention: AttentionField, region: TileRegion, begun: Value | None = None) -> Walk:
     """The turns that this block's rows need."""
     b, terms = region.builder, attention.terms
     visible, extent = attention.visible, placing.field.axes[attention.along]
@@ -130,7 +141,7 @@ def walk_of(placing: BlockTiles, attention: AttentionField, region: TileRegion) 
     turns = b.op("max", b.sub(high, low), none)
     opens = unit if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), unit)
     closes = turns if not visible.lower else b.op("max", b.op("min", b.sub(high, above), turns), opens)
-    return Walk(high, turns, opens, closes)
+    return Walk(high, turns, opens, closes, none if begun is None else begun)
 
 
 def shared_walk(walk: Walk, part: Value, parts: int, b: Builder) -> Walk:
@@ -143,4 +154,4 @@ def shared_walk(walk: Walk, part: Value, parts: int, b: Builder) -> Walk:
         return b.op("max", b.op("min", b.sub(turn, before), share), none)
 
     opens = b.op("max", here(walk.open), b.const(1, "index"))
-    return Walk(b.sub(walk.last, before), here(walk.turns), opens, b.op("max", here(walk.closed), opens))
+    return Walk(b.sub(walk.last, before), here(walk.turns), opens, b.op("max", here(walk.closed), opens), walk.begun)

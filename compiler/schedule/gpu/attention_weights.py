@@ -24,7 +24,6 @@ from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.counted_floats import counted
 from compiler.schedule.gpu.exponents import sign_of
-from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
@@ -60,8 +59,8 @@ class AttendingBlock:
         self.bases: dict[TileRegion, tuple[Value, Value]] = {}
         """Of each turn: scores without their factor, and what their exponents are less by."""
 
-    def attended(self, group: Sequence[Target], part: BlockPart) -> None:
-        """The block's tile of queries, with its part of the keys, and what follows."""
+    def attended(self, group: Sequence[Target], block: Value, blocks: Value) -> None:
+        """What the block of this number among so many does: its tiles of queries with their keys, and what follows."""
         raise NotImplementedError
 
     def stored(self, target: Store, region: TileRegion) -> bool:

@@ -27,7 +27,7 @@ from compiler.schedule.gpu.attention_weights import BOTH, AttendingBlock, over_l
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
+from compiler.schedule.gpu.indices import lane_index, small, thread_index, warp_index
 from compiler.schedule.gpu.last_block import BlockPart, comes_last
 from compiler.schedule.gpu.shared_tiles import CHUNK, Place, SharedTile, padded
 from compiler.schedule.gpu.visible import Visible
@@ -132,8 +132,12 @@ class WarpsBlock(AttendingBlock):
 
     # ---- the walk ----
 
-    def attended(self, group: Sequence[Target], part: BlockPart) -> None:
+    def attended(self, group: Sequence[Target], block: Value, blocks: Value) -> None:
         b, region, attention = self.region.builder, self.region, self.attention
+        parts = b.const(attention.parts, "index")
+        own, number = small(b, "rem", block, parts), small(b, "div", block, parts)
+        head, tile = self.queries.placed(b, number)
+        part = BlockPart(own, parts, attention.parts, *self.queries.numbered(self.queries.enter(head, tile, region), tile, b))
         region.starts[attention.query.axis] = b.named(region.starts[attention.query.axis])
         thread = Affine.of(thread_index(b).name)
         self.lane = lane_index(b)

@@ -35,7 +35,13 @@ class StageRing:
 
     def fill(self, b: Builder, stage: Affine, parity: Value, bytes: int) -> None:
         """Copies of so many bytes may begin, when there is room."""
+        self.await_empty(b, stage, parity)
+        self.expect(b, stage, bytes)
+
+    def await_empty(self, b: Builder, stage: Affine, parity: Value) -> None:
         b.emit(BarrierWait(barrier=self.empty, barrier_index=(stage,), parity=self._flipped(b, parity)))
+
+    def expect(self, b: Builder, stage: Affine, bytes: int) -> None:
         b.emit(BarrierExpect(barrier=self.full, barrier_index=(stage,), bytes=bytes))
 
     def free(self, b: Builder, stage: Affine) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2
-from compiler.hir.gpu import FenceAsync, SyncThreads
+from compiler.hir.gpu import Atomic, FenceAsync, SharedAlloc, Shuffle, SyncThreads
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
-    BarrierExpect,
-    BarrierMake,
-    BarrierWait,
+    BarrierArrive,
     BulkCommit,
     BulkStore,
     BulkWait,
@@ -28,7 +26,7 @@ from compiler.hir.hopper import (
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Barrier, Tile
+from compiler.hir.types import Mem, Space, Tile
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.attention_field import AttendingUnit, AttentionField, attention_field, ends
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, walk_of
@@ -38,7 +36,6 @@ from compiler.schedule.gpu.boxed_operands import divides, stored_dims, wide_of
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
-from compiler.schedule.gpu.last_block import BlockPart
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_results import put_matrices
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
@@ -71,7 +68,7 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | No
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
     strict = attention.strict or not (divides(terms, field.axes[attention.along]) or ends(value, attention.along, field))
-    return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict)
+    return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict, resident=facts.processors)
 
 
 ALL_GROUPS, MEETING, TURNS = 1, 2, 5
@@ -122,28 +119,37 @@ REGISTERS = {2: (24, 240), 3: (32, 160)}
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""
+TWICE = 128
+"""Elements of a query or value of which there is room for two tiles of queries."""
 
 
 class AttentionMemory:
-    """The tile of queries, and the rings of keys and of values."""
+    """The rings of queries, of keys and of values. Of each tile of queries there is whose matrix it is and its number there, too."""
 
     def __init__(self, b: Builder, attention: AttentionField) -> None:
         inner, along, rows, terms = attention.inner, attention.along, (attention.rows,), (attention.terms,)
-        self.query = BoxedTiles(b, attention.query, 1, rows, inner, attention.depth)
+        stages = STAGES if max(attention.depth, attention.width) <= TWICE else 1
+        self.queries = StageRing(b, stages, attention.down)
+        self.numbers = b.emit(SharedAlloc(type=Mem("u32", (stages, 2), space=Space.SHARED, align=16)), "numbers").result
+        self.query = BoxedTiles(b, attention.query, stages, rows, inner, attention.depth)
         self.keys = StageRing(b, STAGES, attention.down)
         self.key_tiles = BoxedTiles(b, attention.key, STAGES, terms, inner, attention.depth)
         self.values = StageRing(b, STAGES, attention.down)
         self.value_tiles = BoxedTiles(b, attention.value, STAGES, (attention.width,), along, attention.terms)
-        self.asked = b.emit(BarrierMake(type=Barrier(1)), "asked").result
-        assert self.query.bytes + STAGES * (self.key_tiles.bytes + self.value_tiles.bytes) <= SHARED_BYTES
+        assert stages * self.query.bytes + STAGES * (self.key_tiles.bytes + self.value_tiles.bytes) <= SHARED_BYTES
 
     def begin(self, b: Builder) -> None:
-        initialise(b, [(self.asked, 0, 1), *self.keys.counts(), *self.values.counts()])
+        initialise(b, [*self.queries.counts(), *self.keys.counts(), *self.values.counts()])
 
-    def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
-        """The stage of a turn in both rings, and how often it was filled before, odd or even."""
-        stage, parity = self.keys.place(b, turn)
+    def place(self, b: Builder, ring: StageRing, turn: Value) -> tuple[Affine, Value]:
+        """The stage of a turn in a ring, and how often it was filled before, odd or even."""
+        stage, parity = ring.place(b, turn)
         return Affine.of(stage.name), parity
+
+
+def alike(b: Builder, number: Value) -> Value:
+    """A number that all lanes of a warp have the same of, said so that the assembler knows it: products' addresses are the warp's then."""
+    return b.cast(b.emit(Shuffle(mode="idx", value=number, lane=b.const(0, "i32"))).result, "index")
 
 
 class WarpgroupBlock(AttendingBlock):
@@ -155,28 +161,59 @@ class WarpgroupBlock(AttendingBlock):
 
     # ---- roles ----
 
-    def attended(self, group: Sequence[Target], part: BlockPart) -> None:
+    def attended(self, group: Sequence[Target], block: Value, blocks: Value) -> None:
         b, region, attention = self.region.builder, self.region, self.attention
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         with b.when(first) as once:
             self.memory.begin(once)
         b.emit(SyncThreads())
-        walk = walk_of(self.placing, attention, region)
         copies, multiplies = REGISTERS[attention.down]
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
             with copying.when(first) as leading:
-                self.copied(leading, region, walk)
+                self.brought(leading, region, block, blocks)
             multiplying.emit(SetMaxRegisters(direction="inc", registers=multiplies))
-            self.multiplied(multiplying, region, walk, thread, group)
+            self.group = AttentionGroup(multiplying, attention.down, thread)
+            self.group.begin_turns(multiplying)
+            self.multiplied(multiplying, region, group)
 
     # ---- copying ----
 
+    def brought(self, b: Builder, region: TileRegion, block: Value, blocks: Value) -> None:
+        """Tiles of queries, the first of the block's number, the others whichever comes next among all; with their keys and values. Behind
+        the last there is a matrix that isn't there."""
+        memory, rows, total = self.memory, self.attention.query.axis, self.queries.total
+        taken = self.placing.workspace(("taken",), Mem("u32", (1,), align=64), zeros=True)
+        number, round, begun = b.slot(block, "number"), b.slot(b.const(0, "index"), "round"), b.slot(b.const(0, "index"), "begun")
+
+        def told(b: Builder, *numbers: Value) -> Affine:
+            stage, parity = memory.place(b, memory.queries, b.get(round))
+            memory.queries.await_empty(b, stage, parity)
+            for place, own in enumerate(numbers):
+                b.store(memory.numbers, b.cast(own, "u32"), [stage, Affine.of(place)])
+            return stage
+
+        with b.repeat() as (before, body):
+            before.condition(before.op("lt", before.get(number), total))
+            inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
+            head, tile = self.queries.placed(body, body.get(number))
+            stage = told(body, head, tile)
+            self.queries.enter(head, tile, inner)
+            memory.queries.expect(body, stage, memory.query.bytes)
+            self.load(body, memory.query, inner, rows, inner.starts[rows], stage, memory.queries.full)
+            most = body.cast(body.sub(total, body.const(1, "index")), "u32")
+            other = body.emit(Atomic(operation="inc", mem=taken, index=(Affine(),), value=most)).result
+            walk = walk_of(self.placing, self.attention, inner, body.get(begun))
+            self.copied(body, inner, walk)
+            body.set(begun, body.add(walk.begun, walk.turns))
+            body.set(round, body.add(body.get(round), body.const(1, "index")))
+            body.set(number, body.add(blocks, body.cast(other, "index")))
+        stage = told(b, self.queries.heads, b.const(0, "index"))
+        b.emit(BarrierArrive(barrier=memory.queries.full, barrier_index=(stage,)))
+
     def copied(self, b: Builder, region: TileRegion, walk: Walk) -> None:
-        memory, rows = self.memory, self.attention.query.axis
-        b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=memory.query.bytes))
-        self.load(b, memory.query, region, rows, region.starts[rows], Affine(), memory.asked)
+        memory = self.memory
         with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
             with body.when(body.op("lt", loop.variable, walk.turns)) as coming:
                 self.bring(coming, region, memory.keys, memory.key_tiles, walk, loop.variable)
@@ -186,8 +223,7 @@ class WarpgroupBlock(AttendingBlock):
 
     def bring(self, b: Builder, region: TileRegion, ring: StageRing, tiles: BoxedTiles, walk: Walk, number: Value) -> None:
         """A turn's tile of keys, or of values, into its ring, when there is room."""
-        at, parity = ring.place(b, number)
-        stage = Affine.of(at.name)
+        stage, parity = self.memory.place(b, ring, b.add(walk.begun, number))
         ring.fill(b, stage, parity, tiles.bytes)
         self.load(b, tiles, region, self.attention.along, self.tile(walk, number) * self.terms, stage, ring.full)
 
@@ -199,9 +235,33 @@ class WarpgroupBlock(AttendingBlock):
 
     # ---- multiplying ----
 
-    def multiplied(self, b: Builder, region: TileRegion, walk: Walk, thread: Value, group: Sequence[Target]) -> None:
-        attention, memory = self.attention, self.memory
-        inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.queries.batch))
+    def multiplied(self, b: Builder, region: TileRegion, group: Sequence[Target]) -> None:
+        """The tiles of queries that are brought, until there is a matrix that isn't there."""
+        memory = self.memory
+        round, begun = b.slot(b.const(0, "index"), "round"), b.slot(b.const(0, "index"), "begun")
+        head, tile = b.slot(b.const(0, "index"), "head"), b.slot(b.const(0, "index"), "tile")
+
+        def awaited(b: Builder) -> None:
+            stage, parity = memory.place(b, memory.queries, b.get(round))
+            memory.queries.await_full(b, stage, parity)
+            for place, slot in enumerate((head, tile)):
+                b.set(slot, alike(b, b.load(memory.numbers, [stage, Affine.of(place)])))
+
+        awaited(b)
+        with b.repeat() as (before, body):
+            before.condition(before.op("lt", before.get(head), self.queries.heads))
+            inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
+            self.queries.enter(body.get(head), body.get(tile), inner)
+            walk = walk_of(self.placing, self.attention, inner, body.get(begun))
+            self.stage, _ = memory.place(body, memory.queries, body.get(round))
+            self.tile_multiplied(body, inner, walk, group)
+            self.given_back(body, memory.queries, self.stage)
+            body.set(begun, alike(body, body.cast(body.add(walk.begun, walk.turns), "u32")))
+            body.set(round, alike(body, body.cast(body.add(body.get(round), body.const(1, "index")), "u32")))
+            awaited(body)
+
+    def tile_multiplied(self, b: Builder, inner: TileRegion, walk: Walk, group: Sequence[Target]) -> None:
+        attention, memory, standing = self.attention, self.memory, self.group
         pair, eight, half = (
             self.placing.out.axis("column0", 2),
             self.placing.out.axis("column1", self.terms // 8),
@@ -209,18 +269,16 @@ class WarpgroupBlock(AttendingBlock):
         )
         feature, features = self.placing.out.axis("feature0", 2), self.placing.out.axis("feature1", attention.width // 8)
         self.columns, self.half, self.rows, self.features = (pair, eight), half, (half,), (feature, features)
-        self.group = standing = AttentionGroup(b, attention.down, thread)
         self.lane, self.across = standing.lane, standing.column
         self.queries.place_row(standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8, inner)
         state = [*self.at_first(b), b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2))))]
         output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
         self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))
-        b.emit(BarrierWait(barrier=memory.asked, barrier_index=(Affine(),), parity=b.const(0, "i32")))
         self.factor = self.factored(b, inner, self.turn_queries)
         some = b.op("min", walk.turns, b.const(1, "index"), name="some")
         with b.loop("first", 0, some.name, carried=state) as (body, first):
             turn = self.turned(inner, body, walk, first.variable, BOTH)
-            stage = memory.place(body, first.variable)
+            stage = memory.place(body, memory.keys, walk.begun)
             memory.keys.await_full(body, *stage)
             body.emit(WarpgroupFence())
             (scores,) = self.waited(body, [self.scored(body, stage[0])], 0)
@@ -229,14 +287,13 @@ class WarpgroupBlock(AttendingBlock):
             memory.values.await_full(body, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
-        standing.begin_turns(b)
         for low, high, compared in self.stretches(b, walk):
             with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
                 body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, compared))
             carried = loop.results
         *totals, words, output = carried
         with b.loop("last", 0, some.name, carried=[output]) as (body, last):
-            ending, _ = memory.place(body, body.sub(walk.turns, body.const(1, "index")))
+            ending, _ = memory.place(body, memory.keys, body.index(Affine.of(walk.begun.name) + walk.turns.name - 1))
             body.emit(WarpgroupFence())
             (total,) = self.waited(body, [self.weighted(body, ending, words, last.carried[0])], 0)
             self.given_back(body, memory.values, ending)
@@ -251,7 +308,7 @@ class WarpgroupBlock(AttendingBlock):
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
             number = Affine.of(loop.variable.name) * WARPGROUP + self.group.warp * 32 + self.lane
             row, column = number.floordiv(depth), number % depth
-            at = (Affine(), column.floordiv(wide), self.group.row + row, column % wide)
+            at = (self.stage, column.floordiv(wide), self.group.row + row, column % wide)
             self.signed(body, self.memory.query.memory, at, sign)
         b.emit(FenceAsync())
         b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.attention.down))
@@ -263,8 +320,8 @@ class WarpgroupBlock(AttendingBlock):
         *before, weights, total = state
         memory = self.memory
         turn = self.turned(region, b, walk, number, compared)
-        keys = memory.place(b, number)
-        values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
+        keys = memory.place(b, memory.keys, b.add(walk.begun, number))
+        values, _ = memory.place(b, memory.keys, b.index(Affine.of(walk.begun.name) + number.name - 1))
         memory.keys.await_full(b, *keys)
         self.group.await_turn(b)
         b.emit(WarpgroupFence())
@@ -302,7 +359,7 @@ class WarpgroupBlock(AttendingBlock):
         packed = b.emit(Pack2(value=self.placing.value(store.value, region), over=feature)).result
         row = group.row + group.warp * 16 + group.lane % 16
         group.meet(b)
-        places = [(Affine(), Affine.of(n // wide), row, group.lane.floordiv(16) * 8 + n % wide) for n in range(0, attention.width, 16)]
+        places = [(self.stage, Affine.of(n // wide), row, group.lane.floordiv(16) * 8 + n % wide) for n in range(0, attention.width, 16)]
         put_matrices(b, packed, (features, self.half), 0, memory, places)
         b.emit(FenceAsync())
         group.meet(b)
@@ -315,7 +372,7 @@ class WarpgroupBlock(AttendingBlock):
             inside.forms[rows] = region.starts[rows] + group.row
             for part in range(-(-attention.width // wide)):
                 inside.forms[columns] = Affine.of(part * wide)
-                at = (Affine(), Affine.of(part), group.row, Affine())
+                at = (self.stage, Affine.of(part), group.row, Affine())
                 there = tuple(self.placing.form(form, inside) for form in store.index)
                 leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
             leading.emit(BulkCommit())
@@ -330,7 +387,7 @@ class WarpgroupBlock(AttendingBlock):
         total = b.const(0.0, self.scores)
         step = WARPGROUP_KINDS[attention.dtype].depth
         for part in range(0, attention.depth, step):
-            factors = self.memory.query.factor(Affine(), self.group.row, part), self.memory.key_tiles.factor(stage, Affine(), part)
+            factors = self.memory.query.factor(self.stage, self.group.row, part), self.memory.key_tiles.factor(stage, Affine(), part)
             total = multiply(b, total, *factors, self.terms, step, b.const(part > 0, "i1"))
         b.emit(WarpgroupCommit())
         return total
