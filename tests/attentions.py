@@ -137,6 +137,7 @@ CASES = {
     "factors": Case("s * 0.5 * scale", lambda s, i, j, given: s * 0.5 * given["scale"]),
     "causal": Case("(if j <= i { s * scale } else { -inf })", lambda s, i, j, given: _hidden(s * given["scale"], j <= i)),
     "causal, shorter loop": Case(keys="0..i + 1", inside=lambda i, j, n, m: j <= i),
+    "window, shorter loop": Case(keys="max(0, i - 25)..min(N, i + 1)", inside=lambda i, j, n, m: (j <= i) & (j >= i - 25)),
     "causal, from the end": Case(
         "(if j <= i + N - M { s * scale } else { -inf })",
         lambda s, i, j, given: _hidden(s * given["scale"], j <= i + given["N"] - given["M"]),

@@ -5,6 +5,8 @@ values) is a placeholder while its body runs, and a reduction, a running value o
 the nest writes is a list of events, through which later reads see (`lift_memory`). Sums are put in normal form at the end
 (`normal_forms`). The proof that a loop may be an axis is this very construction."""
 
+from itertools import zip_longest
+
 from compiler.analysis.accesses import affine_value, constraints_of, sizes_of, slots_set
 from compiler.analysis.affine_sets import lower, upper
 from compiler.analysis.field_values import FieldValues, Refused, folded_index, padded
@@ -260,18 +262,21 @@ class _Lift:
 
     def enter(self, op: For) -> tuple[LiftedLoop, Value | None]:
         """The loop's axis, and the condition under which its iteration exists where its bounds depend on outer axes."""
-        low, high = self.form(op.low), self.form(op.high)
+        # a turn that is short itself costs less than what tiles compute beyond such bounds
+        joined = op.step == 1 and any(isinstance(inner, For) for inner in op.walk() if inner is not op)
+        lows, highs = self.bounds(self.form(op.low), "max", joined), self.bounds(self.form(op.high), "min", joined)
         variable = op.variable.name
-        for name in (*low.names, *high.names):
+        for name in dict.fromkeys(name for form in (*lows, *highs) for name in form.names):
             if name not in self.made.axes and self.made.named.get(name) not in self.made.owner.function.parameters:
                 raise Refused(f"the bounds of the loop over `{variable}` depend on data", op.span, variable)
-        span = high - low if op.step > 0 else low - high
         axes = self.made.axes
+        low, high = lows[0], highs[0]
+        span = high - low if op.step > 0 else low - high
         varies = [name for name in dict.fromkeys((*low.names, *high.names)) if name in axes]
         start = low
         if not varies:
             extent = span.ceildiv(abs(op.step))
-        elif abs(op.step) == 1 and op.step > 0:
+        elif op.step == 1:
             start = lower(low, axes)
             extent = upper(high, axes) - start
         else:
@@ -280,12 +285,27 @@ class _Lift:
         self.written.setdefault(op.written, []).append(axis)
         self.wish(op, axis)
         position = Affine.of(axis)
+        pairs = [*zip_longest(lows, highs)] if len(lows) + len(highs) > 2 else []
+        tests = [(low if below is None else below, high if above is None else above) for below, above in pairs[not varies :]]
+        if varies and not pairs:
+            tests = [(low, high)]
         within: Value | None = None
-        if varies:
-            of, below = position - (low - start), span.ceildiv(abs(op.step))
-            within = self.made.emit(InBounds(of=of, below=below, span=op.span))[0]
+        for below, above in tests:
+            span = above - below if op.step > 0 else below - above
+            (inside,) = self.made.emit(InBounds(of=position - (below - start), below=span.ceildiv(abs(op.step)), span=op.span))
+            within = inside if within is None else self.made.conjunction([within, inside])
         self.bind_variable(op.variable, start + position * op.step)
         return LiftedLoop(op, axis, extent), within
+
+    def bounds(self, form: Affine, operator: str, joined: bool) -> list[Affine]:
+        """The forms that a bound of a loop is the largest (or the least) of; one without axes first."""
+        value = self.made.named.get(form.names[0]) if joined and len(form.terms) == 1 and form == Affine.of(form.names[0]) else None
+        op = value.source if value is not None else None
+        if not isinstance(op, Binary) or op.operator != operator:
+            return [form]
+        sides = [affine_value(side) or Affine.of(side.name) for side in (op.left, op.right)]
+        forms = dict.fromkeys(each for side in sides for each in self.bounds(side, operator, joined))
+        return sorted(forms, key=lambda each: any(name in self.made.axes for name in each.names))
 
     def bind_variable(self, variable: Value, form: Affine) -> None:
         self.names[variable.name] = form

@@ -124,3 +124,24 @@ def test_scores_that_a_sum_with_minus_infinity_hides_make_nan_as_written() -> No
         %h = select %c, %z, %m0 : f32  %s = add %x, %h  %g = max %m, %s  %d1 = sub %m, %g  %keep = exp %d1  %d2 = sub %s, %g
         %p = exp %d2  %l1 = mul %l, %keep contract  %l2 = add %l1, %p contract  yield %g, %l2 }  store %out[i], %l9 }"""
     means(text, ROWS, {"out": np.full(N, np.nan, np.float32)}, lifts=False, X=numbers(N, M))
+
+
+@pytest.mark.parametrize("lows", [("0", "i-2"), ("i-9", "0"), ("2*i-3", "i-1"), ("0",), ("i",)])
+@pytest.mark.parametrize("highs", [("M", "i+3"), ("i+1", "M"), ("M-i", "2*i+1"), ("M",), ("M", "i-2")])
+def test_bounds_that_are_the_largest_or_the_least_of_several(lows: tuple[str, ...], highs: tuple[str, ...]) -> None:
+    """Long turns between such bounds have an axis as long as what bounds them all: here each is a sum down a column."""
+
+    def bound(name: str, forms: tuple[str, ...], operator: str) -> str:
+        lines = [f"%{name}{number} = index of={form} : index" for number, form in enumerate(forms)]
+        return "  ".join([*lines, f"%{name} = {operator} {', '.join(f'%{name}{number}' for number in (0, len(forms) - 1))}"])
+
+    text = f"""for i in 0..N {{ %s0 = const 0.0 : f32  %s = slot %s0 : slot<f32>
+        {bound("low", lows, "max")}  {bound("high", highs, "min")}
+        for j in low..high {{ for k in 0..N {{ WHERE %x = load %Y[k, j] where=%w pad=0.0 : f32  %g = get %s : f32  %t = add %g, %x reassoc
+        set %s, %t }} }}
+        %r = get %s : f32  store %out[i], %r }}""".replace("WHERE", "%w = inbounds of=j below=M : i1")
+    y, sums = numbers(N, M), np.zeros(N, np.float32)
+    for i in range(N):
+        places = [[eval(form, {"i": i, "M": M}) for form in forms] for forms in (lows, highs)]
+        sums[i] = y[:, [j for j in range(max(places[0]), min(places[1])) if 0 <= j < M]].sum()
+    means(text, "N: index; M: index; Y: mem<NxMxf32, readonly>; out: mem<Nxf32>", {"out": sums}, Y=y)
