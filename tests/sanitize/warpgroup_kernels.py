@@ -71,11 +71,13 @@ class WarpgroupKernel:
         return list(watch.findings)
 
 
-def _kernel(text: str, arrays: dict[str, tuple[int, ...]], sizes: dict[str, int], scalars: dict[str, float], **tiling: int) -> WarpgroupKernel:
+def _kernel(
+    text: str, arrays: dict[str, tuple[int, ...]], sizes: dict[str, int], scalars: dict[str, float], processors: int = 2, **tiling: int
+) -> WarpgroupKernel:
     ((_, kernel),) = kernels(zynml.compile(text)._session)
     field, names = kernel.field, [parameter.name for parameter in kernel.nest.parameters]
     assert field is not None
-    known = facts_of({name: sizes[name] for name in names if name in sizes}, names, MACHINES["sm_90a"], 2)
+    known = facts_of({name: sizes[name] for name in names if name in sizes}, names, MACHINES["sm_90a"], processors)
     if tiling:
         place, _, about = specialised(field, known)
         product = warpgroup_product(place, about)
@@ -107,6 +109,7 @@ def kernel(name: str) -> WarpgroupKernel:
                 arrays = {"A": (128, 640), "V": (640, 64), "W": (640, 64), "out": (128, 64)}
                 return _kernel(GATED, arrays, {"M": 128, "N": 64, "K": 640}, {})
         case _:
-            sizes = {"B": 1, "H": 1, "M": 64, "N": 512, "D": 64, "C": 64, "G": 1}
-            arrays = {"Q": (1, 1, 64, 64), "K": (1, 1, 512, 64), "V": (1, 1, 512, 64), "out": (1, 1, 64, 64)}
-            return _kernel(source("two passes", CASES["full"], "bf16", "heads outside", "h"), arrays, sizes, {"scale": 0.125})
+            sizes = {"B": 1, "H": 3, "M": 64, "N": 256, "D": 64, "C": 64, "G": 1}
+            arrays = {"Q": (1, 3, 64, 64), "K": (1, 3, 256, 64), "V": (1, 3, 256, 64), "out": (1, 3, 64, 64)}
+            text = source("two passes", CASES["full"], "bf16", "heads outside", "h")
+            return _kernel(text, arrays, sizes, {"scale": 0.125}, processors=1)

@@ -38,6 +38,9 @@ def test_windows_that_skip_tiles(case: str) -> None:
         ("causal, from the end", (2, 1, 400, 270, 16, 16), 1),
         ("factors", (1, 3, 260, 40, 128, 48), 2),
         ("sloped both ways", (1, 2, 130, 130, 256, 64), 1),
+        ("documents", (2, 1, 300, 700, 16, 16), 1),
+        ("later documents, causal", (2, 1, 270, 700, 16, 16), 2),
+        ("documents that see nothing", (1, 1, 200, 300, 256, 16), 1),
     ],
 )
 def test_blocks_take_tiles_of_queries_until_there_are_none(case: str, sizes: tuple[int, ...], processors: int) -> None:

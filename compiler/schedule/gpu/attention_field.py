@@ -13,6 +13,7 @@ from compiler.schedule.gpu.counted_floats import counted_floats
 from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import is_product, rescaling_of
+from compiler.schedule.gpu.seen_by_data import Compared
 from compiler.schedule.gpu.visible import Visible, visible_of
 from runtime.records import evolve, frozen
 
@@ -69,6 +70,8 @@ class AttentionField:
     packed: Packed | None = None
     resident: int | None = None
     """Blocks that take tiles of queries until there are none; None where each takes one."""
+    compared: tuple[Compared, ...] = ()
+    """Conditions by which the block looks for the tiles of keys that its rows see."""
 
     @property
     def dtype(self) -> str:

@@ -11,9 +11,13 @@ from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.indices import small, small_digits
-from compiler.schedule.gpu.visible import Visible
+from compiler.schedule.gpu.seen_by_data import SeenTiles
 from compiler.schedule.region import TileRegion
 from runtime.records import evolve, frozen
+
+HEADS = 16
+"""Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in
+the L2 cache."""
 
 
 class QueryTiles:
@@ -45,8 +49,19 @@ class QueryTiles:
         return self.field.axes[axis].ceildiv(heads) if heads else Affine.of(1)
 
     def placed(self, b: Builder, number: Value) -> tuple[Value, Value]:
-        """The matrix and the tile of this number in the order in which blocks take them."""
-        return placed(self.attention.visible, b, number, self.heads, self.tiles)
+        """The matrix and the tile of this number in the order in which blocks take them: matrix by matrix where all tiles are the same
+        work, else the longest first."""
+        visible, heads, tiles = self.attention.visible, self.heads, self.tiles
+        above, below = ([bound.across for bound in some if bound.across] for some in (visible.upper, visible.lower))
+        if bool(above) == bool(below):
+            return small(b, "div", number, tiles), small(b, "rem", number, tiles)
+        several = b.mul(tiles, b.const(HEADS, "index"))
+        first = b.mul(small(b, "div", number, several), b.const(HEADS, "index"))
+        within = small(b, "rem", number, several)
+        heads_here = b.op("min", b.sub(heads, first), b.const(HEADS, "index"))
+        tile = small(b, "div", within, heads_here)
+        grows = any(across > 0 for across in (*above, *below))
+        return b.add(first, small(b, "rem", within, heads_here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
 
     def enter(self, head: Value, tile: Value, region: TileRegion) -> list[Affine]:
         """The places of a matrix and a tile of it; the numbers of the matrix."""
@@ -85,11 +100,6 @@ class QueryTiles:
             region.masks[packed.axis] = self.field.axes[packed.axis]
 
 
-HEADS = 16
-"""Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in
-the L2 cache."""
-
-
 @frozen(eq=False)
 class Walk:
     """The turns of a block: tiles of keys `last - 1` downwards, `turns` of them. Bounds above hide keys of the first and of those before
@@ -103,22 +113,10 @@ class Walk:
     """Turns of the block before."""
 
 
-def placed(visible: Visible, b: Builder, number: Value, heads: Value, tiles: Value) -> tuple[Value, Value]:
-    """A block's matrix and its tile: matrix by matrix where all tiles are the same work, else the longest first."""
-    above, below = ([bound.across for bound in some if bound.across] for some in (visible.upper, visible.lower))
-    if bool(above) == bool(below):
-        return small(b, "div", number, tiles), small(b, "rem", number, tiles)
-    several = b.mul(tiles, b.const(HEADS, "index"))
-    first = b.mul(small(b, "div", number, several), b.const(HEADS, "index"))
-    within = small(b, "rem", number, several)
-    heads_here = b.op("min", b.sub(heads, first), b.const(HEADS, "index"))
-    tile = small(b, "div", within, heads_here)
-    grows = any(across > 0 for across in above) or any(across > 0 for across in below)
-    return b.add(first, small(b, "rem", within, heads_here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
-
-
-def walk_of(placing: BlockTiles, attention: AttentionField, region: TileRegion, begun: Value | None = None) -> Walk:
-    """The turns that this block's rows need."""
+def walk_of(
+    placing: BlockTiles, attention: AttentionField, region: TileRegion, begun: Value | None = None, seen: SeenTiles | None = None
+) -> Walk:
+    """The turns that this block's rows need; `seen`: what data say of them."""
     b, terms = region.builder, attention.terms
     visible, extent = attention.visible, placing.field.axes[attention.along]
     first = region.starts[attention.query.axis]
@@ -138,9 +136,12 @@ def walk_of(placing: BlockTiles, attention: AttentionField, region: TileRegion, 
         else:
             low = b.op("max", low, b.index(reach.floordiv(terms)))
             above = b.op("max", above, b.index(whole.ceildiv(terms)))
+    if seen is not None:
+        high, low = b.op("min", high, seen.end), b.op("max", low, seen.first)
+        below, above, some = b.op("min", below, seen.whole_end), b.op("max", above, seen.whole), terms
     turns = b.op("max", b.sub(high, low), none)
     opens = unit if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), unit)
-    closes = turns if not visible.lower else b.op("max", b.op("min", b.sub(high, above), turns), opens)
+    closes = turns if not visible.lower and seen is None else b.op("max", b.op("min", b.sub(high, above), turns), opens)
     return Walk(high, turns, opens, closes, none if begun is None else begun)
 
 

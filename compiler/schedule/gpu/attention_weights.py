@@ -159,7 +159,7 @@ class AttendingBlock:
         b, attention = turn.builder, self.attention
         along, (pair, eight) = attention.along, self.columns
         nothing = b.const(float("-inf"), "f32")
-        for other in attention.visible.others:
+        for other in self.conditions(turn):
             value = b.select(self.placing.value(other, turn), value, nothing)
         if not self.compared[turn]:
             return value
@@ -180,6 +180,11 @@ class AttendingBlock:
             value = b.select(b.op("le" if above else "ge", column, own), value, nothing)
         return value
 
+    def conditions(self, turn: TileRegion) -> list[Value]:
+        """What may hide scores of a turn besides bounds."""
+        known = {each.condition for each in self.attention.compared} if self.compared[turn] == NONE else set()
+        return [other for other in self.attention.visible.others if other not in known]
+
     def make(self, op: Instruction, region: TileRegion) -> Value | None:
         """Weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are rounded to; where
         nothing is hidden, what is seen; quotients of the sums by their reciprocals. None: as everywhere."""
@@ -187,7 +192,7 @@ class AttendingBlock:
         if attention.exponent.is_weight(op) and region in self.bases:
             scores, base = self.bases[region]
             return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn", "ftz"))
-        seen = attention.visible.exact and self.compared.get(region) == NONE
+        seen = self.compared.get(region) == NONE and not self.conditions(region)
         if isinstance(op, Select) and (attention.exponent.hides(op) or (op.condition in attention.exponent.guards and seen)):
             return self.placing.value(op.then, region)
         if isinstance(op, Cast) and op.result in attention.counted:

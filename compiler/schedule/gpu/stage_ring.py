@@ -36,13 +36,10 @@ class StageRing:
     def fill(self, b: Builder, stage: Affine, parity: Value, bytes: int) -> None:
         """Copies of so many bytes may begin, when there is room."""
         self.await_empty(b, stage, parity)
-        self.expect(b, stage, bytes)
+        b.emit(BarrierExpect(barrier=self.full, barrier_index=(stage,), bytes=bytes))
 
     def await_empty(self, b: Builder, stage: Affine, parity: Value) -> None:
         b.emit(BarrierWait(barrier=self.empty, barrier_index=(stage,), parity=self._flipped(b, parity)))
-
-    def expect(self, b: Builder, stage: Affine, bytes: int) -> None:
-        b.emit(BarrierExpect(barrier=self.full, barrier_index=(stage,), bytes=bytes))
 
     def free(self, b: Builder, stage: Affine) -> None:
         """This warpgroup has read the stage; all blocks that write to it are told."""

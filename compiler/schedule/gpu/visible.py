@@ -54,11 +54,6 @@ class Visible:
     others: tuple[Value, ...] = ()
 
     @property
-    def exact(self) -> bool:
-        """Whether bounds are all there is to the guards."""
-        return not self.others
-
-    @property
     def upper(self) -> list[Bound]:
         return [bound for bound in self.bounds if bound.above]
 

@@ -6,7 +6,8 @@ The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup
 values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
 see to the first; only tiles that a guard cuts hide anything."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -36,6 +37,7 @@ from compiler.schedule.gpu.boxed_operands import divides, stored_dims, wide_of
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
+from compiler.schedule.gpu.seen_by_data import WORD, SeenTiles, TileSearch, compared_numbers
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_results import put_matrices
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
@@ -67,8 +69,9 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | No
     groups = min(groups, REACH // (ROWS * max(query.steps, default=1)))
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
+    compared = compared_numbers(attention.visible.others, query.axis, attention.along)
     strict = attention.strict or not (divides(terms, field.axes[attention.along]) or ends(value, attention.along, field))
-    return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict, resident=facts.processors)
+    return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict, resident=facts.processors, compared=compared)
 
 
 ALL_GROUPS, MEETING, TURNS = 1, 2, 5
@@ -119,18 +122,23 @@ REGISTERS = {2: (24, 240), 3: (32, 160)}
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""
+FOUND = 4
+"""Tiles of queries that are found ahead."""
 TWICE = 128
 """Elements of a query or value of which there is room for two tiles of queries."""
 
 
 class AttentionMemory:
-    """The rings of queries, of keys and of values. Of each tile of queries there is whose matrix it is and its number there, too."""
+    """The rings of queries, of keys and of values, and one of what is found of tiles of queries before they come: whose matrix a tile is
+    of, its number there, and the tiles of keys that data say it sees."""
 
     def __init__(self, b: Builder, attention: AttentionField) -> None:
         inner, along, rows, terms = attention.inner, attention.along, (attention.rows,), (attention.terms,)
         stages = STAGES if max(attention.depth, attention.width) <= TWICE else 1
         self.queries = StageRing(b, stages, attention.down)
-        self.numbers = b.emit(SharedAlloc(type=Mem("u32", (stages, 2), space=Space.SHARED, align=16)), "numbers").result
+        self.found = StageRing(b, FOUND, attention.down)
+        self.words = 6 if attention.compared else 2
+        self.numbers = b.emit(SharedAlloc(type=Mem("u32", (FOUND, self.words), space=Space.SHARED, align=16)), "numbers").result
         self.query = BoxedTiles(b, attention.query, stages, rows, inner, attention.depth)
         self.keys = StageRing(b, STAGES, attention.down)
         self.key_tiles = BoxedTiles(b, attention.key, STAGES, terms, inner, attention.depth)
@@ -139,7 +147,7 @@ class AttentionMemory:
         assert stages * self.query.bytes + STAGES * (self.key_tiles.bytes + self.value_tiles.bytes) <= SHARED_BYTES
 
     def begin(self, b: Builder) -> None:
-        initialise(b, [*self.queries.counts(), *self.keys.counts(), *self.values.counts()])
+        initialise(b, [*self.found.counts(), *self.queries.counts(), *self.keys.counts(), *self.values.counts()])
 
     def place(self, b: Builder, ring: StageRing, turn: Value) -> tuple[Affine, Value]:
         """The stage of a turn in a ring, and how often it was filled before, odd or even."""
@@ -147,9 +155,10 @@ class AttentionMemory:
         return Affine.of(stage.name), parity
 
 
-def alike(b: Builder, number: Value) -> Value:
-    """A number that all lanes of a warp have the same of, said so that the assembler knows it: products' addresses are the warp's then."""
-    return b.cast(b.emit(Shuffle(mode="idx", value=number, lane=b.const(0, "i32"))).result, "index")
+def widened(b: Builder, number: Value, alike: bool) -> Value:
+    """A number of 32 bits as an index; one that all lanes of a warp have `alike` comes from one of them, so that the assembler knows:
+    products' addresses are the warp's then."""
+    return b.cast(b.emit(Shuffle(mode="idx", value=number, lane=b.const(0, "i32"))).result if alike else number, "index")
 
 
 class WarpgroupBlock(AttendingBlock):
@@ -172,7 +181,11 @@ class WarpgroupBlock(AttendingBlock):
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
             with copying.when(first) as leading:
-                self.brought(leading, region, block, blocks)
+                self.brought(leading, region)
+            second = copying.op("eq", copying.index(warp_index(copying)), copying.const(1, "index"))
+            finding = second if attention.compared else copying.op("eq", thread, copying.const(WORD, "index"))
+            with copying.when(finding) as searching:
+                self.searched(searching, region, block, blocks, searching.op("eq", thread, searching.const(WORD, "index")))
             multiplying.emit(SetMaxRegisters(direction="inc", registers=multiplies))
             self.group = AttentionGroup(multiplying, attention.down, thread)
             self.group.begin_turns(multiplying)
@@ -180,37 +193,87 @@ class WarpgroupBlock(AttendingBlock):
 
     # ---- copying ----
 
-    def brought(self, b: Builder, region: TileRegion, block: Value, blocks: Value) -> None:
-        """Tiles of queries, the first of the block's number, the others whichever comes next among all; with their keys and values. Behind
-        the last there is a matrix that isn't there."""
-        memory, rows, total = self.memory, self.attention.query.axis, self.queries.total
+    def searched(self, b: Builder, region: TileRegion, block: Value, blocks: Value, leader: Value) -> None:
+        """Which tiles of queries the block takes, the first of its own number, the others whichever comes next among all; behind the last a
+        matrix that isn't there. The warp's first thread, `leader`, tells."""
+        memory, total = self.memory, self.queries.total
         taken = self.placing.workspace(("taken",), Mem("u32", (1,), align=64), zeros=True)
-        number, round, begun = b.slot(block, "number"), b.slot(b.const(0, "index"), "round"), b.slot(b.const(0, "index"), "begun")
+        number, round = b.slot(block, "number"), b.slot(b.const(0, "index"), "round")
 
-        def told(b: Builder, *numbers: Value) -> Affine:
-            stage, parity = memory.place(b, memory.queries, b.get(round))
-            memory.queries.await_empty(b, stage, parity)
-            for place, own in enumerate(numbers):
-                b.store(memory.numbers, b.cast(own, "u32"), [stage, Affine.of(place)])
-            return stage
+        def told(b: Builder, *words: Value) -> None:
+            stage, parity = memory.place(b, memory.found, b.get(round))
+            memory.found.await_empty(b, stage, parity)
+            with b.when(leader) as one:
+                for place, word in enumerate(words):
+                    one.store(memory.numbers, one.cast(word, "u32"), [stage, Affine.of(place)])
+                one.emit(BarrierArrive(barrier=memory.found.full, barrier_index=(stage,)))
 
         with b.repeat() as (before, body):
             before.condition(before.op("lt", before.get(number), total))
+            other = body.slot(body.const(0, "u32"), "other")
+            with body.when(leader) as one:
+                most = one.cast(one.sub(total, one.const(1, "index")), "u32")
+                one.set(other, one.emit(Atomic(operation="inc", mem=taken, index=(Affine(),), value=most)).result)
             inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
             head, tile = self.queries.placed(body, body.get(number))
-            stage = told(body, head, tile)
             self.queries.enter(head, tile, inner)
-            memory.queries.expect(body, stage, memory.query.bytes)
-            self.load(body, memory.query, inner, rows, inner.starts[rows], stage, memory.queries.full)
-            most = body.cast(body.sub(total, body.const(1, "index")), "u32")
-            other = body.emit(Atomic(operation="inc", mem=taken, index=(Affine(),), value=most)).result
-            walk = walk_of(self.placing, self.attention, inner, body.get(begun))
-            self.copied(body, inner, walk)
-            body.set(begun, body.add(walk.begun, walk.turns))
+            seen = self.looked_for(inner)
+            told(body, head, tile, *([] if seen is None else [seen.first, seen.end, seen.whole, seen.whole_end]))
             body.set(round, body.add(body.get(round), body.const(1, "index")))
-            body.set(number, body.add(blocks, body.cast(other, "index")))
-        stage = told(b, self.queries.heads, b.const(0, "index"))
+            body.set(number, body.add(blocks, widened(body, body.get(other), bool(self.attention.compared))))
+        told(b, self.queries.heads, *[b.const(0, "index")] * (memory.words - 1))
+
+    @contextmanager
+    def tiles(self, b: Builder, region: TileRegion, ring: StageRing) -> Iterator[tuple[TileRegion, Walk, Affine, Value]]:
+        """`with tiles(...) as (inner, walk, stage, parity):` a loop over the tiles of queries that are found, each known when its stage of
+        a ring is full; with the turns of its keys, and its stage among the queries."""
+        memory = self.memory
+        alike = ring is memory.queries
+        round, begun = b.slot(b.const(0, "index"), "round"), b.slot(b.const(0, "index"), "begun")
+        words = [b.slot(b.const(0, "index"), "word") for _ in range(memory.words)]
+
+        def awaited(b: Builder) -> None:
+            ring.await_full(b, *memory.place(b, ring, b.get(round)))
+            at, _ = memory.place(b, memory.found, b.get(round))
+            for place, word in enumerate(words):
+                b.set(word, widened(b, b.load(memory.numbers, [at, Affine.of(place)]), alike))
+
+        awaited(b)
+        with b.repeat() as (before, body):
+            before.condition(before.op("lt", before.get(words[0]), self.queries.heads))
+            inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
+            head, tile, *seen = [body.get(word) for word in words]
+            self.queries.enter(head, tile, inner)
+            walk = walk_of(self.placing, self.attention, inner, body.get(begun), SeenTiles(*seen) if seen else None)
+            self.round = round
+            yield inner, walk, *memory.place(body, memory.queries, body.get(round))
+            body.set(begun, widened(body, body.cast(body.add(walk.begun, walk.turns), "u32"), alike))
+            body.set(round, widened(body, body.cast(body.add(body.get(round), body.const(1, "index")), "u32"), alike))
+            awaited(body)
+
+    def brought(self, b: Builder, region: TileRegion) -> None:
+        """The tiles of queries, with their keys and values; behind the last nothing, so that those who wait see that there is none."""
+        memory, rows = self.memory, self.attention.query.axis
+        with self.tiles(b, region, memory.found) as (inner, walk, stage, parity):
+            memory.queries.fill(inner.builder, stage, parity, memory.query.bytes)
+            self.load(inner.builder, memory.query, inner, rows, inner.starts[rows], stage, memory.queries.full)
+            self.copied(inner.builder, inner, walk)
+        stage, parity = memory.place(b, memory.queries, b.get(self.round))
+        memory.queries.await_empty(b, stage, parity)
         b.emit(BarrierArrive(barrier=memory.queries.full, barrier_index=(stage,)))
+
+    def looked_for(self, region: TileRegion) -> SeenTiles | None:
+        """The tiles of keys that data say the block's rows see."""
+        attention, b, placing = self.attention, region.builder, self.placing
+        if not attention.compared:
+            return None
+        lane = lane_index(b)
+        own, theirs = placing.out.axis("own", attention.rows // WORD), placing.out.axis("other", attention.terms // WORD)
+        rows = region.inside(b, (attention.query.axis,))
+        self.queries.place_row(lane + Affine.of(own) * WORD, rows)
+        walk = walk_of(placing, attention, region)
+        search = TileSearch(placing, attention.compared, lane, (own, theirs), attention.query.axis, attention.along, attention.terms)
+        return search.seen(rows, b.sub(walk.last, walk.turns), walk.last)
 
     def copied(self, b: Builder, region: TileRegion, walk: Walk) -> None:
         memory = self.memory
@@ -236,29 +299,14 @@ class WarpgroupBlock(AttendingBlock):
     # ---- multiplying ----
 
     def multiplied(self, b: Builder, region: TileRegion, group: Sequence[Target]) -> None:
-        """The tiles of queries that are brought, until there is a matrix that isn't there."""
         memory = self.memory
-        round, begun = b.slot(b.const(0, "index"), "round"), b.slot(b.const(0, "index"), "begun")
-        head, tile = b.slot(b.const(0, "index"), "head"), b.slot(b.const(0, "index"), "tile")
-
-        def awaited(b: Builder) -> None:
-            stage, parity = memory.place(b, memory.queries, b.get(round))
-            memory.queries.await_full(b, stage, parity)
-            for place, slot in enumerate((head, tile)):
-                b.set(slot, alike(b, b.load(memory.numbers, [stage, Affine.of(place)])))
-
-        awaited(b)
-        with b.repeat() as (before, body):
-            before.condition(before.op("lt", before.get(head), self.queries.heads))
-            inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
-            self.queries.enter(body.get(head), body.get(tile), inner)
-            walk = walk_of(self.placing, self.attention, inner, body.get(begun))
-            self.stage, _ = memory.place(body, memory.queries, body.get(round))
+        with self.tiles(b, region, memory.queries) as (inner, walk, self.stage, _):
+            body = inner.builder
+            # what is found is given back by one thread, when the others have read it
+            self.group.meet(body)
             self.tile_multiplied(body, inner, walk, group)
             self.given_back(body, memory.queries, self.stage)
-            body.set(begun, alike(body, body.cast(body.add(walk.begun, walk.turns), "u32")))
-            body.set(round, alike(body, body.cast(body.add(body.get(round), body.const(1, "index")), "u32")))
-            awaited(body)
+            self.given_back(body, memory.found, memory.place(body, memory.found, body.get(self.round))[0])
 
     def tile_multiplied(self, b: Builder, inner: TileRegion, walk: Walk, group: Sequence[Target]) -> None:
         attention, memory, standing = self.attention, self.memory, self.group
