@@ -137,7 +137,8 @@ def _run_blocks(blocks: list[ThreadBlock], turns: Turns) -> None:
         moved = go_on(blocks)
         for lanes in (lanes for block in blocks for lanes in block.groups if lanes.resting):
             lanes.resting, moved = False, True
-        if not moved and len(turn) == len(warps):
+        # a warp that ran with others of its warpgroup may have parted from them when its own turn was over
+        if not moved and len(turn) == len(warps) and all(lanes.waiting is not None for block in blocks for lanes in block.groups):
             for block in blocks:
                 if not block.run.exact:
                     block.settle()
