@@ -7,9 +7,6 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.hir.gpu import SharedAlloc
-from compiler.schedule.gpu import ragged_pieces
-from tests.kernels.checks import DTYPES
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a", "emulator:sm_75")
@@ -351,34 +348,6 @@ def test_nan_and_infinities_in_rows(name: str, dtype: str) -> None:
     text = PIECES.format(dtype=dtype, result=dtype, first="-inf" if name == "max" else "inf", joined=f"= {name}(s, v[k])")
     got = zynml.compile(text, device="emulator:sm_90a").f(start, v)
     np.testing.assert_array_equal(got, [joined(v[a:b], initial=first) for a, b in pairwise(start)])
-
-
-@pytest.mark.parametrize(("rows", "elements", "lanes"), [(36_097, 32_395_776, True), (81, 32_395_776, False), (417_537, 14_997_056, False)])
-def test_lanes_have_rows_that_are_long_and_many(rows: int, elements: int, lanes: bool) -> None:
-    program = zynml.compile(PIECES.format(dtype="f32", result="f32", first="0.0", joined="+= v[k]"))
-    (launch,) = program._session.launches_like([f"start={rows},v={elements}"], "emulator:sm_90a")[0].threads.launches.launches
-    assert all(not isinstance(op, SharedAlloc) for op in launch.function.body.body) == lanes
-
-
-@pytest.mark.parametrize("dtype", ["i8", "f16", "bf16", "f32", "f64"])
-def test_lanes_read_long_rows_in_pieces(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows begin and end anywhere, one of them before it begins; what is added up is exact in all types."""
-    monkeypatch.setattr(ragged_pieces, "FULL", 0)
-    start = np.array([3, 300, 1001, 1001, 1003, 2100, 2050, 2599], np.int32)
-    v = _RANDOM.integers(-1, 2, 2603).astype(np.float32)
-    text = PIECES.format(dtype=dtype, result="f64", first="0.0 as f64", joined="+= v[k] as f64")
-    got = zynml.compile(text, device="emulator:sm_90a", sanitize=True).f(start, v.astype(DTYPES[dtype]))
-    assert got.tolist() == [float(v[a:b].sum()) for a, b in pairwise(start)]
-
-
-@pytest.mark.parametrize("wrong", [{77: -3}, {1203: 41}, {640: 41, 1203: 50}, {0: 99, 1599: 41}])
-def test_a_wrong_column_of_a_long_row(wrong: dict[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ragged_pieces, "FULL", 0)
-    start = np.array([0, 130, 650, 650, 1600])
-    column, weight, x = _RANDOM.integers(0, 41, 1600), floats(1600), floats(41)
-    column[list(wrong)] = list(wrong.values())
-    with pytest.raises(zynml.ZynMLError, match=f"index {wrong[min(wrong)]} is out of range: axis 0 of `x` has 41 elements"):
-        zynml.compile(VECTOR, device="emulator:sm_90a").f(start, column, weight, x, 4)
 
 
 def test_rows_of_a_view_are_read_element_by_element() -> None:

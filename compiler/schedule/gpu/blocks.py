@@ -27,8 +27,6 @@ from compiler.schedule.gpu.marching import march_of, marched, marched_through_ri
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, march_along_lines
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import LaneCooperation, lanes_of_rows, row_words
-from compiler.schedule.gpu.ragged_elements import with_registers
-from compiler.schedule.gpu.ragged_pieces import ROWS_RESIDENT, PieceLanes, RowPieces, row_pieces
 from compiler.schedule.gpu.ragged_spans import ragged_spans, span_launch
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
@@ -173,10 +171,6 @@ class _Scheduling:
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         inner = _loops(spreads)
         spans = ragged_spans(nest, spreads, self.facts, self.known) if extents is None and not self.own(nest) else None
-        pieces = row_pieces(spans, self.facts, self.known) if spans is not None else None
-        if spans is not None and pieces is not None and prod(self.block(BLOCK)) % self.known.machine.lanes == 0:
-            self.words.append(f"{row_words(pieces.lanes, names, inner)} in pieces of {spans.across} elements")
-            return self.rows(around, group, f"{number}", nest, spreads, pieces.lanes, pieces)
         if spans is not None and self.block(BLOCK) == (BLOCK, 1, 1):
             self.words.append(spans.words(names))
             return span_launch(spans, around, group, f"{number}", self.known, self.facts)
@@ -264,17 +258,8 @@ class _Scheduling:
             return start.finish(tiles.blocks, 1)
         return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
 
-    def rows(
-        self,
-        around: Around,
-        group: Group,
-        name: str,
-        nest: Spread,
-        spreads: Mapping[For, Spread],
-        lanes: int,
-        pieces: RowPieces | None = None,
-    ) -> Launch:
-        """Some lanes an iteration; of `pieces`, where they read several elements at once."""
+    def rows(self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], lanes: int) -> Launch:
+        """Some lanes an iteration."""
         start = Start(around, name, self.block(BLOCK))
         align(start, self.known)
         b, body = start.out.body, [*nest.between, *nest.inner.body.body]
@@ -282,13 +267,11 @@ class _Scheduling:
         counts = counts_of(nest, start.copy, b)
         barriers = Barriers(self.facts, spreads)
         barriers.place(Region([], body))
-        every = b.product(counts)
-        work = LaneCooperation(start, spreads, barriers, lanes, every) if pieces is None else PieceLanes(pieces, start, barriers, every)
+        work = LaneCooperation(start, spreads, barriers, lanes, b.product(counts))
         work.digits(nest, work.row, counts, b)
         work.own(self.own(nest), b)
         work.all(body, b)
-        launch = start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // lanes)
-        return launch if pieces is None else with_registers(launch, ROWS_RESIDENT)
+        return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // lanes)
 
     # ---- a reduction at the top ----
 

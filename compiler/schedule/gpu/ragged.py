@@ -52,7 +52,7 @@ def lanes_of_rows(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts,
     barriers.place(body)
     if barriers.before or _reads_what_it_stores(body) or not all(_takes(op, spreads) for op in body.body):
         return None
-    mean = max(mean_row(nest, spread, facts, known) for spread in spreads.values())
+    mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
     if _is_across(nest, spreads, facts, known):
         return 1
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
@@ -96,7 +96,7 @@ def _is_across(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kn
     return any(bool(access.index) and abs(access.index[-1].coefficient(across.axis)) == 1 for access in along)
 
 
-def mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
+def _mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
     """About how many iterations a spread loop has: of the shortest memory that it walks along, an equal part for each row."""
     loop = facts.nest.of_loop(spread.inner)
     extents = [

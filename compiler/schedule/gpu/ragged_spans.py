@@ -12,25 +12,25 @@ from collections.abc import Mapping, Sequence
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.control import For
+from compiler.hir.control import For, Yield
 from compiler.hir.core import dtype_of
 from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads, Vote
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, Load, Store, mem_of
-from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.hir.module import LaunchBounds
+from compiler.hir.types import Mem, Slot, Space, Tile, bytes_of
 from compiler.schedule.gpu.barriers import Barriers
-from compiler.schedule.gpu.cooperate import counts_of
+from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.pieces import align, loads_in_pieces
-from compiler.schedule.gpu.ragged_elements import RowElements, joining, overlaps, with_registers
-from compiler.schedule.gpu.reduction import combined
+from compiler.schedule.gpu.reduction import combined, identities
 from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start
 from compiler.schedule.threads import BLOCK
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 TURN_BYTES = 32
 """That a lane has under way at once."""
@@ -108,6 +108,22 @@ def ragged_spans(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, 
     return RaggedSpans(nest, spread, tuple(before), tuple(after), loads, across, turns, passes, guarded)
 
 
+def overlaps(spread: Spread) -> bool:
+    """Whether iterations do nothing but compute what is joined."""
+    loop = spread.outer
+    cells = [cell for fold in spread.folds for cell in fold.cells]
+    if len(spread.loops) > 1 or not cells or loop.step != 1 or any(isinstance(cell.type, Slot) for cell in cells):
+        return False
+    return all(isinstance(op, Load | Check | Yield) or (op.effects is Effect.PURE and not op.regions) for op in loop.body.body)
+
+
+def joining(spread: Spread) -> list[Instruction]:
+    """What the loop does with what the cells hold."""
+    ops = spread.outer.body.body[:-1]
+    names = depending([cell for fold in spread.folds for cell in fold.cells], ops)
+    return [op for op in ops if any(result.name in names for result in op.results)]
+
+
 def span_launch(spans: RaggedSpans, around: Around, group: Group, name: str, known: Facts, facts: NestFacts) -> Launch:
     start = Start(around, name, (BLOCK, 1, 1))
     align(start, known)
@@ -115,19 +131,20 @@ def span_launch(spans: RaggedSpans, around: Around, group: Group, name: str, kno
     return _Block(spans, start, known, facts).launch()
 
 
-class _Block(RowElements):
+class _Block(Cooperation):
     """The work of a block."""
 
     def __init__(self, spans: RaggedSpans, start: Start, known: Facts, facts: NestFacts) -> None:
         super().__init__(start, {spans.spread.outer: spans.spread}, Barriers(facts, {}), known.machine.lanes)
-        self.of_rows(spans.spread)
-        self.spans, b = spans, start.out.body
+        self.spans, self.rows_loop, b = spans, spans.spread, start.out.body
         self.warps, self.across = start.threads // self.lanes, spans.across
         self.capacity = start.threads * spans.across * spans.turns * spans.passes
         self.item = start.out.axis("item", self.across)
         self.zero, self.one_ = b.const(0, "index"), b.const(1, "index")
         self.lane = b.op("rem", self.thread, b.const(self.lanes, "index"), name="lane")
         self.warp = b.op("div", self.thread, b.const(self.lanes, "index"), name="warp")
+        self.cells = [(fold, cell) for fold in self.rows_loop.folds for cell in fold.cells]
+        self.joining = joining(spans.spread)
         dtypes = [dtype_of(cell) for _, cell in self.cells]
         self.ends = self.memory_of("u16", self.capacity + self.across, "ends")
         """For each element that a row ends with, 1 and the row's number in the block; 0 for others."""
@@ -161,7 +178,11 @@ class _Block(RowElements):
         self.count = b.op("min", each, b.sub(rows, self.row), name="count")
         with b.when(b.op("lt", self.zero, self.count)) as inner:
             self.block(inner)
-        return with_registers(self.start.finish((Affine.of(blocks.name),), 1), RESIDENT)
+        launch = self.start.finish((Affine.of(blocks.name),), 1)
+        info = launch.function.kernel_info
+        if info is not None:
+            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(self.start.threads, RESIDENT))
+        return launch
 
     # ---- rows ----
 
@@ -370,6 +391,53 @@ class _Block(RowElements):
             distance *= 2
         return list(values)
 
+    def computed(
+        self, variables: Sequence[Value], known: Mapping[Load, Sequence[Value]], insides: Sequence[Value | None], b: Builder
+    ) -> list[dict[Value, Value]]:
+        """What elements come to but for what the cells hold, instruction by instruction, so that all their loads are on their way before
+        the first is used. Where `insides` don't hold, nothing is read and nothing checked. That a check has failed is kept: rows do it
+        once more by themselves then, and say which."""
+        loop = self.rows_loop.outer
+        own = [{loop.variable: variable} for variable in variables]
+        guards, yes = list(insides), b.const(True, "i1")
+        for op in loop.body.body[:-1]:
+            if op in self.joining:
+                continue
+            b.span = op.span
+            if isinstance(op, Load) and op in known:
+                for values, value in zip(own, known[op], strict=True):
+                    values[op.result] = value
+                continue
+            for number, values in enumerate(own):
+                self.values.update(values)
+                guard = guards[number]
+                if isinstance(op, Load) and guard is not None:
+                    where = guard if op.where is None else b.both(guard, self.values[op.where])
+                    values[op.result] = b.load(self.values[op.mem], [self.copy.form(form) for form in op.index], where, op.pad)
+                elif isinstance(op, Check):
+                    holds, inside = self.values[op.condition], insides[number]
+                    guards[number] = b.both(guard, holds)
+                    fails = b.op("xor", holds, yes)
+                    b.set(self.failed, b.op("or", b.get(self.failed), fails if inside is None else b.both(inside, fails)))
+                else:
+                    self.copy.one(op, b)
+                    values.update((result, self.values[result]) for result in op.results)
+        return own
+
+    def element(self, own: Mapping[Value, Value], cells: Sequence[Value], inside: Value | None, b: Builder) -> list[Value]:
+        """What the cells hold with an element."""
+        loop = self.rows_loop.outer
+        self.values.update(own)
+        self.values.update(zip(loop.body.parameters[1:], (self.values[old] for old in loop.carried), strict=True))
+        self.values.update(zip((cell for _, cell in self.cells), cells, strict=True))
+        for op in loop.body.body[:-1]:
+            if op in self.joining:
+                b.span = op.span
+                self.copy.one(op, b)
+        given = dict(zip(loop.body.parameters[1:], loop.body.body[-1].operand_values, strict=True))
+        new = [self.values[given[cell]] for _, cell in self.cells]
+        return new if inside is None else [b.select(inside, value, old) for value, old in zip(new, cells, strict=True)]
+
     def elements_inside(self, place: Value, low: Value, high: Value, b: Builder) -> list[Value | None]:
         """For each element of the piece at a place of the chunk, whether it lies from `low` to below `high`; None where that is no
         matter."""
@@ -411,3 +479,16 @@ class _Block(RowElements):
             inner.yield_(*(inner.select(some, none, value) for value, none in zip(values, self.nothing(inner), strict=True)))
         for slot, value in zip(slots, walked.results, strict=True):
             b.set(slot, value)
+
+    # ---- monoids ----
+
+    def nothing(self, b: Builder) -> list[Value]:
+        return [value for fold in self.rows_loop.folds for value in identities(b, fold.monoid, fold.dtypes)]
+
+    def joined(self, first: Sequence[Value], second: Sequence[Value], b: Builder) -> list[Value]:
+        """Cells of all folds."""
+        made: list[Value] = []
+        for fold in self.rows_loop.folds:
+            place, width = len(made), len(fold.cells)
+            made += combined(b, fold.monoid, first[place : place + width], second[place : place + width])
+        return made
