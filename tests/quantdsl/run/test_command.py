@@ -121,7 +121,7 @@ def test_files_follow_data_up_to_the_next_option() -> None:
 
 
 def test_texts_of_options() -> None:
-    assert (duration("1.5us", ""), duration("2m", ""), latency("50us/80us"), latency("1ms")) == (
+    assert (duration("1.5us", ""), duration("2m", ""), latency("50us/80us", ""), latency("1ms", "")) == (
         1500,
         120 * 10**9,
         (50_000, 80_000),
