@@ -4,19 +4,19 @@ import ctypes
 import itertools
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from runtime import forks
 from runtime.cache.digest import sha256
-from runtime.cpu import detect, team
+from runtime.cpu import detect
 from runtime.records import frozen
 
 _LOCK = forks.quiet_lock()
 _NUMBERS = itertools.count()
-_EXTERNAL = {team.SYMBOL: team.address}
-"""Symbols of ours that native code may call."""
+EXTERNAL: dict[str, Callable[[], int]] = {}
+"""Symbols of ours that native code may call, from those who write such code."""
 _GENERATED: dict[tuple[bytes, "CodeTarget", str, bool], bytes] = {}
 """Objects by what they are generated from: a program that a process compiles again, as a notebook does, is generated once."""
 _OBJECTS = 256
@@ -184,7 +184,7 @@ class CompiledModule:
             builder = binding.JITLibraryBuilder()
             builder.add_object_img(code)
             builder.add_current_process()
-            for symbol, address in _EXTERNAL.items():
+            for symbol, address in EXTERNAL.items():
                 if f"@{symbol} " in self.text:
                     builder.import_symbol(symbol, address())
             for symbol, known in (symbols or {}).items():

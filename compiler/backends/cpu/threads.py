@@ -13,7 +13,9 @@ from compiler.hir.core import Binary, Cast, Index
 from compiler.hir.instruction import Region
 from compiler.hir.memory import Alloc
 from compiler.hir.types import INDEX, Mem
-from runtime.cpu import team
+from runtime.cpu import load, team
+
+load.EXTERNAL[team.SYMBOL] = team.address
 
 SERIAL_WORK = 40_000
 """Inner steps below which a loop runs on one thread: about 20 microseconds."""

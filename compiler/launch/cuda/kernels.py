@@ -57,7 +57,7 @@ class CudaBlock:
     def __call__(self, values: Mapping[str, Any], stream: Stream | None = None) -> Any:
         if UNREAD:
             settle()
-        if stream is None and GPU_CALLS.calls is None:
+        if stream is None and GPU_CALLS.calls is None and self.block.constants.isdisjoint(values):
             return self._again.value(values, lambda: self._launched(values, None))
         return self._launched(values, stream)
 
