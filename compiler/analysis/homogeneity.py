@@ -2,6 +2,8 @@
 exp(c * (x - m)), so rho = exp(c * (m - m')); what follows must be linear: products with what is free of m, casts, sums, contractions,
 guards that put 0."""
 
+from collections.abc import Sequence
+
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary
 from compiler.hir.instruction import Value
 from runtime.records import define, field, frozen
@@ -83,6 +85,34 @@ class Homogeneity:
                 return 1 if sides and all(side == 1 for side in sides) else self._no("a guard puts in something other than 0")
             case _:
                 return self._no("the maximum is used other than in exp(x - maximum)")
+
+    def quotients(self, value: Value) -> bool:
+        """Whether the value is computed from quotients of two sums, which are the same whichever m both were summed with, and what is free
+        of m."""
+        return self._free(value, ())
+
+    def free(self, value: Value) -> bool:
+        """The same, from m plus the logarithm of a sum, too."""
+        return self._free(value, ("log", "log2"))
+
+    def _free(self, value: Value, logarithms: Sequence[str]) -> bool:
+        match value.source:
+            case Binary(operator="div", left=a, right=b) if self.degree(a) == 1 and self.degree(b) == 1:
+                return True
+            case Binary(operator="add", left=a, right=b) if logarithms and self.maximum in (a, b):
+                return self._is_log_of_sum(b if a is self.maximum else a)
+            case op if op is None or value is self.maximum:
+                return not self.reaches(value)
+            case op:
+                return not self.reaches(value) or all(self._free(each, logarithms) for each in op.operand_values)
+
+    def _is_log_of_sum(self, value: Value) -> bool:
+        """Whether it grows by what m shrinks by."""
+        op = value.source
+        if not isinstance(op, Unary) or op.operator not in ("log", "log2") or self.degree(op.value) != 1:
+            return False
+        assert self.exponential is not None
+        return self.exponential.scale is None and self.exponential.operator == {"log": "exp", "log2": "exp2"}[op.operator]
 
     def _both(self, first: int | None, second: int | None) -> int | None:
         return None if first is None or second is None else first + second

@@ -159,3 +159,23 @@ def test_rows_that_lie_apart_and_keys_that_go_on_behind_the_end() -> None:
         extra = {"scale": elements**-0.5}
         wanted, size = expected(CASES["full"], q[:, :, ::2], k[:, :, 1 : 2 * length : 2], v[:, :, :length], extra)
         assert np.all(np.abs(found[:, :, : wanted.shape[2]] - wanted) <= 2 * ULP["bf16"] * size + 1e-6)
+
+
+@pytest.mark.parametrize(("queries", "keys", "elements"), [(300, 300, 64), (1, 1000, 128), (1031, 515, 128), (20, 4099, 64)])
+def test_the_log_of_the_sum_is_a_result_too(queries: int, keys: int, elements: int) -> None:
+    random = np.random.default_rng(queries)
+    q, k, v = (random.standard_normal((2, 3, rows, elements)).astype(NUMPY["bf16"]) for rows in (queries, keys, keys))
+    case = CASES["causal, from the end"]
+    results = "(out: tensor[B, H, M, C, bf16], row: tensor[B, H, M])"
+    text = source("three passes", case).replace("tensor[B, H, M, C, bf16] @", f"{results} @")
+    text = text.replace("    for d in 0..C:\n", "    row[b, h, i] = m + log(l)\n    for d in 0..C:\n")
+    out, row = map(np.asarray, zynml.compile(text, device="cuda:0").f(q, k, v, elements**-0.5))
+    wanted, size = expected(case, q, k, v, {"scale": elements**-0.5})
+    scores = np.einsum("bhme,bhne->bhmn", q.astype(np.float64), k.astype(np.float64)) * elements**-0.5
+    seen = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+    with np.errstate(all="ignore"):
+        scores = np.where(seen, scores, -np.inf)
+        logs = scores.max(-1) + np.log(np.exp(scores - scores.max(-1, keepdims=True)).sum(-1))
+        close = np.abs(out.astype(np.float64) - wanted) <= 2 * ULP["bf16"] * size + 1e-6
+    assert np.all(close | (np.isnan(out.astype(np.float64)) & np.isnan(wanted)))
+    np.testing.assert_allclose(row, logs, rtol=2e-5, atol=2e-5)  # exponentials by an approximation that is off by 2^-22

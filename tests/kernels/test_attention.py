@@ -156,6 +156,29 @@ def test_a_row_that_sees_nothing_is_not_a_number() -> None:
     assert np.isfinite(np.delete(got, 2, 0)).all()
 
 
+@pytest.mark.parametrize("dtype", ("bf16", "f32", "f64"))
+def test_what_rows_come_to_is_a_result_too(dtype: str) -> None:
+    """The log of the sum of exponentials, and the maximum."""
+    text = THREE_PASSES.format(inputs="", options="", range="0..M", score=f"j <= i ? {SCORE} : -inf")
+    text = text.replace("            for c in", "            lse[i] = m + log(l)\n            most[i] = m\n            for c in")
+    wide = "f64" if dtype == "f64" else "f32"
+    text = text.replace(
+        "compute(Q, K, V)", f"compute(Q, K, V) -> (out: tensor[N, C, {dtype}], lse: tensor[N, {wide}], most: tensor[N, {wide}])"
+    )
+    text = text.replace("var s = 0.0", f"var s = 0.0{wide}").replace("var l = 0.0", f"var l = 0.0{wide}")
+    for n, m, d, c in ((3, 5, 4, 4), (33, 31, 16, 8), (65, 70, 16, 24)):
+        q, k, v = inputs(dtype, n, m, d, c)
+        scores = np.where(np.arange(m) <= np.arange(n)[:, None], q.astype(np.float64) @ k.astype(np.float64).T / np.sqrt(d), -np.inf)
+        most = scores.max(-1)
+        out, log, maximum = launched(text, q, k, v)
+        want, magnitude = attended(q, k, v, np.tril(np.ones((n, m), bool)))
+        holds(out, want, magnitude * (8e6 * 2.0**-8 if dtype == "bf16" else 4), m + d)
+        # scores in 16 bits are rounded to them
+        off = 2.0**-7 if dtype == "bf16" else 1e-5
+        np.testing.assert_allclose(maximum, most, rtol=off, atol=off)
+        np.testing.assert_allclose(log, most + np.log(np.exp(scores - most[:, None]).sum(-1)), rtol=off, atol=off)
+
+
 def test_batches_of_heads() -> None:
     text = """def f(Q, K, V) {
     compute(Q, K, V) @kernel(attention) {

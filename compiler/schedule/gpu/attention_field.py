@@ -1,6 +1,7 @@
 """Fields that are attention: two products joined by a maximum and its sums. Everything between the products is the field's: scales, masks,
 caps. Which units take one, and how, is for others to say (`warpgroup_attention.py`, `fragment_attention.py`)."""
 
+from compiler.analysis.homogeneity import Homogeneity
 from compiler.analysis.recognise import ProductSum, recognise
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
@@ -61,6 +62,10 @@ class AttentionField:
     """Floats of places, whose elements differ by constants in a tile."""
     strict: bool
     """Whether a value that no weight is for isn't read, whatever it is: a guard stands around the sum, or memory goes on behind its end."""
+    rows_read: bool
+    """Whether results read the maximum or sums of a row other than as a quotient of two sums: as the log of its sum of exponentials."""
+    exact: bool
+    """Whether results tell by which maximum the exponents were less."""
     unit: AttendingUnit = AttendingUnit(0, 0)
     terms: int = 0
     down: int = 1
@@ -129,8 +134,8 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
         return None
     strict = isinstance(weighted, Reduce)
     stores = [op for op in field.body.body if isinstance(op, Store)]
-    scope = field.scope()
-    if any({axis for axis, _ in scope.axes_of(*op.index)} != set(field.axes) - {inner, rule.axis} for op in stores):
+    scope, whole = field.scope(), set(field.axes) - {inner, rule.axis}
+    if any({axis for axis, _ in scope.axes_of(*op.index)} not in (whole, whole - {value.axis}) for op in stores):
         return None
     exponent = exponent_of(rule, scores.results[0], query.axis)
     if exponent.constant <= 0 or not exponent.explains(field):
@@ -141,7 +146,12 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     if isinstance(weighted, Reduce) and not _hidden_by(exponent, weighted, weight):
         return None
     operands = (weight, query, key, value)
-    return AttentionField(rule, scores, weighted, *operands, inner, rule.axis, depth, width, exponent, visible, counted, strict)
+    by_maximum = Homogeneity(rule.total)
+    rows_read = not all(by_maximum.quotients(op.value) for op in stores)
+    exact = not all(by_maximum.free(op.value) for op in stores)
+    return AttentionField(
+        rule, scores, weighted, *operands, inner, rule.axis, depth, width, exponent, visible, counted, strict, rows_read, exact
+    )
 
 
 def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:

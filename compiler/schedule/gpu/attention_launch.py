@@ -11,7 +11,7 @@ from compiler.schedule.gpu.attention_walk import QueryTiles
 from compiler.schedule.gpu.attention_weights import AttendingBlock
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
-from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.region import NotPlaceable, Target, TileRegion
 
 
 class AttentionDistributing(MatrixBlocks):
@@ -44,6 +44,19 @@ class AttentionDistributing(MatrixBlocks):
     def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         made = self.block.make(op, region) if self.block is not None else None
         return super().make(op, value, region) if made is None else made
+
+    def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
+        """Also results that each row has one of."""
+        whole = {*self.own, *self.batch}
+        if any(self.target_axes(target) not in (whole, whole - {self.attention.value.axis}) for target in group):
+            raise NotPlaceable("a result that varies along the keys, or is the same for several rows")
+        self.tiles_of_blocks(group, region)
+
+    def stored_where(self, target: Store, axes: Sequence[str], region: TileRegion) -> Value | None:
+        where = super().stored_where(target, axes, region)
+        if self.block is None or self.attention.value.axis in axes:
+            return where
+        return region.builder.both(where, self.block.speaks(region.builder))
 
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         if self.block is None or not isinstance(target, Store) or not self.block.stored(target, region):

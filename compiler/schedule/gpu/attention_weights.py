@@ -8,7 +8,7 @@ a weight of 0 times a value that is infinite or NaN is NaN, where the nest never
 by key, with the weights that they had."""
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, nan
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -48,6 +48,8 @@ class AttendingBlock:
     across: Affine
     """The first column that a lane has."""
     factor: Value
+    outer: Value
+    """The factor without what the program and the base of the exponential multiply by."""
 
     def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
         self.placing, self.attention, self.queries, self.region = placing, attention, queries, region
@@ -115,8 +117,11 @@ class AttendingBlock:
         value = self.hidden(turn, self.placing.value(attention.exponent.core, turn))
         most = b.op("max", maximum, over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
         scaled = self.scaled(b, maximum)
-        grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
-        most = b.select(grows, most, maximum)
+        if attention.exact:
+            grows = b.op("ne", most, maximum)
+        else:
+            grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
+            most = b.select(grows, most, maximum)
         grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=self.rows)[0])).result
         base = self.based(b, most)
         self.bases[turn] = value, base
@@ -225,12 +230,13 @@ class AttendingBlock:
             factor = b.mul(factor, self.placing.value(value, region))
         for value in exponent.divisors:
             factor = b.op("div", factor, self.placing.value(value, region))
-        if not exponent.signed:
-            return b.mul(factor, constant)
-        sign = sign_of(b, factor)
-        with b.when(b.op("ne", sign, unit)) as body:
-            turn_queries(body, sign)
-        return b.mul(b.select(b.op("eq", factor, nothing), unit, b.op("abs", factor)), constant)
+        if exponent.signed:
+            sign = sign_of(b, factor)
+            with b.when(b.op("ne", sign, unit)) as body:
+                turn_queries(body, sign)
+            factor = b.select(b.op("eq", factor, nothing), unit, b.op("abs", factor))
+        self.outer = factor
+        return b.mul(factor, constant)
 
     # ---- behind the sums ----
 
@@ -243,11 +249,36 @@ class AttendingBlock:
         if self.placing.field.axes[column].value != attention.width:
             region.masks[column] = self.placing.field.axes[column]
         for op, total in zip(self.sums, totals[1:], strict=True):
-            region.made[op.results[0]] = total
+            region.made[op.results[0]] = self.total_of_row(region, op, total, totals[0]) if attention.rows_read else total
+        if attention.rows_read:
+            self.give_maximum(region, totals[0])
         if attention.strict:
             output = self.repaired(region, walk, totals[0], output)
         region.made[attention.weighted.results[0]] = output
         self.placing.produce(group, region, {})
+
+    def total_of_row(self, region: TileRegion, op: Reduce, total: Value, maximum: Value) -> Value:
+        """A sum of weights; where nothing but what is hidden was seen, whose exponents are -inf less -inf, it is NaN, and a maximum that is
+        read says so."""
+        b, attention, weight = region.builder, self.attention, op.values[0].source
+        while isinstance(weight, Cast):
+            weight = weight.value.source
+        if attention.rule.start != -inf or not attention.exponent.is_weight(weight):
+            return total
+        nothing = b.op("eq", maximum, b.const(-inf, "f32"))
+        keys = b.op("gt", b.index(self.placing.field.axes[attention.along]), b.const(0, "index"))
+        return b.select(b.op("and", nothing, keys), b.const(nan, "f32"), total)
+
+    def give_maximum(self, region: TileRegion, maximum: Value) -> None:
+        """The maximum of what exponents are taken of, which lanes have without its factor."""
+        b, rule = region.builder, self.attention.rule
+        region.made[rule.maximum.results[0]] = most = b.mul(maximum, self.outer)
+        if rule.total is not rule.maximum.results[0]:
+            region.made[rule.total] = b.op("max", most, b.const(rule.start, "f32"))
+
+    def speaks(self, b: Builder) -> Value:
+        """Whether the thread is the one that stores what its rows come to, of those that have them."""
+        return b.op("eq", b.index(self.across), b.const(0, "index"))
 
     def repaired(self, region: TileRegion, walk: Walk, maximum: Value, output: Value) -> Value:
         """The sums, or where they are NaN those of the keys that are there and that no guard hides."""

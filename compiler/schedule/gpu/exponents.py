@@ -11,6 +11,7 @@ from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_o
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
+from compiler.schedule.gpu.need import needed
 from runtime.records import frozen
 
 LOG2_E = 1 / log(2)
@@ -41,9 +42,9 @@ class Exponent:
         return inner.left in (self.rule.maximum.values[0], self.unguarded)
 
     def explains(self, function: HirFunction) -> bool:
-        """Whether nothing but such exponentials reads the maximum."""
+        """Whether of all that is summed nothing but such exponentials reads the maximum."""
         between = {self.rule.total}
-        for op in function.body.body:
+        for op in needed(function, [result for sum in self.rule.rescaled for result in sum.results]):
             if between.isdisjoint(op.operand_values) or self.is_weight(op):
                 continue
             if not isinstance(op, Binary) or op.operator not in ("sub", "mul"):

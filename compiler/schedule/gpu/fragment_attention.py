@@ -201,6 +201,11 @@ class WarpsBlock(AttendingBlock):
             with self.joined_by_blocks(region, part, totals, output, first) as (last, partials, joined):
                 self.followed(group, last, walk, partials, joined, first)
 
+    def speaks(self, b: Builder) -> Value:
+        """Of the first warp of those that share keys."""
+        first = super().speaks(b)
+        return first if self.attention.across == 1 else b.op("and", first, b.op("eq", b.index(self.team), b.const(0, "index")))
+
     def start(self, walk: Walk, turn: Value) -> Affine:
         return super().start(walk, turn) + self.team * self.terms
 

@@ -5,8 +5,6 @@ one."""
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, Reduce
-from compiler.hir.instruction import Value
-from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online, online
 
@@ -20,11 +18,11 @@ LOWEST = {
 
 
 def rescaling_of(field: HirFunction) -> Online | None:
-    """The rule, where it holds for all that reads a maximum and the maximum itself isn't a result."""
+    """The rule, where it holds for all sums that read a maximum."""
     axes = dict.fromkeys(axis for op in field.body.body if isinstance(op, Contract | Reduce) and is_product(op) for axis in op.over)
     for axis in axes:
         rule = online(field, axis)
-        if isinstance(rule, Online) and any(map(is_product, rule.rescaled)) and not _is_read_after(field, rule):
+        if isinstance(rule, Online) and any(map(is_product, rule.rescaled)):
             return rule
     return None
 
@@ -33,22 +31,3 @@ def is_product(op: Contract | Reduce) -> bool:
     """Whether it is a sum of products with rows and columns, guarded or not."""
     product = None if isinstance(op, Contract) else product_sum(op)
     return isinstance(op, Contract) or (product is not None and bool(product.m and product.n))
-
-
-def _is_read_after(field: HirFunction, rule: Online) -> bool:
-    """Whether something reads the maximum other than through the sums that are rescaled."""
-    named = {result.name: result for op in field.body.body for result in op.results}
-    waiting = [value for op in field.body.body if isinstance(op, Store) for value in op.operand_values]
-    others = [op for op in field.body.body if isinstance(op, Reduce | Contract) and op not in rule.rescaled]
-    waiting += [value for op in others for value in op.operand_values]
-    seen: set[Value] = set()
-    while waiting:
-        value = waiting.pop()
-        if value in rule.maximum.results or value is rule.total:
-            return True
-        if value in seen or value.source is None or value.source in rule.rescaled:
-            continue
-        seen.add(value)
-        waiting += value.source.operand_values
-        waiting += [named[name] for name in value.source.symbols if name in named]
-    return False
