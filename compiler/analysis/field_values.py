@@ -146,9 +146,11 @@ class FieldValues:
 
     # ---- rebuilding ----
 
-    def replace(self, value: Value, values: Mapping[Value, Value], axes: Mapping[str, Affine]) -> Value:
-        """The value with some values it is computed from, and some axes, replaced."""
-        return _Replacement(self, dict(values), dict(axes)).of(value)
+    def replace(
+        self, value: Value, values: Mapping[Value, Value], axes: Mapping[str, Affine], conditions: Sequence[Value] = ()
+    ) -> Value:
+        """The value with some values it is computed from, and some axes, replaced; it is wanted where the conditions hold."""
+        return _Replacement(self, dict(values), dict(axes), conditions).of(value)
 
     def replacement(self, values: Mapping[Value, Value], axes: Mapping[str, Affine]) -> "_Replacement":
         return _Replacement(self, dict(values), dict(axes))
@@ -161,6 +163,7 @@ class _Replacement:
     made: FieldValues
     values: dict[Value, Value]
     axes: dict[str, Affine]
+    conditions: Sequence[Value] = ()
     memo: dict[Value, Value] = field(factory=dict)
     multiple: dict[Instruction, list[Value]] = field(factory=dict)
 
@@ -198,6 +201,9 @@ class _Replacement:
             return value
         if isinstance(new, Const):
             return value
+        if isinstance(new, Load) and isinstance(op, Load) and new.index != op.index and new.pad is None:
+            guards = [*self.conditions, *([] if new.where is None else [new.where])]
+            return guarded_load(self.made, new.mem, new.index, guards, value.name)
         results = self.simplified(new)
         self.multiple[op] = results
         return results[number]
@@ -228,7 +234,7 @@ class _Replacement:
             for axis in clash:
                 renamed[axis] = self.made.fresh_axis(axis, self.made.axes[axis])
                 axes[axis] = Affine.of(renamed[axis])
-            inside = _Replacement(self.made, self.values, axes)
+            inside = _Replacement(self.made, self.values, axes, self.conditions)
         if isinstance(op, Scan) and any(axis in self.axes for axis in op.over):
             return self.scan(op)
         new = rebuilt(op, inside.of, inside.form, over=tuple(renamed[axis] for axis in op.over))

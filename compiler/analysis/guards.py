@@ -1,12 +1,14 @@
 """Guards that say no more than that an access lies inside of its memory: `0 <= y + r - 1 and y + r - 1 < H` before `X[y + r - 1]`. With
 zeros for what lies outside, such an access needs no guard."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from compiler.analysis.field_values import OPPOSITE
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Compare, Const, Index
+from compiler.hir.core import Binary, Compare, Const, Index, Unary, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
+from compiler.hir.types import is_float
 
 
 def where_inside(guards: Iterable[Value], load: Load) -> frozenset[Affine] | None:
@@ -67,3 +69,17 @@ def conjuncts(condition: Value) -> Iterator[Value]:
             yield from conjuncts(right)
         case _:
             yield condition
+
+
+def rules_out(held: Collection[Value], condition: Value) -> bool:
+    """Whether a condition is the opposite of one that holds, or of several together, as those of the sides of an `if` are."""
+    match condition.source:
+        case Unary(operator="not", value=inner):
+            return all(part in held for part in conjuncts(inner))
+        case Compare(operator=operator, left=left, right=right) if not is_float(dtype_of(left)):
+            turned = [other.source for other in held]
+            return any(
+                isinstance(op, Compare) and op.left is left and op.right is right and op.operator == OPPOSITE[operator] for op in turned
+            )
+        case _:
+            return False

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from compiler.analysis.accesses import affine_value, constraints_of, reorders
 from compiler.analysis.affine_sets import Solution, SolveOutcome, injective, solve
 from compiler.analysis.field_values import Refused, guarded_load
+from compiler.analysis.guards import rules_out
 from compiler.analysis.lift_events import LiftedLoop, MemoryEvent, MemoryEvents, PendingRead, common_loops
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Combine, InBounds, dtype_of, union_axes
@@ -18,7 +19,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile
 from compiler.source import Span
-from runtime.records import define, field
+from runtime.records import define, evolve, field
 
 
 @define(eq=False)
@@ -88,11 +89,12 @@ class LiftedMemory(MemoryEvents):
             if writer is None:
                 continue
             conditions, mapping, common = writer
+            wanted = (*context, *conditions)
             if event.monoid is None:
-                value = self.made.replace(self.resolved(event.value), {}, mapping)
+                value = self.made.replace(self.resolved(event.value), {}, mapping, wanted)
             else:
                 older = self._older(event, index, frames, position, context, span, own)
-                value = self._joined(event, older, self._total(event, mapping))
+                value = self._joined(event, older, self._total(event, mapping, wanted))
             if conditions:
                 self._same_every_time(event, common, span)
                 rest = self.content(mem, index, frames, event.position, position, context, span, own)
@@ -136,8 +138,8 @@ class LiftedMemory(MemoryEvents):
             return self.made.emit(Binary(operator=event.monoid, left=older[0], right=total[0], flags=event.flags))[0]
         return self.made.emit(Combine(monoid=event.monoid, operands_=(*older, *total)))[event.component]
 
-    def _total(self, event: MemoryEvent, mapping: dict[str, Affine]) -> tuple[Value, ...]:
-        """All that an accumulation adds to one element."""
+    def _total(self, event: MemoryEvent, mapping: dict[str, Affine], wanted: Sequence[Value]) -> tuple[Value, ...]:
+        """All that an accumulation adds to one element, which is read where the conditions `wanted` hold."""
         assert event.monoid is not None
         elements = [self.resolved(e) for e in event.elements]
         missing = event.missing
@@ -149,7 +151,7 @@ class LiftedMemory(MemoryEvents):
                 elements = [self.made.select(guard, e, n) for e, n in zip(elements, nothing, strict=True)]
             flags = tuple(flag for flag in event.flags if flag in ("reassoc", "contract"))
             elements = self.made.reduce(event.monoid, elements, missing, flags)
-        return tuple(self.made.replace(e, {}, mapping) for e in elements)
+        return tuple(self.made.replace(e, {}, mapping, wanted) for e in elements)
 
     def _writer(
         self,
@@ -188,7 +190,7 @@ class LiftedMemory(MemoryEvents):
         for condition in map(self.resolved, event.conditions):
             if {n for n, _ in union_axes(condition)} & missing:
                 continue
-            at_index = self.made.replace(condition, {}, mapping)
+            at_index = self.made.replace(condition, {}, mapping, (*context, *conditions))
             known = constraints_of(at_index)
             if at_index in context or (known is not None and all(facts.proves(form) for form in known)):
                 continue
@@ -309,8 +311,10 @@ class LiftedMemory(MemoryEvents):
             events = [event for event in self.events if event.mem is mem]
             for event in events:
                 final = self._final(event, events)
-                finals = [old for old in finals if not self._covers(final, old)]
-                finals.append(final)
+                finals = [left for old in finals for left in self._beside(final, old)]
+                same = next((old for old in finals if old.index == final.index and not old.conditions), None)
+                finals = [old for old in finals if old is not same]
+                finals.append(final if same is None else self._chosen(final, same))
             stores += finals
         guards = [self.made.conjunction(final.conditions) for final in stores]
         for final, guard in zip(stores, guards, strict=True):
@@ -342,7 +346,7 @@ class LiftedMemory(MemoryEvents):
                 raise Refused(f"`{event.mem.name}` is summed up and set in the same loop", other.span)
         first = self._first_of(event)
         older = tuple(self.content(read.mem, index, event.frames, first, first, remaining, event.span, event) for read in event.reads)
-        return _Final(index, self._joined(event, older, self._total(event, {})), remaining, event)
+        return _Final(index, self._joined(event, older, self._total(event, {}, ())), remaining, event)
 
     def _parameters(self) -> set[str]:
         return {parameter.name for parameter in self.made.owner.function.parameters}
@@ -365,6 +369,64 @@ class LiftedMemory(MemoryEvents):
                 )
             if distance < 0:
                 return
+
+    # ---- stores of one memory write different elements ----
+
+    def _beside(self, new: _Final, old: _Final) -> list[_Final]:
+        """What is left of an earlier store beside a later one: no element is stored twice, so that no order of stores matters."""
+        if self._covers(new, old):
+            return []
+        if new.index == old.index and (not old.conditions or self._either(new, old)):
+            return [old]
+        unknowns = {frame.axis + "'": frame.extent for frame in new.event.frames if frame.axis not in new.event.missing}
+        known = {frame.axis: frame.extent for frame in old.event.frames}
+        prime = {name[:-1]: Affine.of(name) for name in unknowns}
+        solution = solve([(a.substitute(prime), b) for a, b in zip(new.index, old.index, strict=True)], unknowns, known)
+        if solution.outcome is SolveOutcome.NEVER:
+            return [old]
+        if solution.free or (solution.outcome is SolveOutcome.UNKNOWN and not solution.residue):
+            raise Refused(f"which elements of `{new.event.mem.name}` are written again can't be told", new.event.span)
+        again = self._conditions_of(solution, new, old)
+        if again is None:
+            return [old]
+        anew = self.made.conjunction(again)
+        if anew is None:
+            return []
+        return [evolve(old, conditions=(*old.conditions, self.made.negated(anew)))]
+
+    def _chosen(self, new: _Final, old: _Final) -> _Final:
+        """Two stores to the same elements as one: the later where its conditions hold."""
+        anew = self.made.conjunction(new.conditions)
+        assert anew is not None
+        return evolve(old, value=self.made.select(anew, new.value, old.value), event=new.event)
+
+    def _conditions_of(self, solution: Solution, new: _Final, old: _Final) -> list[Value] | None:
+        """When the element of an earlier store is one that the later one writes; None where it never is."""
+        facts = self.made.facts(*old.conditions)
+        again: list[Value] = []
+        forms = [(form, self.made.axes[name[:-1]]) for name, form in solution.values.items()]
+        for form, extent in [*forms, *((form, Affine.of(1)) for form in solution.residue)]:
+            if facts.proves(-form - 1) or facts.proves(form - extent):
+                return None
+            if not facts.proves_inside(form, extent):
+                again.append(self.made.emit(InBounds(of=form, below=extent))[0])
+        mapping = {name[:-1]: form for name, form in solution.values.items()}
+        for condition in new.conditions:
+            there = self.made.replace(condition, {}, mapping, (*old.conditions, *again))
+            bounds = constraints_of(there) or ()
+            if any(facts.proves(-form - 1) for form in bounds):
+                return None
+            if not bounds or not all(map(facts.proves, bounds)):
+                again.append(there)
+        return again
+
+    def _either(self, new: _Final, old: _Final) -> bool:
+        """Whether the conditions of one store rule out those of another at the same place."""
+        mine, theirs = [
+            [condition for condition in event.conditions if not {name for name, _ in union_axes(condition)} & set(event.missing)]
+            for event in (new.event, old.event)
+        ]
+        return any(rules_out(mine, condition) for condition in theirs) or any(rules_out(theirs, condition) for condition in mine)
 
     def _covers(self, new: _Final, old: _Final) -> bool:
         """Whether the new store writes all that the old one wrote."""
