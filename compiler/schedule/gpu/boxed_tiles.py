@@ -8,11 +8,14 @@ from compiler.hir.build import Builder
 from compiler.hir.gpu import SharedAlloc
 from compiler.hir.hopper import BulkLoad, WarpgroupMma
 from compiler.hir.instruction import Value
-from compiler.hir.types import Mem, Space
+from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, wide_of
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SWIZZLED
 from compiler.schedule.region import TileRegion
+
+CHUNK = 16
+"""Bytes."""
 
 Factor = tuple[Value, tuple[Affine, ...], bool]
 """A matrix of an operand: the memory or the registers, its begin there, and whether it lies across."""
@@ -32,6 +35,16 @@ class BoxedTiles:
     def bytes(self) -> int:
         """Of one tile."""
         return self.boxes * self.lines * SWIZZLED
+
+    @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes, which a thread has at a time."""
+        return CHUNK // bytes_of(self.side.mem.dtype)
+
+    def lanes(self, placing: BlockTiles) -> Affine:
+        """The axis of a chunk."""
+        name = f"simd_of_{self.chunk}"
+        return Affine.of(name if name in placing.out.function.axes else placing.out.axis(name, self.chunk))
 
     def factor(self, stage: Affine, own: Affine, term: int) -> Factor:
         """The matrix at a place along the own axes, counted through all of them, and along the sum."""

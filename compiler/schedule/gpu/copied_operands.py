@@ -54,16 +54,19 @@ def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None 
     if not (three_products.worthwhile(function, facts, sum_) if thrice else _worthwhile(function, facts, sum_)):
         return None
     for plan in _plans(function, facts, sum_):
-        (field, sum), copies = plan.field(), plan.copies
         if thrice:
-            copies, sum = three_products.put_aside(field, sum, copies)
+            thrice_ = three_products.by_three(plan, facts)
+            if thrice_ is not None and three_products.ends_first(function, facts, sum_, thrice_[2]):
+                return CopiedProduct(*thrice_)
+            continue
+        field, sum = plan.field()
         product = warpgroup_product(field, facts, sum)
-        if product is not None and (not thrice or three_products.ends_first(function, facts, sum_, copies, product)):
-            turned = None if thrice else turned_result(field, product)
+        if product is not None:
+            turned = turned_result(field, product)
             further = None if turned is None else warpgroup_product(turned.field, facts, turned.sum)
             if turned is not None and further is not None:
-                return CopiedProduct(copies, turned.field, further, turned.copy)
-            return CopiedProduct(copies, field, product)
+                return CopiedProduct(plan.copies, turned.field, further, turned.copy)
+            return CopiedProduct(plan.copies, field, product)
     return None
 
 

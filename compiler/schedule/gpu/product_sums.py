@@ -28,8 +28,10 @@ class SumOfLoads:
     b: Load
     described: ProductSum
     guard: tuple[Affine, ...] = ()
+    thrice: bool = False
+    """Whether products with what tensor cores leave of the operands count, too."""
     low: Mapping[Load, Load] = Factory(dict)
-    """What tensor cores leave of the operands, where that was put aside."""
+    """What they leave, where launches before put it aside."""
     bounds: tuple[Affine, ...] = ()
     """What is at least 0 of each term that takes part, each a form of one operand's places."""
     has_zeros: bool = False

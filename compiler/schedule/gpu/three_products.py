@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder
-from compiler.hir.core import Bitcast, dtype_of
+from compiler.hir.core import dtype_of
 from compiler.hir.hopper import kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.low_parts import left_of
 from compiler.schedule.gpu.product_sums import SumOfLoads, rounds
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
+from compiler.schedule.gpu.reading_copies import Reading
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
+from compiler.schedule.gpu.warpgroup_tiles import Estimated
 from compiler.schedule.gpu.workspaces import Copied
 from runtime.records import evolve
 
@@ -29,10 +31,6 @@ SQUARE = 64
 """Rows, or columns, with fewer of which threads read more for each FMA."""
 WIDTH = 4
 """Bytes of an f32."""
-KEPT = 0xFFFFE000
-"""The bits of an f32 that tensor cores take: sign, exponent, 10 of the fraction."""
-HALF = 0x1000
-"""Half of the last of them."""
 
 
 def wanted(function: HirFunction, product: SumOfLoads) -> bool:
@@ -40,7 +38,33 @@ def wanted(function: HirFunction, product: SumOfLoads) -> bool:
     return dtype_of(product.a.results[0]) == "f32" and not rounds(function)
 
 
-def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, copies: Sequence[Copied], known: WarpgroupProduct) -> bool:
+def by_three(plan: Reading, facts: Facts) -> tuple[tuple[Copied, ...], HirFunction, WarpgroupProduct] | None:
+    """The copies, the field that reads them, and its three products: what tensor cores leave is made by each block, or put aside by
+    launches before, whichever is estimated to end first."""
+    (within, sum), (apart, other) = plan.field(), plan.field()
+    copies, low = put_aside(apart, other, plan.copies)
+    found = [
+        (plan.copies, within, warpgroup_product(within, facts, evolve(sum, thrice=True))),
+        (copies, apart, warpgroup_product(apart, facts, low)),
+    ]
+    known = [
+        (copies, field, evolve(product, ways=tuple(after(way, copies, facts) for way in product.ways)))
+        for copies, field, product in found
+        if product is not None
+    ]
+    ways = sorted((way for _, _, product in known for way in product.ways), key=lambda way: way.nanoseconds)
+    first = min(known, key=lambda each: each[2].ways[0].nanoseconds if ways else 0.0, default=None)
+    return None if first is None else (*first[:2], evolve(first[2], ways=tuple(ways)))
+
+
+def after(way: Estimated, copies: Sequence[Copied], facts: Facts) -> Estimated:
+    """A way to cut a product with the time that copies take before it: those that read the same are one launch."""
+    read = {copy.read: mem_of(copy.source).dims for copy in copies}
+    moved = sum_of_bytes([*read.values(), *(copy.mem.dims for copy in copies)], facts)
+    return evolve(way, nanoseconds=way.nanoseconds + moved / facts.rates.memory + len(read) * facts.rates.launch)
+
+
+def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, known: WarpgroupProduct) -> bool:
     """Whether the copies and three products on tensor cores are estimated to end before FMAs do, that read operands where they lie. What
     was cut in a way that is given was chosen before."""
     if not known.ways:
@@ -50,11 +74,9 @@ def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, copies:
     elements, terms = prod(sides), prod(facts.about(function.axes[axis]) for axis in described.k)
     narrower = min(sides[:2])
     each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / SQUARE) * rates.clock)
-    memories = [mem_of(load.mem).dims for load in (product.a, product.b)]
-    read = sum_of_bytes(memories, facts)
-    written = sum_of_bytes([copy.mem.dims for copy in copies], facts)
+    read = sum_of_bytes([mem_of(load.mem).dims for load in (product.a, product.b)], facts)
     fmas = max(elements * terms * each, (read + elements * WIDTH) / rates.memory)
-    return known.ways[0].nanoseconds + (written + read) / rates.memory + len(copies) * rates.launch < fmas + rates.launch
+    return known.ways[0].nanoseconds < fmas + rates.launch
 
 
 def sum_of_bytes(memories: Sequence[Sequence[Affine]], facts: Facts) -> float:
@@ -94,13 +116,4 @@ def put_aside(field: HirFunction, product: SumOfLoads, copies: Sequence[Copied])
         all_copies.append(copy)
         field.parameters.append(Value(copy.name, evolve(copy.mem, readonly=True)))
         low[load] = Load(mem=field.parameters[-1], index=load.index)
-    return tuple(all_copies), evolve(product, low=low)
-
-
-def left_of(b: Builder, value: Value) -> Value:
-    """What tensor cores leave of an f32, rounded to what they take of that."""
-    bits = b.emit(Bitcast(value=value, to="u32")).result
-    taken = b.emit(Bitcast(value=b.op("and", bits, b.const(KEPT, "u32")), to="f32")).result
-    scaled = b.mul(b.sub(value, taken), b.const(LOW_SCALE))
-    left = b.emit(Bitcast(value=scaled, to="u32")).result
-    return b.emit(Bitcast(value=b.add(left, b.const(HALF, "u32")), to="f32")).result
+    return tuple(all_copies), evolve(product, thrice=True, low=low)

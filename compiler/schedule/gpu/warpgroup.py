@@ -55,3 +55,10 @@ class MultiplyingWarpgroup:
         with b.branch(b.op("eq", b.index(self.team), b.index(0))) as (first, other, _):
             first.emit(SyncThreads(id=1, count=WARPGROUP))
             other.emit(SyncThreads(id=2, count=WARPGROUP))
+
+    def meet_all(self, b: Builder) -> None:
+        """The threads of all warpgroups that multiply a tile wait for each other."""
+        if self.product.tiling.groups == 1:
+            self.meet(b)
+        else:
+            b.emit(SyncThreads(id=3, count=WARPGROUP * self.product.tiling.groups))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, IsNan, Take
-from compiler.hir.gpu import FenceAsync, SharedAlloc, SyncThreads
+from compiler.hir.gpu import FenceAsync, SharedAlloc
 from compiler.hir.hopper import BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, Tile, bytes_of
@@ -25,11 +25,6 @@ from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP, digit
 from compiler.schedule.region import Target, TileRegion
-
-CHUNK = 16
-"""Bytes that a thread has at a time."""
-TOGETHER = 3
-"""The barrier of all warpgroups that multiply."""
 
 
 class BoundedSteps:
@@ -53,10 +48,7 @@ class BoundedSteps:
                 if forms:
                     self.zeros(edge, side, forms, start, stage, stages[side])
             edge.emit(FenceAsync())
-            if self.product.tiling.groups > 1:
-                edge.emit(SyncThreads(id=TOGETHER, count=WARPGROUP * self.product.tiling.groups))
-            else:
-                self.group.meet(edge)
+            self.group.meet_all(edge)
 
     def least(self, form: Affine, start: Affine, region: TileRegion) -> Affine:
         """What a form is at least, of all terms of the step."""
@@ -70,16 +62,16 @@ class BoundedSteps:
     def zeros(self, b: Builder, side: BoxedOperand, forms: Sequence[Affine], start: Affine, stage: Affine, tiles: BoxedTiles) -> None:
         """Of the warpgroup's rows, or of columns, which all warpgroups share."""
         product, group = self.product, self.group
-        lanes, wide = CHUNK // bytes_of(side.mem.dtype), tiles.wide
+        lanes, wide = tiles.chunk, tiles.wide
         is_rows = side.axes == product.a.axes
         own, first = (product.tiling.blocks * ROWS, group.first_row(0)) if is_rows else (side.extent, Affine())
         lines = -(-own // wide) * product.depth if side.across else own
-        chunks, simd = wide // lanes, Affine.of(self.lanes(lanes))
+        chunks, simd = wide // lanes, tiles.lanes(self.placing)
         thread, threads = Affine.of(thread_index(b).name), WARPGROUP * (1 if is_rows else product.tiling.groups)
         begin = b.named(thread % WARPGROUP if is_rows else thread - WARPGROUP)
         with b.loop("chunk", begin, lines * chunks, threads) as (body, loop):
             number = Affine.of(loop.variable.name)
-            line, place = body.named(number.floordiv(chunks)), body.named(number % chunks * lanes) + simd
+            line, place = body.named(number.floordiv(chunks)), body.named(number % chunks) * lanes + simd
             inner = self.region.inside(body, (product.sum,))
             if side.across:
                 box, line = body.named(line.floordiv(product.depth) + first.floordiv(wide)), body.named(line % product.depth)
@@ -92,11 +84,6 @@ class BoundedSteps:
             index = (stage, box, line, place)
             kept = body.load(tiles.memory, index)
             body.store(tiles.memory, body.select(holds, kept, body.const(0.0, kept.type)), index)
-
-    def lanes(self, count: int) -> str:
-        """The axis of a chunk."""
-        name = f"simd_of_{count}"
-        return name if name in self.placing.out.function.axes else self.placing.out.axis(name, count)
 
 
 OWN, OWN_GUARDED = 8, 4

@@ -42,8 +42,6 @@ MOST_REACHED = 256
 """Elements along a dim that a box reaches over."""
 BEGUN = 4
 """Elements of a tile that take as long to write as where a row of it begins, and ends, in a line of cache that others fill."""
-LOW_SCALE = 8192.0
-"""What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
 
 
 @frozen(eq=False)
@@ -70,7 +68,7 @@ class WarpgroupProduct:
     processors: int
 
     low: tuple[BoxedOperand, ...] = ()
-    """What the tensor cores leave of both operands, where the products with that count too."""
+    """What the tensor cores leave of both operands, where the products with that count too: copied, or made of them in a stage."""
     stretch: int = 0
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
     ways: tuple[Estimated, ...] = ()
@@ -154,7 +152,13 @@ class WarpgroupProduct:
     @property
     def copied(self) -> tuple[BoxedOperand, ...]:
         """What is copied to a stage, once where several sums multiply it."""
-        return tuple(dict.fromkeys(side for one in self.summed for side in (one.a, one.b))) + self.low
+        whole = tuple(dict.fromkeys(side for one in self.summed for side in (one.a, one.b)))
+        return whole if self.tiling.makes_low else whole + self.low
+
+    @property
+    def staged(self) -> tuple[BoxedOperand, ...]:
+        """What a stage holds."""
+        return tuple(dict.fromkeys((*self.copied, *self.low)))
 
     @property
     def depth(self) -> int:
@@ -174,7 +178,7 @@ def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads |
     kind = kind_of(*(dtype_of(load.results[0]) for load in (product.a, product.b)))
     if kind is None or kind.sums != product.to:
         return None
-    if kind.word == "tf32" and not (product.low or rounds(function)):
+    if kind.word == "tf32" and not (product.thrice or rounds(function)):
         return None
     if any(kind_of(*(dtype_of(load.results[0]) for load in (other.a, other.b))) != kind for other in product.others):
         return None
@@ -220,17 +224,20 @@ def _planned(
         return None
     above, beside = _sides(summed)
     outer = tuple(axis for axis in product.described.k if axis != along)
-    coarse = bool(product.low) or a.mem.dtype in SUMMED_COARSELY
+    coarse = product.thrice or a.mem.dtype in SUMMED_COARSELY
+    makes_low = product.thrice and not product.low
     bounds = () if outer else uneven_bounds(function, product.bounds, along)
     if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):
         return None
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
+    if tiling is not None and tiling.makes_low != makes_low and tiling.axes == a.axes:
+        return None
     if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
         work = _work(function, facts, product, summed, along, coarse, bool(bounds))
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
         steps = [a.load.index[dim].coefficient(axis) for axis, dim in zip(a.axes, a.dims, strict=True)]
-        stored = None if product.low else stored_rows(function, a.axes)  # stores are few beside three products
+        stored = None if product.thrice else stored_rows(function, a.axes)  # stores are few beside three products
         estimates = ranked(work, lambda rows: _tile(extents, steps, facts, rows, stored), wishes)
         estimates = tuple(each for each in estimates if not bounds or each.tiling.is_alone)
         if not estimates:
@@ -239,12 +246,12 @@ def _planned(
     tiled = {one: evolve(one, tile=tile) for some, tile in ((above, tiling.rows), (beside, (tiling.columns,))) for one in some}
     summed = [evolve(one, a=tiled[one.a], b=tiled[one.b]) for one in summed]
     a, b = tiled[a], tiled[b]
-    left = [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
+    left = [a, b] if makes_low else [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
     if len(low) != len(left):
         return None
     terms = _elements(function, facts, product.described.k)
-    stretch = 0 if not coarse else 2 * STRETCH if not product.low else STRETCH if terms > SHORT else STRETCH // 2
+    stretch = 0 if not coarse else 2 * STRETCH if not product.thrice else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
         tuple(summed),
         product.to,
@@ -292,9 +299,10 @@ def _work(
         sums=len(summed),
         operands=(len(above), len(beside)),
         apart=coarse,
-        twice=bool(product.low),
+        twice=product.thrice,
+        makes_low=product.thrice and not product.low,
         across=any(one.across for one in beside),
-        hot=a.mem.dtype == "f32" and not product.low,
+        hot=a.mem.dtype == "f32" and not product.thrice,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
         boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body)
         or stored_rows(function, a.axes) is not None,

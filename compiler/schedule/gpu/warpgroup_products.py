@@ -27,12 +27,13 @@ from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
+from compiler.schedule.gpu.low_parts import LOW_SCALE, make_low_parts
 from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.stage_ring import StageRing, TileTurns, initialise
 from compiler.schedule.gpu.taking_part import long_before_short, steps_between
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border, BoundedSteps
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, WarpgroupProduct
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_results import TurnedSums, is_turned, result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_rounds import AnyRounds, ClusterSums, CutRounds, Leftovers, RoundPart, Rounds, UnevenRounds
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, TileRequests, digit
@@ -71,16 +72,16 @@ class CopyingRole:
         with b.loop("copy", 0, part.steps.name, carried=[*ring.place(b, part.done), *self.digits_of(b, part.low, walked)]) as (body, loop):
             at, parity, *places = loop.carried
             stage = Affine.of(at.name)
-            ring.fill(body, stage, parity, sum(tile.bytes for tile in block.stages.values()))
+            ring.fill(body, stage, parity, sum(block.stages[side].bytes for side in product.copied))
             inner = region.inside(body, (*product.outer, product.sum))
             inner.forms.update({axis: region.starts[axis] for axis in (*product.a.axes, product.b.axis)})
             *outer, piece = places
             inner.forms.update({axis: Affine.of(variable.name) for axis, variable in zip(product.outer, outer, strict=True)})
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
-            for side, tiles in block.stages.items():
+            for side in product.copied:
                 # blocks of a cluster have the same columns
                 share = (block.rank, product.tiling.cluster if side.axes == product.b.axes else 1)
-                tiles.load(placing, inner, stage, ring.full, stage, share, product.rounded)
+                block.stages[side].load(placing, inner, stage, ring.full, stage, share, product.rounded)
             body.yield_(*ring.next(body, at, parity), *counted_on(body, places, walked))
 
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
@@ -176,6 +177,8 @@ class MultiplyingRole:
             ring.await_full(body, stage, parity)
             if bounded is not None:
                 bounded.cleared(body, loop.variable, stage, block.stages)
+            if product.tiling.makes_low:
+                make_low_parts(body, block.placing, group, stage, block.stages)
             body.emit(WarpgroupFence())
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
@@ -279,7 +282,7 @@ class WarpgroupDistributing(MatrixBlocks):
         leftovers: Leftovers | None,
     ) -> None:
         b, product, tiling = region.builder, self.product, self.product.tiling
-        stages = {side: BoxedTiles(b, side, tiling.stages, side.tile, product.sum, product.depth) for side in product.copied}
+        stages = {side: BoxedTiles(b, side, tiling.stages, side.tile, product.sum, product.depth) for side in product.staged}
         ring = StageRing(b, tiling.stages, tiling.groups, tiling.cluster)
         turns = TileTurns(b) if tiling.turns > 1 else None
         thread = thread_index(b)

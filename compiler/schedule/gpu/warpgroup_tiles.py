@@ -53,6 +53,8 @@ LAUNCH = 2300
 PRODUCTS, ROW, MEET, LINE, ASTRIDE = 0.0184, 0.24, 5, 0.8, 3
 """A row times a column, 128 bytes of each; a row, or column, of a step, beside its products; a further warpgroup; and each line of cache
 that is copied, where all processors copy: so many times as long, where it lies across two."""
+LOW = 1.0
+"""What tensor cores leave of a row, or a column, of a step, where blocks make it."""
 HOT, HOT_ROW = 0.024, 0.1
 """A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
 LATENCY, BEHIND, GROUP, REMOTE = 126, 0.3, 40, 60
@@ -73,7 +75,8 @@ class Tiling:
     """`rows`: of a tile, along each axis that makes rows (`axes`); `columns` of a tile; `groups`: warpgroups that multiply; `blocks`: of
     64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
     `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
-    stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has."""
+    stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has;
+    `makes_low`: whether blocks make of each stage what tensor cores leave of it."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -87,6 +90,7 @@ class Tiling:
     residents: int = 1
     cut: bool = False
     sums: int = 1
+    makes_low: bool = False
 
     @property
     def warpgroups(self) -> int:
@@ -111,6 +115,8 @@ class Tiling:
             yield f"{self.pieces} blocks of a cluster share a tile's sum"
         if self.residents > 1:
             yield f"{self.residents} blocks share a multiprocessor"
+        if self.makes_low:
+            yield "blocks put aside what tensor cores leave of each stage"
         if self.cut:
             yield "the sums of the last round's tiles are cut in pieces for all blocks"
 
@@ -214,6 +220,13 @@ class ProductWork:
     """Of the rows and of the columns, that these sums multiply."""
     uneven: bool = False
     """Whether sums are of any length, up to all steps: they take about as long as half as many that have all."""
+    makes_low: bool = False
+    """Whether blocks make the second half of a stage themselves."""
+
+    @property
+    def loaded(self) -> int:
+        """How often a stage has each operand from memory."""
+        return 1 + (self.twice and not self.makes_low)
 
     @property
     def sets(self) -> int:
@@ -274,8 +287,9 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
         small = work.sets * blocks * columns // 2 + OWN_REGISTERS <= HALF
         residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
         tiling = Tiling(
-            work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents, sums=work.sums
-        )
+            work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents,
+            sums=work.sums, makes_low=work.makes_low,
+        )  # fmt: skip
         if room(tiling, work) < (LEAST_STAGES if work.shared < SHARED_BYTES else 0):
             continue
         yield (whole := evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work))))
@@ -313,7 +327,8 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     products = rows * columns * PRODUCTS * work.sums * (3 if work.twice else 1)
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
     products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
-    step = max(latency, tiling.residents * max(products, lines * twice * LINE))
+    products += (rows + columns) * LOW if work.makes_low else 0
+    step = max(latency, tiling.residents * max(products, lines * work.loaded * LINE))
     if work.hot:
         step = max(step, (rows * columns * HOT + (rows + columns) * HOT_ROW) * work.sums)
     every = [extent * many for extent, many in zip((prod(work.down), work.columns), work.operands, strict=True)]
@@ -328,9 +343,9 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     shares = ((rounds, together, 1),) if filled else ((rounds - 1, together, 1), (1.0, count - int(rounds - 1) * together, last))
     for many, beside, pieces in shares:
         blocks = beside * pieces * tiling.cluster * tiling.pieces
-        flying = blocks * (tiling.stages - 1) * (down + aside) * SWIZZLED * twice
+        flying = blocks * (tiling.stages - 1) * (down + aside) * SWIZZLED * work.loaded
         byte = (MEMORY**4 + (ARRIVAL / flying) ** 4) ** 0.25 * (1 + IDLE * max(0, 1 - blocks / work.processors) ** 2)
-        bytes = work.steps * SWIZZLED * twice * beside / count
+        bytes = work.steps * SWIZZLED * work.loaded * beside / count
         read = max(once * byte + again * AGAIN, all_copied * CACHE)
         total += many * max(ceildiv(work.steps, pieces * tiling.pieces) * step, bytes * read)
         total += LEFT + rows * columns * work.sums * HANDED_OVER * pieces if pieces > 1 else 0
