@@ -1,6 +1,7 @@
 """Chains of blocks as they run: the kernels that blocks become together are kept for the next time."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from compiler.devices.placement import PlacedBlock
 from compiler.diagnostics import ZyntaxError
-from compiler.fusion.joined_blocks import CHAINS_REMEMBERED, JoinedBlocks
+from compiler.fusion.joined_blocks import CHAINS_REMEMBERED, ChainRun, JoinedBlocks
 from compiler.fusion.kernel import JoinedBlock
 from compiler.fusion.merge import NUMBERS
 from compiler.fusion.plan import Joined, Link, plan_chain
@@ -51,17 +52,12 @@ class Chains:
 
     def results(self, blocks: Sequence[ChainBlock]) -> dict[int, Any]:
         """Runs the blocks. Raises ZyntaxError."""
-        if not self.together or len(blocks) == 1:
-            return _one_by_one(blocks)
-        groups = self._groups(blocks)
-        if groups is not None:
-            try:
-                return _run(groups, blocks)
-            except ZyntaxError as error:
-                if any(diagnostic.code.startswith(INTERNAL) for diagnostic in error.diagnostics):
-                    raise
-                # one after the other either goes well or says where it fails
-        return _one_by_one(blocks)
+        return self.run_of(blocks)(blocks)
+
+    def run_of(self, blocks: Sequence[ChainBlock]) -> ChainRun:
+        """See `PlannedChains`."""
+        groups = self._groups(blocks) if self.together and len(blocks) > 1 else None
+        return _one_by_one if groups is None else partial(_run_or_tell, groups)
 
     def _groups(self, blocks: Sequence[ChainBlock]) -> list[_Group] | None:
         """The chain's groups: for all extents, or for those of this call where a block has a better kernel then, or no other."""
@@ -178,6 +174,16 @@ def _ready(group: Joined, blocks: Sequence[ChainBlock]) -> _Group:
     return _Group(PlacedBlock(joined, last.wish, last.places, last.explain), group)
 
 
+def _run_or_tell(groups: Sequence[_Group], blocks: Sequence[ChainBlock]) -> dict[int, Any]:
+    try:
+        return _run(groups, blocks)
+    except ZyntaxError as error:
+        if any(diagnostic.code.startswith(INTERNAL) for diagnostic in error.diagnostics):
+            raise
+    # one after the other either goes well or says where it fails
+    return _one_by_one(blocks)
+
+
 def _run(groups: Sequence[_Group], blocks: Sequence[ChainBlock]) -> dict[int, Any]:
     results: dict[int, Any] = {}
     for group in groups:
@@ -186,7 +192,7 @@ def _run(groups: Sequence[_Group], blocks: Sequence[ChainBlock]) -> dict[int, An
         values.update({name: results[number] for name, number in joined.handed.items()})
         if len(joined.members) == 1:
             values = {name: values[name] for name in blocks[joined.last].pending.values}
-        value = group.placed.for_values(values)(values)
+        value = group.placed.value(values)
         results.update(zip(joined.results, value if len(joined.results) > 1 else (value,), strict=True))
     return results
 
@@ -196,5 +202,5 @@ def _one_by_one(blocks: Sequence[ChainBlock]) -> dict[int, Any]:
     for number, block in enumerate(blocks):
         given = {**block.values, **{name: results[maker] for name, maker in block.links.items()}}
         values = {name: given[name] for name in block.pending.values}
-        results[number] = block.placed.for_values(values)(values)
+        results[number] = block.placed.value(values)
     return results

@@ -21,7 +21,16 @@ class JoinedBlocks:
     by_extents: bool = False
 
 
+class ChainRun(Protocol):
+    def __call__(self, blocks: "Sequence[ChainBlock]") -> dict[int, Any]:
+        """Runs a chain like the one that was planned; the values of its blocks by their numbers. Raises ZyntaxError."""
+
+
 class PlannedChains(Protocol):
+    def run_of(self, blocks: "Sequence[ChainBlock]") -> ChainRun:
+        """What runs the blocks, and all chains of these blocks whose values lie the same, and whose ints are the same. Raises
+        ZyntaxError."""
+
     def joined(self, blocks: "Sequence[ChainBlock]") -> JoinedBlocks:
         """What the blocks become. Raises ZyntaxError."""
 

@@ -4,7 +4,7 @@ which results host code gets."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from compiler.fusion.joined_blocks import CHAINS_REMEMBERED, PlannedChains
+from compiler.fusion.joined_blocks import CHAINS_REMEMBERED, ChainRun, PlannedChains
 from compiler.fusion.kept_launches import KeptLaunches
 from compiler.fusion.waiting import ChainBlock, Pending, identity, in_order
 from compiler.launch.native_calls.host_blocks import (
@@ -17,6 +17,7 @@ from compiler.launch.native_calls.host_blocks import (
     in_words,
     takes,
 )
+from runtime.lazy_numpy import np
 from runtime.records import Factory, define
 from runtime.tensor import Tensor
 
@@ -39,6 +40,7 @@ class NativeChains:
     planned: Callable[[], PlannedChains]
     kept: KeptLaunches | None = None
     _known: dict[Any, Any] = Factory(dict)
+    _runs: dict[Any, ChainRun] = Factory(dict)
 
     def run(self, last: Pending) -> Any:
         """The value of a block some of whose inputs are pending. Raises ZyntaxError."""
@@ -69,7 +71,7 @@ class NativeChains:
             if known is MISSED:
                 known = self._keep(key, self._found(key, blocks, values, of_extents=True))
         if known is None:
-            return self.planned().results(blocks)
+            return self._program_run(key, blocks, values)(blocks)
         value = known.launches.value(values)
         if value is MISSED:
             results: dict[int, Any] = known.launches.through(values, lambda: self.planned().results(blocks))
@@ -77,6 +79,21 @@ class NativeChains:
         if len(known.kept) == 1:
             return {known.kept[0]: as_program_has_it(value)}
         return dict(zip(known.kept, map(as_program_has_it, value), strict=True))
+
+    def _program_run(self, key: Any, blocks: Sequence[ChainBlock], values: Sequence[Any]) -> ChainRun:
+        """What runs a chain on the way through the program: for values on devices that lie as before, what ran it then."""
+        layouts = _layouts(values)
+        if layouts is None:
+            return self.planned().run_of(blocks)
+        key = (key, layouts)
+        run: ChainRun | None = self._runs.get(key)
+        if run is None:
+            run = self.planned().run_of(blocks)
+            if not any(block.placed.block.constants for block in blocks):
+                if len(self._runs) >= CHAINS_REMEMBERED:
+                    self._runs.clear()
+                self._runs[key] = run
+        return run
 
     def _keep(self, key: Any, found: Any) -> Any:
         if len(self._known) >= CHAINS_REMEMBERED:
@@ -153,3 +170,20 @@ def _key_and_values(blocks: Sequence[ChainBlock]) -> tuple[Any, list[Any]]:
             key.append(position)
     key += map(type, values)
     return tuple(key), values
+
+
+def _layouts(values: Sequence[Any]) -> Any:
+    """What of values on devices decides on kernels, besides their types; None where some lie on the host, or are neither tensors nor
+    numbers."""
+    layouts: list[Any] = []
+    for value in values:
+        kind = value.__class__
+        if kind is Tensor:
+            if value.remote is None:
+                return None
+            layouts.append(value.remote.layout)
+        elif kind is int or kind is bool:
+            layouts.append(value)
+        elif kind is not float and not isinstance(value, np.floating):
+            return None
+    return tuple(layouts)

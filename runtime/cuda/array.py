@@ -42,7 +42,7 @@ class DeviceArray:
     """Elements of `dtype` (`f32`, `bf16`...) at `pointer`, `strides` counted in elements. `int(array)` is the address, so that it
     stands for a pointer among a kernel's arguments."""
 
-    __slots__ = ("__weakref__", "_layout", "dtype", "owner", "pointer", "read_only", "shape", "stream", "strides")
+    __slots__ = ("__weakref__", "dtype", "layout", "owner", "pointer", "read_only", "shape", "stream", "strides")
 
     def __init__(
         self,
@@ -55,17 +55,18 @@ class DeviceArray:
         read_only: bool = False,
     ) -> None:
         self.read_only = read_only
-        self._layout: Layout | None = None
         self.owner, self.pointer, self.dtype, self.stream = owner, pointer, dtype, stream
         self.shape = shape = tuple(shape)
-        self.strides = contiguous_strides(shape) if strides is None else tuple(strides)
+        self.strides = strides = contiguous_strides(shape) if strides is None else tuple(strides)
+        self.layout: Layout = _layout(stream.device.ordinal, dtype, shape, strides)
+        """The device's number, elements, extents, and strides unless the elements lie in C order without gaps."""
 
     def elsewhere(self, owner: DeviceBuffer | BorrowedMemory, pointer: int) -> "DeviceArray":
         """Other memory, for the same stream, laid out as this array."""
         other = DeviceArray.__new__(DeviceArray)
         other.owner, other.pointer, other.read_only = owner, pointer, False
         other.dtype, other.stream, other.shape, other.strides = self.dtype, self.stream, self.shape, self.strides
-        other._layout = self.layout
+        other.layout = self.layout
         return other
 
     def reshaped(self, shape: Sequence[int]) -> "DeviceArray":
@@ -90,14 +91,6 @@ class DeviceArray:
     @property
     def device(self) -> CudaDevice:
         return self.owner.device
-
-    @property
-    def layout(self) -> "Layout":
-        """The device's number, elements, extents, and strides unless the elements lie in C order without gaps."""
-        layout = self._layout
-        if layout is None:
-            layout = self._layout = _layout(self.stream.device.ordinal, self.dtype, self.shape, self.strides)
-        return layout
 
     @property
     def size(self) -> int:

@@ -352,7 +352,10 @@ def function_definition(name: str, parameters: list[str], body: list[ast.stmt], 
 
 
 def _is_told_by_layout(type_: Type) -> bool:
-    """Whether it depends on a value's layout alone if the type takes it as it is. Where a type names a device, tensors are told so."""
+    """Whether it depends on a value's layout or class alone if the type takes it as it is. Where a type names a device, tensors are told
+    so."""
+    if isinstance(type_, StructType | EnumType):
+        return not type_.arguments
     return isinstance(type_, Scalar) or (isinstance(type_, TensorType) and type_.device is None)
 
 

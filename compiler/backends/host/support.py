@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from compiler.backends.host import numbers
+from compiler.backends.host.conversions import Conversions
 from compiler.backends.host.fitted import Fitting
 from compiler.backends.host.futures import AWAITING, LATE
 from compiler.backends.host.layouts import RecordLayouts
@@ -85,7 +86,7 @@ def helpers(library: Library, layouts: RecordLayouts) -> dict[str, Any]:
         "set": lambda value, *rest: invoke(library, "index set", value, rest[:-1], rest[-1]),
         "iterate": lambda value: iterate(library, value),
         "round": one_more_round,
-        "convert": lambda value, to: convert(library, value, to, False, layouts),
+        "convert": Conversions(library, layouts).converted,
         "convert·weak": lambda value, to: convert(library, value, to, True, layouts),
         "cast": Fitting(library, layouts).cast,
         "text": lambda value: value if type(value) is str else invoke(library, "to text", value),
@@ -397,10 +398,15 @@ def like_of(value: Any) -> Any:
 
 def note_passed(seen: dict[Any, tuple[int, ...]], before: tuple[Any, ...], after: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
     """Remembers the sizes that go with values like these, unless some were converted or are of a kind that their content decides on."""
-    if all(old is new and (old.__class__ is Tensor or numbers.dtype_of(old) is not None) for old, new in zip(before, after, strict=True)):
+    if all(old is new and _is_told_by_like(old) for old, new in zip(before, after, strict=True)):
         if len(seen) >= SIGNATURES_REMEMBERED:
             seen.clear()
         seen[tuple(map(like_of, before))] = sizes
+
+
+def _is_told_by_like(value: Any) -> bool:
+    """Whether a declared type takes or refuses a value by what `like_of` gives: records without type arguments are told by their class."""
+    return value.__class__ is Tensor or isinstance(value, RecordValue) or numbers.dtype_of(value) is not None
 
 
 SizeForm = tuple[tuple[tuple[str, int], ...], int]

@@ -38,6 +38,12 @@ class HostCalls:
             calls = self._known[key] = _CallsOfTypes.of(*key)
         return program() if calls is None else calls.value(given, program)
 
+    def answered(self, values: Mapping[str, Any]) -> Any:
+        """The block's value where machine code has it, else MISSED."""
+        given = [*values.values()]
+        calls = self._known.get((tuple(values), tuple(map(type, given))))
+        return MISSED if calls is None else calls.answered(given)
+
 
 @define(eq=False)
 class _CallsOfTypes:
@@ -57,13 +63,21 @@ class _CallsOfTypes:
         lies = offsets() if is_possible() else None
         return cls(Repeats(function, NOBODY, ref(target), lies, from_host=True), target, scalars)
 
+    def answered(self, given: list[Any]) -> Any:
+        return self.target(*self._plain(given)) if self.repeats.answered else MISSED
+
     def value(self, given: list[Any], program: Callable[[], Any]) -> Any:
-        values = given
-        if self.scalars:
-            values = [*given]
-            for position in self.scalars:
-                values[position] = values[position].item()
-        if self.repeats.answered and (value := self.target(*values)) is not MISSED:
+        if (value := self.answered(given)) is not MISSED:
             return value
+        values = self._plain(given)
         value = self.repeats.again(values)
         return self.repeats.first(values, given, lambda *_: program()) if value is None else value
+
+    def _plain(self, given: list[Any]) -> list[Any]:
+        """With Python's numbers for NumPy's."""
+        if not self.scalars:
+            return given
+        values = [*given]
+        for position in self.scalars:
+            values[position] = values[position].item()
+        return values

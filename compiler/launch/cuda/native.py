@@ -223,7 +223,7 @@ class _GpuCall:
         elements = w.load(PTR, self.field(there, OnGpu, "elements"))
         self.require_is(elements, DeviceArray, "stream", remote.elements.stream)
         self.require_is(elements, DeviceArray, "read_only", remote.elements.read_only)
-        layout = w.load(PTR, self.field(elements, DeviceArray, "_layout"))
+        layout = w.load(PTR, self.field(elements, DeviceArray, "layout"))
         same = code.call("PyObject_RichCompareBool", I32, layout, code.object(remote.elements.layout), constant(I32, 2))
         self.sure(w.compare("eq", same, constant(I32, 1)))
         address = code.call("PyLong_AsUnsignedLongLong", I64, w.load(PTR, self.field(elements, DeviceArray, "pointer")))
@@ -313,7 +313,7 @@ class _GpuCall:
             dtype=code.object(dtype),
             shape=code.object(shape),
             strides=code.object(strides),
-            _layout=code.object(layout),
+            layout=code.object(layout),
         )
         remote = self.new(OnGpu, elements=elements, gpu=code.object(self.plan.gpu), named=code.object(self.plan.named))
         nothing = code.object(None)

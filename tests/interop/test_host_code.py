@@ -1,0 +1,143 @@
+"""What host code does between the blocks that it calls on a GPU again and again: what was looked at once isn't looked at anew, and what is
+wrong is told as at the first time. Expected values from NumPy."""
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.backends.host import conversions, support
+from compiler.fusion.chains import Chains
+from compiler.launch.cuda import repeats
+from compiler.launch.cuda.repeats import Repeats
+from runtime.cuda.gpu import gpu as gpu_of
+from runtime.cuda.remote import upload
+from runtime.tensor import Tensor
+
+PROGRAM = """
+struct Scale { by: f32 }
+struct Other { by: f32 }
+
+impl Scale {
+    def applied(self, x: tensor[N, C], y: tensor[N, C]): tensor[N, C] {
+        let by = self.by
+        compute(x, y, by) { for i in 0..N, j in 0..C: out[i, j] = x[i, j] * by + y[i, j] }
+    }
+}
+def applied(scale: Scale, x: tensor[N, C], y: tensor[N, C]): tensor[N, C] { scale.applied(x, y) }
+def scale(by: f32): Scale { Scale { by: by } }
+def other(by: f32): Other { Other { by: by } }
+fn untyped(scale, x) { applied(scale, x, x) }
+def repeated(x: tensor[N, C], y: tensor[N, C], turns: int): tensor {
+    let scale = Scale { by: 2.0 as f32 }
+    mut z = y
+    for turn in 0..turns { z = scale.applied(x, z) }
+    z
+}
+def flattened(x: tensor[N, C], turns: int): tensor {
+    mut total = zeros(N * C)
+    for turn in 0..turns {
+        let flat = x.reshape([N * C])
+        total = compute(flat, total) { for i in 0..K: out[i] = flat[i] + total[i] }
+    }
+    total
+}
+def in_chains(x: tensor[N, C], turns: int): tensor {
+    mut y = x
+    for turn in 0..turns {
+        let z = compute(y) { for i in 0..N, j in 0..C: out[i, j] = y[i, j] + 1.0 }
+        y = compute(z, x) { for i in 0..N, j in 0..C: out[i, j] = 2.0 * z[i, j] - x[i, j] }
+    }
+    y
+}
+"""
+
+
+@pytest.fixture(autouse=True, params=["Python", "machine code"])
+def soon(request, monkeypatch):
+    """Whether machine code launches as soon as a call comes again, or Python does."""
+    monkeypatch.setattr(repeats, "COMES_AGAIN_FROM_HOST", 1 if request.param == "machine code" else 0)
+    return request.param == "machine code"
+
+
+def counted(monkeypatch, owner, name):
+    """The classes of the arguments of each call of a function from now on: the arguments themselves would hold memory."""
+    calls, function = [], getattr(owner, name)
+
+    def counting(*arguments):
+        calls.append(tuple(map(type, arguments)))
+        return function(*arguments)
+
+    monkeypatch.setattr(owner, name, counting)
+    return calls
+
+
+def there(array):
+    return Tensor(None, upload(np.ascontiguousarray(array), gpu_of(0), True))
+
+
+def random(*shape):
+    return np.random.default_rng(3).integers(-4, 5, shape).astype(np.float32)
+
+
+def test_sizes_are_bound_once_for_methods_too(fake, monkeypatch):
+    calls = counted(monkeypatch, support, "bind_sizes")
+    program = zynml.compile(PROGRAM, device="cuda:0")
+    x, y = random(3, 5), random(5, 3).T
+    for turns in (1, 9):
+        np.testing.assert_array_equal(np.asarray(program.repeated(there(x), there(y), turns)), turns * 2 * x + y)
+    before = len(calls)
+    np.testing.assert_array_equal(np.asarray(program.repeated(there(x), there(y), 9)), 18 * x + y)
+    assert len(calls) == before
+    wide = random(4, 5)
+    for _ in range(2):
+        with pytest.raises(zynml.ZynMLError, match="ZYN0802"):
+            program.applied({"by": 2.0}, there(x), there(wide))
+    np.testing.assert_array_equal(np.asarray(program.repeated(there(wide), there(wide), 1)), 3 * wide)
+
+
+def test_another_struct_is_refused_however_often_the_right_one_came(fake):
+    program = zynml.compile(PROGRAM, device="cuda:0")
+    x = random(2, 3)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(program.untyped(program.scale(0.5), there(x))), 1.5 * x)
+        with pytest.raises(zynml.ZynMLError, match="ZYN0807"):
+            program.untyped(program.other(0.5), there(x))
+
+
+def test_results_that_passed_are_not_converted_again(fake, monkeypatch):
+    calls = counted(monkeypatch, conversions, "convert")
+    program = zynml.compile(PROGRAM, device="cuda:0")
+    x = random(2, 3)
+    program.repeated(there(x), there(x), 3)
+    before = len(calls)
+    program.repeated(there(x), there(x), 9)
+    assert not any(Tensor in classes for classes in calls[before:])
+    program.repeated(there(random(3, 2)), there(random(3, 2)), 1)  # another shape is looked at
+    assert any(Tensor in classes for classes in calls[before:])
+
+
+def test_views_are_taken_by_machine_code(fake, monkeypatch, soon):
+    program = zynml.compile(PROGRAM, device="cuda:0")
+    x = random(3, 5)
+    np.testing.assert_array_equal(np.asarray(program.flattened(there(x), 9)), 9 * x.ravel())
+    calls = counted(monkeypatch, Repeats, "again")
+    np.testing.assert_array_equal(np.asarray(program.flattened(there(x), 9)), 9 * x.ravel())
+    assert len(calls) == (1 if soon else 9)  # the first total lies on the host
+
+
+def test_a_chain_is_planned_once_for_a_layout(fake, monkeypatch):
+    program = zynml.compile(PROGRAM, device="cuda:0")
+    calls = counted(monkeypatch, Chains, "run_of")
+
+    def expected(x, turns):
+        y = x
+        for _ in range(turns):
+            y = 2 * (y + 1) - x
+        return y
+
+    for x in (random(3, 5), random(5, 3).T, random(1, 4)):
+        for turns in (1, 3):
+            np.testing.assert_array_equal(np.asarray(program.in_chains(there(x), turns)), expected(x, turns))
+        before = len(calls)
+        np.testing.assert_array_equal(np.asarray(program.in_chains(there(x), 5)), expected(x, 5))
+        assert len(calls) == before
