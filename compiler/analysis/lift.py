@@ -52,7 +52,7 @@ class _Lift:
     context: list[Value] = field(factory=list)
     checked: dict[str, list[Value]] = field(factory=dict)
     """Names of indices that data decide and that checks stand before, and what these say."""
-    along: dict[str, set[tuple[Value, int]]] = field(factory=dict)
+    along: dict[str, set["Dimension"]] = field(factory=dict)
     """The memory dimensions along which each axis runs."""
     wishes: dict[str, LoopWish] = field(factory=dict)
     """What the program says of the loops that became an axis."""
@@ -319,11 +319,17 @@ class _Lift:
 
     def axis_for(self, op: For, variable: str, extent: Affine) -> str:
         """The axis of a loop: one of this extent that no loop around has and that runs along the same memory dimensions, so that
-        two loops over a row are one axis and what both compute is one value; else a new one."""
+        two loops over a row are one axis and what both compute is one value; else a new one. An axis that runs where a loop inside
+        of this one does, rather than where this one does, is left to that."""
         around = {frame.axis for frame in self.frames}
         along = dimensions(op)
-        free = [axis for axis, have in self.made.axes.items() if have == extent and axis not in around]
-        shared = {axis: len(self.along.get(axis, set()) & along) for axis in free}
+        inside = [dimensions(inner) for inner in op.walk() if isinstance(inner, For) and inner is not op]
+        free: list[str] = []
+        for name, have in self.made.axes.items():
+            mine = self.along.get(name, set())
+            if have == extent and name not in around and not any(len(mine & theirs) > len(mine & along) for theirs in inside):
+                free.append(name)
+        shared = {axis: len({each[:2] for each in self.along.get(axis, ())} & {each[:2] for each in along}) for axis in free}
         axis = max(free, key=lambda name: (shared[name], _base(name) == _base(variable)), default=None)
         if axis is None or (shared[axis] == 0 and (along or _base(axis) != _base(variable))):
             axis = self.made.fresh_axis(variable, extent)
@@ -331,11 +337,15 @@ class _Lift:
         return axis
 
 
-def dimensions(op: For) -> set[tuple[Value, int]]:
+Dimension = tuple[Value, int, tuple[int | None, ...]]
+"""A dimension of a memory, by its number, with the constants that are indices of others: `x[i, 0]` and `x[i, 1]` are columns apart."""
+
+
+def dimensions(op: For) -> set[Dimension]:
     """Which dimensions of which memories the loop's variable indexes."""
     name = op.variable.name
     return {
-        (inner.mem, number)
+        (inner.mem, number, tuple(each.value for each in inner.index))
         for inner in op.walk()
         if isinstance(inner, Load | Store)
         for number, form in enumerate(inner.index)

@@ -57,6 +57,25 @@ def test_sibling_loops_share_an_axis_and_a_row_is_loaded_once() -> None:
     assert [line.split(" %")[0] for line in body(field)] == ["load", "reduce max", "sub", "exp", "store"]
 
 
+def test_an_axis_is_left_to_the_loop_inside_that_runs_where_it_does() -> None:
+    """Queries, keys and values are thirds of one tensor, with as many elements each: the loop over elements of values is not that of
+    queries, which stands inside of it once more."""
+    score = """%z# = const 0.0 : f32  %s# = slot %z# : slot<f32>
+        for e# in 0..D { %a# = load %X[i, 0, e#] : f32  %b# = load %X[j#, 1, e#] : f32  %p# = mul %a#, %b# contract
+            %o# = get %s# : f32  %t# = add %o#, %p# reassoc contract  set %s#, %t# }
+        %x# = get %s# : f32"""
+    first, second = (score.replace("#", number) for number in "12")
+    text = f"""for i in 0..N {{ %n = const -inf : f32  %m = slot %n : slot<f32>
+        for j1 in 0..N {{ {first}  %g = get %m : f32  %h = max %g, %x1  set %m, %h }}  %most = get %m : f32
+        for d in 0..D {{ %y = const 0.0 : f32  %w = slot %y : slot<f32>
+            for j2 in 0..N {{ {second}  %k = sub %x2, %most  %q = exp %k  %v = load %X[j2, 2, d] : f32  %r = mul %q, %v contract
+                %u = get %w : f32  %c = add %u, %r reassoc contract  set %w, %c }}
+            %l = get %w : f32  store %out[i, d], %l }} }}"""
+    field = lift(nest(text, "N: index; D: index; X: mem<Nx3xDxf32, readonly>; out: mem<NxDxf32>"))
+    assert [line.split(" %")[0] for line in body(field)].count("contract") == 2
+    assert len(field.axes) == 4
+
+
 def test_nested_sums_merge() -> None:
     text = """%z = const 0.0 : f32  %s = slot %z : slot<f32>
         for i in 0..N { for j in 0..M { %x = load %X[i, j] : f32  %o = get %s : f32  %a = add %o, %x reassoc  set %s, %a } }
