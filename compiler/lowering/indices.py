@@ -138,7 +138,9 @@ def guard(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Exp
 def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent: Affine, span: Span) -> None:
     """0305 where every index is outside, or where a loop surely reaches one."""
     low, high = extreme(form, body.here.ranges, upper=False), extreme(form, body.here.ranges, upper=True)
-    always = body.here.facts.proves(-form - 1) or body.here.facts.proves(form - extent)
+    opaque = [loop for loop in body.here.ranges for bound in (loop.low, loop.last) if body.here.opaque & set(bound.names)]
+    unsure = bool(opaque or body.here.path)  # no iteration of this call may come here
+    always = not unsure and (body.here.facts.proves(-form - 1) or body.here.facts.proves(form - extent))
     certain = (
         _is_plain(body, form)
         and all(_runs(body))

@@ -64,6 +64,8 @@ def _order(field: HirFunction) -> tuple[str, ...] | None:
     if any(isinstance(op, Reduce | Contract | Scan | Alloc) or op.regions or not _is_plain(op) for op in ops):
         return None
     stores = [op for op in ops if isinstance(op, Store)]
+    if not stores:
+        return None
     order = tuple(form.names[0] for form in stores[0].index if form.names)
     if set(common_axes(field)) != set(field.axes) or len(order) != len(field.axes) or set(order) != set(field.axes):
         return None
