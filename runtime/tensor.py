@@ -203,7 +203,16 @@ class Tensor:
         remote = self.remote
         if remote is None or not (self._shared is not None or remote.is_contiguous):
             return Tensor(view(self.array))
-        part = remote.viewed(view)
+        return self._sharing(remote.viewed(view))
+
+    def viewed_as(self, shape: tuple[int, ...]) -> "Tensor":
+        """The elements in another shape of as many, over the same memory. Raises ValueError where they lie so that there is no view."""
+        if self.remote is not None and self.remote.is_contiguous:
+            return self._sharing(self.remote.reshaped(shape))
+        return self.viewed(lambda array: np.reshape(array, shape, copy=False))
+
+    def _sharing(self, part: Remote) -> "Tensor":
+        """A view, which lies there."""
         if self._shared is None:
             self._shared = SharedElements(self)
         return self._shared.tensor(part)

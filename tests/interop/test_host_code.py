@@ -12,6 +12,7 @@ from compiler.launch.cuda.repeats import Repeats
 from runtime.cuda.gpu import gpu as gpu_of
 from runtime.cuda.remote import upload
 from runtime.tensor import Tensor
+from zynml.stdlib import on_devices
 
 PROGRAM = """
 struct Scale { by: f32 }
@@ -141,3 +142,65 @@ def test_a_chain_is_planned_once_for_a_layout(fake, monkeypatch):
         before = len(calls)
         np.testing.assert_array_equal(np.asarray(program.in_chains(there(x), 5)), expected(x, 5))
         assert len(calls) == before
+
+
+LIBRARY = """
+struct Pair { first: tensor, second: tensor }
+
+def halved(x: tensor): tensor { (x as tensor[?, ?, bf16]) as tensor[?, ?, f32] }
+def sums(x: tensor, y: tensor, by: f32): tensor { (x * by + y) / 2.0 }
+def added(mut x: tensor[N, C], turns: int): tensor[N, C] {
+    for turn in 0..turns {
+        var flat = x.reshape([N * C])
+        compute(mut flat) { for i in 0..K: flat[i] = flat[i] + 1.0 }
+    }
+    x
+}
+def second(pair: Pair): tensor { pair.second }
+def seconds(pairs: List<Pair>): tensor { pairs[1].second }
+"""
+
+
+def test_operations_of_the_library_are_planned_once(fake, monkeypatch):
+    program = zynml.compile(LIBRARY, device="cuda:0")
+    calls = counted(monkeypatch, on_devices, "_planned")
+    a, b = random(3, 5), random(5, 3)
+    views = {"all": (a, as_it_is), "turned": (b, np.transpose), "backward": (a, lambda x: x[::-1]), "a row": (a, lambda x: x[:1])}
+    views |= {"a column": (a, lambda x: x[:, :1]), "nothing": (a, lambda x: x[:0])}
+    pairs = ("all", "all"), ("all", "turned"), ("backward", "all"), ("all", "a row"), ("a column", "turned"), ("nothing", "nothing")
+    for _ in range(2):
+        before = len(calls)
+        for left, right in pairs:
+            (x, of_x), (y, of_y) = views[left], views[right]
+            for by in (0.5, -1.0):
+                made = program.sums(there(x).viewed(of_x), there(y).viewed(of_y), by)
+                np.testing.assert_array_equal(np.asarray(made), (of_x(x) * np.float32(by) + of_y(y)) / 2)
+    assert len(calls) - before <= 6  # those without elements
+    for x, of_x in views.values():
+        np.testing.assert_array_equal(np.asarray(program.halved(there(x).viewed(of_x))), of_x(x))
+
+
+def as_it_is(x):
+    return x
+
+
+def test_reshaped_views_share_memory_with_what_they_view(fake):
+    program = zynml.compile(LIBRARY, device="cuda:0")
+    x = random(3, 5)
+    given = there(x)
+    np.testing.assert_array_equal(np.asarray(program.added(given, 5)), x + 5)
+    np.testing.assert_array_equal(np.asarray(given), x + 5)
+    with pytest.raises(ValueError, match="copy"):
+        given.viewed(lambda array: array.T).viewed_as((15,))
+
+
+def test_tensors_in_structs_from_python_are_looked_at_once_for_a_layout(fake):
+    program = zynml.compile(LIBRARY.replace("second: tensor }", "second: tensor[N, C, f32] }"), device="cuda:0")
+    x = there(random(3, 5))
+    for _ in range(3):
+        assert program.second({"first": x, "second": x}) is not None
+        for wrong in (there(random(3)), there(random(3, 5).astype(np.float64))):
+            with pytest.raises(zynml.ZynMLError, match=r"`pair\.second` of `second`"):
+                program.second({"first": x, "second": wrong})
+            with pytest.raises(zynml.ZynMLError, match=r"`pairs\[1\]\.second` of `seconds`"):
+                program.seconds([(x, x), (x, wrong)])

@@ -1,7 +1,7 @@
 """Functions of elements whose tensors lie on a GPU, as kernels there: the values are those that NumPy gives on the host, up to the accuracy
 of devices, and nothing is copied but single numbers. What may stop a program (ints that overflow or don't fit) stays with the host."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 
 from compiler.typed_ast.types import DType
 from runtime.device import Device
+from runtime.records import frozen
 from runtime.tensor import Tensor
 from zynml.stdlib.dtypes import combine_values, dtype_of, numpy_of
 from zynml.stdlib.settings import StdlibSettings
@@ -23,6 +24,8 @@ MOST_JOINED = 16
 """Tensors that one kernel joins."""
 
 NAMES = "abc"
+
+PLANS_REMEMBERED = 1024
 
 
 def gpu_of(*values: Any) -> Device | None:
@@ -42,22 +45,63 @@ def computed_there(
     """The tensor of `expression`, of the elements `a`, `b` and `c` of tensors that broadcast to `shape`, and of numbers. Operands are of
     the dtype `within`, or become that. None where NumPy computes it: nothing lies on a GPU, there are no elements, or kernels lack a
     dtype."""
+    key = _like(expression, operands, within, result, shape)
+    known = settings.planned.get(key) if key is not None else None
+    if known is None:
+        known = _planned(settings, expression, operands, within, result, shape)
+        if key is not None and known is not None:
+            if len(settings.planned) >= PLANS_REMEMBERED:
+                settings.planned.clear()
+            settings.planned[key] = known
+    return None if known is None else known(operands)
+
+
+@frozen(eq=False)
+class PlannedOperation:
+    """An operation of elements on a GPU. `flat`: how many elements there are, where all tensors lie so that these follow each other; None
+    where tensors are stretched to `shape`."""
+
+    kernel: Callable[..., Tensor]
+    within: DType
+    shape: tuple[int, ...]
+    flat: int | None
+
+    def __call__(self, operands: Sequence[Any]) -> Tensor:
+        return self.kernel(*map(self._given, operands)).reshaped(self.shape)
+
+    def _given(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return _number(value, self.within)
+        return _stretched(value, self.shape) if self.flat is None else value.reshaped((self.flat,))
+
+
+def _like(expression: str, operands: Sequence[Any], within: DType, result: DType, shape: tuple[int, ...]) -> Any:
+    """What decides how an operation of tensors on devices is computed; None where some lie on the host."""
+    key: list[Any] = [expression, within, result, shape]
+    for value in operands:
+        if value.__class__ is not Tensor:
+            key.append(None)
+        elif value.remote is None:
+            return None
+        else:
+            key += (value.remote.__class__, value.remote.layout)
+    return tuple(key)
+
+
+def _planned(
+    settings: StdlibSettings, expression: str, operands: Sequence[Any], within: DType, result: DType, shape: tuple[int, ...]
+) -> PlannedOperation | None:
     device = gpu_of(*operands)
     if device is None or 0 in shape or within.is_byte_float or result.is_byte_float:
         return None
     tensors = [value if isinstance(value, Tensor) else None for value in operands]
     flat = all(tensor is None or (tensor.shape == shape and tensor.is_contiguous) for tensor in tensors)
     rank = 1 if flat else len(shape)
-    given = [
-        _number(value, within) if tensor is None else tensor.reshaped((prod(shape),)) if flat else _stretched(tensor, shape)
-        for value, tensor in zip(operands, tensors, strict=True)
-    ]
     ranks = [None if tensor is None else rank for tensor in tensors]
     dtypes = [tensor.dtype_name if tensor is not None else "" for tensor in tensors]
     title = f"{expression} of {within.value} on {device}: {result.value} {ranks} {dtypes}"
     kernel = generated(settings, title, lambda: _program(expression, ranks, dtypes, within, result, device), "computed")
-    made: Tensor = kernel(*given)
-    return made.reshaped(shape)
+    return PlannedOperation(kernel, within, shape, prod(shape) if flat else None)
 
 
 def operated_there(settings: StdlibSettings, symbol: str, left: Any, right: Any, result: DType | None = None) -> Tensor | None:

@@ -12,7 +12,7 @@ class StdlibSettings:
     """One object a run. `device`: of blocks that name none. `base_folder`: the program's, where relative paths are looked for first.
     `page`: the one file that collects the renderings, None where each has its own. `generator`: of `rand`, made from `seed` when first
     used. `programs`: the `LibraryPrograms` in which functions that are written in ZynML are compiled, None before a program is;
-    `written`: those that were."""
+    `written`: those that were; `planned`: operations on devices, by what decides how they are computed."""
 
     seed: int = 0
     device: str = "auto"
@@ -26,6 +26,7 @@ class StdlibSettings:
     generator: Any = field(default=None, repr=False)
     programs: Any = field(default=None, repr=False)
     written: dict[tuple[str, str], Any] = field(factory=dict, repr=False)
+    planned: dict[Any, Any] = field(factory=dict, repr=False)
 
     def set_seed(self, seed: int) -> None:
         """Starts the random numbers anew."""

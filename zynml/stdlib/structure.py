@@ -47,7 +47,7 @@ def contents_of(value: Any) -> Array:
 def in_shape(settings: StdlibSettings, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The elements in another shape of as many: a view, or a copy where they lie so that there is none."""
     try:
-        return tensor.viewed(lambda array: np.reshape(array, shape, copy=False))
+        return tensor.viewed_as(shape)
     except ValueError:
         there = copied_there(settings, tensor)
         return Tensor(tensor.contents.reshape(shape)) if there is None else there.reshaped(shape)
@@ -183,7 +183,7 @@ def reshape(settings: StdlibSettings, self: Any, shape: Any) -> Tensor:
             raise LibraryFault("0306", fill_message(tensor.shape, target, size, rest))
         target = tuple(size // rest if extent == -1 else extent for extent in target)
     require_extents(target)
-    count = int(np.prod(target, dtype=object)) if target else 1
+    count = prod(target)
     if count != size:
         raise LibraryFault("0306", reshape_message(tensor.shape, target, size, count))
     return in_shape(settings, tensor, target)

@@ -1,7 +1,7 @@
 """What Python gives for a parameter that is, or holds, a struct, an enum, an optional, a result or an array `[T; N]`. A struct may be given
 as a record, a dictionary or a tuple of its fields, an optional as None or its value, an array as one of NumPy's or a list."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from compiler.backends.host.layouts import CaseLayout, RecordLayouts
@@ -11,8 +11,20 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ArrayType, EnumType, ListType, OptionType, ResultType, Scalar, Size, StructType, TupleType, Type
-from runtime.records import frozen
+from compiler.typed_ast.types import (
+    ArrayType,
+    EnumType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    Size,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
+from runtime.records import Factory, frozen
 from runtime.tensor import Tensor, numpy_dtype
 from runtime.values import NONE, CaseValue, Nothing, Ok, RecordValue, Some, StructValue, is_number_array
 
@@ -21,104 +33,131 @@ Inside = Callable[[Any, Type], Any]
 Convert = Callable[[Any, Type], Any]
 """Checks a value against a type. Raises LibraryFault."""
 
+Where = tuple[str | int, ...]
+"""The names of parts, and numbers of elements, that lead from a parameter to a part of it."""
+
+REMEMBERED = 4096
+"""Types with layouts of tensors that they take."""
+
 RESULT_HINT = "`zynml.Ok(value)` and `zynml.Err(error)` make one"
 
 
 @frozen(eq=False)
 class RecordArguments:
-    """Makes values for one parameter of a function. `where`: the part of it that is being looked at. Raises ZyntaxError (0807)."""
+    """Makes values for one parameter of a function. `passed`: types, by their identity and the layout of a tensor that they took as it
+    was. Raises ZyntaxError (0807)."""
 
     parameter: nodes.Parameter
     function: str
     layouts: RecordLayouts
     inside: Inside
     convert: Convert
-    where: str = ""
+    passed: dict[tuple[int, Hashable], Type] = Factory(dict)
 
-    def taken(self, value: Any, to: Type) -> Any:
+    def taken(self, value: Any, to: Type, where: Where = ()) -> Any:
+        """`where`: the way to the part of the parameter that is looked at."""
         match to:
+            case TensorType() if value.__class__ is Tensor:
+                return self._tensor(value, to, where)
             case OptionType(value=inner):
                 if enum_of(value) == "Option":
-                    return NONE if type(value) is Nothing else Some((self.taken(value[0], inner),))
-                return NONE if value is None else Some((self.taken(value, inner),))
+                    return NONE if type(value) is Nothing else Some((self.taken(value[0], inner, where),))
+                return NONE if value is None else Some((self.taken(value, inner, where),))
             case ResultType(value=good, error=error):
                 if enum_of(value) != "Result":
-                    raise self._refused(value, to, RESULT_HINT)
-                return type(value)((self.taken(value[0], good if type(value) is Ok else error),))
+                    raise self._refused(value, to, RESULT_HINT, where)
+                return type(value)((self.taken(value[0], good if type(value) is Ok else error, where),))
             case StructType(name=name):
-                return self._struct(value, to, (self.layouts.cases(to) or {})[name])
+                return self._struct(value, to, (self.layouts.cases(to) or {})[name], where)
             case EnumType():
                 case = (self.layouts.cases(to) or {}).get(value.__record__.name) if isinstance(value, CaseValue) else None
                 if case is None or type(value) is not case.values:
-                    raise self._refused(value, to, None)
-                return case.values(self._at(name).taken(part, type_) for part, (name, type_) in zip(value, case.parts, strict=True))
+                    raise self._refused(value, to, None, where)
+                return self._parts(value, case, where)
             case ArrayType():
-                return self._array(value, to)
+                return self._array(value, to, where)
             case TupleType(elements=elements) if value.__class__ is tuple and len(value) == len(elements):
-                return tuple(self._at(str(n)).taken(part, type_) for n, (part, type_) in enumerate(zip(value, elements, strict=True)))
+                return tuple(self.taken(part, type_, (*where, str(n))) for n, (part, type_) in enumerate(zip(value, elements, strict=True)))
             case ListType(element=element) if value.__class__ in (list, tuple, range):
-                return [self._at(f"[{place}]").taken(part, element) for place, part in enumerate(value)]
+                return [self.taken(part, element, (*where, place)) for place, part in enumerate(value)]
+        return self._plain(value, to, where)
+
+    def _tensor(self, value: Tensor, to: TensorType, where: Where) -> Any:
+        key = id(to), value.layout
+        if key in self.passed:
+            return value
+        made = self._plain(value, to, where)
+        if made is value and to.device is None and value.remote is not None:  # the elements of others may decide
+            if len(self.passed) >= REMEMBERED:
+                self.passed.clear()
+            self.passed[key] = to
+        return made
+
+    def _plain(self, value: Any, to: Type, where: Where) -> Any:
+        """The value where it holds no record."""
         try:
             return self.convert(self.inside(value, to), to)
         except LibraryFault as fault:
-            name = f"`{self.parameter.name}{self.where}`"
-            raise self._error(f"{name} of `{self.function}`: {fault.message}", fault.hint) from None
+            raise self._error(f"{self._shown(where)} of `{self.function}`: {fault.message}", fault.hint) from None
 
-    def _at(self, part: str) -> "RecordArguments":
-        where = self.where + (part if part.startswith("[") else f".{part}")
-        return RecordArguments(self.parameter, self.function, self.layouts, self.inside, self.convert, where)
+    def _parts(self, values: Sequence[Any], case: CaseLayout, where: Where) -> Any:
+        return case.values([self.taken(part, type_, (*where, name)) for part, (name, type_) in zip(values, case.parts, strict=True)])
+
+    def _shown(self, where: Where) -> str:
+        """The part of the parameter in a message."""
+        return f"`{self.parameter.name}{''.join(f'[{step}]' if step.__class__ is int else f'.{step}' for step in where)}`"
 
     def _error(self, message: str, hint: str | None) -> ZyntaxError:
         return ZyntaxError(Diagnostic("0807", message, self.parameter.span, "declared here", hint=hint))
 
-    def _refused(self, value: Any, to: Type, hint: str | None) -> ZyntaxError:
-        message = f"`{self.parameter.name}{self.where}` is {_described(value)}, and `{self.function}` takes {to}"
-        return self._error(message, hint)
+    def _refused(self, value: Any, to: Type, hint: str | None, where: Where) -> ZyntaxError:
+        return self._error(f"{self._shown(where)} is {_described(value)}, and `{self.function}` takes {to}", hint)
 
-    def _struct(self, value: Any, to: StructType, case: CaseLayout) -> Any:
+    def _struct(self, value: Any, to: StructType, case: CaseLayout, where: Where) -> Any:
+        if type(value) is case.values:
+            return self._parts(value, case, where)
         names = [name for name, _ in case.parts]
         match value:
             case StructValue():
                 given: Mapping[str, Any] = dict(zip(value.__record__.parts, value, strict=True))
                 if value.__record__.shown != to.name.rpartition("·")[2]:
-                    raise self._refused(value, to, None)
+                    raise self._refused(value, to, None, where)
             case dict():
                 given = value
             case tuple() if not isinstance(value, RecordValue):
                 if len(value) != len(names):
                     parts = "1 part" if len(value) == 1 else f"{len(value)} parts"
-                    message = f"`{self.parameter.name}{self.where}` has {parts}, and {to} has {len(names)}"
+                    message = f"{self._shown(where)} has {parts}, and {to} has {len(names)}"
                     raise self._error(message, f"its fields are {_listed(names)}")
                 given = dict(zip(names, value, strict=True))
             case _:
-                raise self._refused(value, to, f"a dictionary or a tuple of its fields becomes one: {_listed(names)}")
+                raise self._refused(value, to, f"a dictionary or a tuple of its fields becomes one: {_listed(names)}", where)
         strange = next((name for name in given if name not in names), None)
         if strange is not None:
             hint = did_you_mean(str(strange), names) or f"its fields are {_listed(names)}"
-            raise self._error(f"`{self.parameter.name}{self.where}` has `{strange}`, and {to} has no such field", hint)
+            raise self._error(f"{self._shown(where)} has `{strange}`, and {to} has no such field", hint)
         missing = [name for name in names if name not in given]
         if missing:
-            raise self._error(f"`{self.parameter.name}{self.where}` has no {_listed(missing)}, and {to} needs it", None)
-        return case.values(self._at(name).taken(given[name], type_) for name, type_ in case.parts)
+            raise self._error(f"{self._shown(where)} has no {_listed(missing)}, and {to} needs it", None)
+        return self._parts([given[name] for name in names], case, where)
 
-    def _array(self, value: Any, to: ArrayType) -> Any:
+    def _array(self, value: Any, to: ArrayType, where: Where) -> Any:
         array = value.contents if isinstance(value, Tensor) else value if is_number_array(value) else None
         if array is None and not isinstance(value, list | tuple | range):
-            raise self._refused(value, to, "an array of NumPy's, a list or a tuple becomes one")
+            raise self._refused(value, to, "an array of NumPy's, a list or a tuple becomes one", where)
         if array is not None and array.ndim == 0:
-            raise self._refused(value, to, None)
+            raise self._refused(value, to, None, where)
         count = to.size.value if isinstance(to.size, Size) else None
         if count is not None and len(value) != count:
-            message = f"`{self.parameter.name}{self.where}` has {_counted(len(value))}, and `{self.function}` takes {to}"
+            message = f"{self._shown(where)} has {_counted(len(value))}, and `{self.function}` takes {to}"
             raise self._error(message, None)
-        if array is None:
-            return array_of([self._at(f"[{place}]").taken(part, to.element) for place, part in enumerate(value)], to.element)
-        if not isinstance(to.element, Scalar):
-            return array_of([self._at(f"[{place}]").taken(row, to.element) for place, row in enumerate(array)], to.element)
+        if array is None or not isinstance(to.element, Scalar):
+            rows = enumerate(value if array is None else array)
+            return array_of([self.taken(row, to.element, (*where, place)) for place, row in rows], to.element)
         have = dtype_of(array.dtype.type())
         if array.ndim != 1 or have is None or not loses_nothing(have, to.element.dtype):
             hint = f"`{self.parameter.name}.astype(np.{numpy_dtype(to.element.dtype.value)})` converts it" if array.ndim == 1 else None
-            raise self._refused(value, to, hint)
+            raise self._refused(value, to, hint, where)
         return array.astype(numpy_dtype(to.element.dtype.value))
 
 
