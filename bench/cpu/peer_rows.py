@@ -130,7 +130,7 @@ def sorted_lines(name: str, *dims: int, dtype: str = "f32") -> PeerRow:
 
 
 ROWS = [
-    *(product(f"product {n}", n, n, n) for n in (17, 64, 100, 257, 512, 1024, 2048)),
+    *(product(f"product {n}", n, n, n) for n in (17, 33, 64, 65, 100, 128, 160, 200, 257, 512, 1024, 2048)),
     product("product 1024", 1024, 1024, 1024, "f64", tolerance=1e-13),
     product("product f64 257", 257, 257, 257, "f64", tolerance=1e-13),
     product("ragged", 1000, 333, 517),

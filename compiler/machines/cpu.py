@@ -23,6 +23,13 @@ class CpuMachine:
         """Bits of the narrowest elements of which it moves vectors under a mask: AVX-512 does for bytes, AVX2 for 32 bits."""
         return {512: 8, 256: 32}.get(self.vector_bits, 128)
 
+    @property
+    def register_tile(self) -> tuple[int, int]:
+        """Rows and vectors of the results of a product that registers hold, beside the vectors and one number that are multiplied: enough
+        sums in flight to hide the latency of additions. More than eight rows only make the ends of matrices dearer."""
+        vectors = 2
+        return min(8, (self.vector_registers - 1 - vectors) // vectors), vectors
+
     def lanes(self, dtype: str) -> int:
         """Elements of a dtype in one vector; half floats are computed in f32."""
         bits = 32 if dtype == "i1" or FLOATS.get(dtype, 32) < 32 else DTYPES[dtype]

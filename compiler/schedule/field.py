@@ -396,11 +396,11 @@ def _block_product(
         column = next((a for a in own if votes[a] == 0 and written[a] > 0 and _is_free(field, a, tiles)), None)
     if column is not None:
         lanes = _lanes(field, column, lanes_for)
-        tiles[column] = (_registers(field, column, 2, lanes), lanes)
+        height, vectors = machine.register_tile
+        tiles[column] = (_registers(field, column, vectors, lanes), lanes)
         reasons.append(f"{column} is the vector of a sum of products: an operand is contiguous along it")
         other = right if column in left else left
         rows = [a for a in own if a != column and a in other]
-        height = 8 if machine.vector_registers >= 32 else 4
         if rows:
             tiles[rows[-1]] = (_registers(field, rows[-1], height, 1), 1)
             reasons.append(f"{rows[-1]} reuses its vectors from registers")

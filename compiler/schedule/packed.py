@@ -3,15 +3,14 @@ together. One that reads its operands in place is slow once they outgrow the nea
 share few cache sets. So operands are copied to panels first, each as tall or as wide as the tile of results that the registers hold, and
 each read from its beginning to its end:
 
-    for each block of the terms
-        copy the panels of rows                                   (threads share the panels)
-        for each stretch of columns
-            copy its panels                                       (threads share the panels)
-            for each block of rows and of columns                 (threads share the blocks)
-                for each panel of columns, for each panel of rows: a tile of results
+    for each part of the columns, for each block of the terms
+        copy the panels of rows, and those of columns             (threads share the panels)
+        for each block of rows and of columns                     (threads share the blocks)
+            for each panel of columns, for each panel of rows: a tile of sums
 
-Sums of a tile wait in a buffer for the next block of terms; the last block computes what the stores want of them. The order of a
-sum depends on extents alone.
+The sums of a tile are in registers from the first term of a block to the last. Behind the last block of terms they go to what the stores
+want of them, behind others they wait. The order of a sum depends on extents alone. Rows end in some tiles of two rows fewer, which reach
+over the last row by one at most.
 
 Terms along several axes, as those of a window, lie one behind the other in a panel. Products that count only where a condition holds have
 zeros in their panels elsewhere. A zero times a number that isn't finite is none, so such numbers are looked for first.
@@ -19,7 +18,8 @@ zeros in their panels elsewhere. A zero times a number that isn't finite is none
 Where columns are few, copies of the rows cost more than they save: rows are read in place, each for all columns at once. Where vectors
 along so few columns would be mostly empty, they lie along the sum, if rows lie along it, too.
 
-Small products keep the tiles of their table: both are in the function, and sizes decide as it runs."""
+Small products keep the tiles of their table, and so do larger ones whose vectors read an operand in place as well as from panels, while the
+second cache holds it: both are in the function, and sizes decide as it runs."""
 
 from collections.abc import Sequence
 
@@ -34,24 +34,20 @@ from compiler.passes.joined_axes import inside
 from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
 from compiler.schedule.padded import PaddedSource, padded_source
+from compiler.schedule.pieces import single
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
 from runtime.records import evolve, frozen
 
-VECTORS = 2
-"""Vectors of a panel of columns."""
-
-MOST_ROWS = 8
-"""Rows of a tile: enough multiplications in flight to hide their latency; more only make the ends of matrices dearer."""
-
 PANEL_BYTES = 2048
 """Bytes of a row of a panel along the summed axis: a panel of columns then stays in the nearest cache, and sums wait seldom."""
 
-GROUP = 4
-"""Panels of columns that are copied together, so that a row is read in longer stretches."""
-
 BLOCK_ROWS, BLOCK_COLUMNS = 128, 128
 """Rows and columns of a block of results: the panels of its rows stay in the second cache, and threads have blocks enough to share."""
+
+FEWER, LEAST_HIGH = 2, 6
+"""Rows that low tiles have less than others of so many rows or more: with some of both, no tile reaches over the last row by more than one
+row. They still have sums enough in flight."""
 
 FEW_ROWS = 4
 """Rows of a tile where registers are few and terms aren't products: they need some before they are added."""
@@ -62,9 +58,8 @@ MOST_THIN, THIN_ROWS = 6, 8
 FEW_COLUMNS = {1: 8, 2: 6, 3: 4}
 """Of products of few columns, whose rows are read in place: vectors that hold all columns, and rows that are taken together."""
 
-PANEL, WIDE, TURNED, TOGETHER, THIN, FEW = "p", "w", "t", "u", "v", "f"
-"""Digits of axes: inside a panel, inside a group of panels, of squares that are turned, of terms that are added in one iteration, and of
-rows where columns are very few, or few."""
+PANEL, LOW, TURNED, THIN, FEW = "p", "l", "t", "v", "f"
+"""Digits of axes: inside a panel, of tiles of fewer rows, of squares that are turned, and of rows where columns are very few, or few."""
 
 
 @frozen(eq=False)
@@ -78,12 +73,8 @@ class Side:
     plan: AxisPlan
     along: bool
     turns: tuple[int, int]
-    group: int = 1
-    """Panels that are copied together."""
-
-    @property
-    def copies(self) -> AxisPlan:
-        return self.plan if self.group == 1 else evolve(self.plan, registers=self.plan.registers * self.group, digit=WIDE)
+    low: AxisPlan
+    """Cuts it in smaller tiles at its end, which are read from panels of the same size."""
 
 
 @frozen(eq=False)
@@ -98,12 +89,25 @@ class Packing:
     lanes: int
     few: tuple[tuple[int, Table], ...]
     """Tables for few columns, each with the most columns that it serves, in order."""
+    in_place: bool = False
+    """Whether vectors read small operands in place as well as from panels: rows along the sum, columns across it."""
     padded: PaddedSource | None = None
     """What windows read in place, where rows are windows."""
     joined: tuple[str, ...] = ()
     """The last axes of columns, where they lie one inside the other in all memories: panels go on from one line to the next."""
     block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
     """Rows and columns of a block of results."""
+
+    @property
+    def block_panels(self) -> tuple[int, int]:
+        """The most panels of rows and of columns of a block of results."""
+        return self.block[0] // self.rows.plan.tile, self.block[1] // self.columns.plan.tile
+
+    @property
+    def slot(self) -> int:
+        """The most sums of a block of results."""
+        high, wide = self.block_panels
+        return high * self.rows.plan.tile * wide * self.columns.plan.tile
 
     @property
     def filters(self) -> Side:
@@ -150,21 +154,28 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         registers = next((number for number in range(registers, 0, -1) if wished % (number * lanes) == 0), registers)
         plan = AxisPlan(last, "time", registers, lanes, digit=PANEL)
         turns = (1, 1) if not lies_along else (1, width) if lanes == 1 else (width, 1)
-        group = GROUP if lanes > 1 and not (others or lies_along or padded) else 1
-        return Side(operand, (*others, last), plan, lies_along and lanes == 1, turns, group)
+        if lanes > 1:
+            low = single(plan)
+        else:
+            low = plan if padded or registers < LEAST_HIGH else evolve(plan, registers=registers - FEWER, digit=LOW)
+        return Side(operand, (*others, last), plan, lies_along and lanes == 1, turns, low)
 
     ours = [(product.a, product.m), (product.b, product.n)]
     in_place = [padded_source(product, *each, across=False) if product.sums and len(product.k) > 1 else None for each in ours]
     padded = in_place[0] or in_place[1]
     if padded is in_place[1] if padded else max(written[axis] for axis in product.m) > max(written[axis] for axis in product.n):
         ours.reverse()
-    rows = min(MOST_ROWS, (machine.vector_registers - 1 - VECTORS) // VECTORS)
+    rows, vectors = machine.register_tile
     rows = rows if product.sums or machine.vector_registers >= 32 else min(rows, FEW_ROWS)
-    down, across = side(*ours[0], rows, 1), side(*ours[1], VECTORS, width)
+    down, across = side(*ours[0], rows, 1), side(*ours[1], vectors, width)
     # beside a panel, the nearest cache has what windows read in place
     depth = PANEL_BYTES // (1 if padded is None else 2) // bytes_of(product.dtype) // width * width
     joined = across.axes[-2:] if padded is None and len(across.axes) > 1 and inside(field, *across.axes[-2:]) else ()
-    return Packing(product, down, across, depth, width, _tables_of_few(product, table, down, across, width), padded, joined)
+    few = _tables_of_few(product, table, down, across, width)
+    reads = [op for op in instructions_below(across.operand) if isinstance(op, Load)]
+    beside = contiguity(field, [*reads])[across.plan.axis] > 0
+    near = beside and down.along and dtype_of(down.operand) == dtype_of(across.operand) == product.dtype
+    return Packing(product, down, across, depth, width, few, near, padded, joined)
 
 
 def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Side, width: int) -> tuple[tuple[int, Table], ...]:

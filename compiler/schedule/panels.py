@@ -11,29 +11,34 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule.interior import all_hold, bounds_of, least_of
-from compiler.schedule.packed import THIN_ROWS, TOGETHER, TURNED, WIDE, Packing, Side
+from compiler.schedule.packed import THIN_ROWS, TURNED, Packing, Side
 from compiler.schedule.padded_windows import PlacingWindows, padded_windows
-from compiler.schedule.pieces import single
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
-STRETCH = 128
-"""Panels of columns that are copied before they are used: they stay in the last cache."""
+PART = 4096
+"""Columns whose panels are used before others are copied: they stay in the last cache."""
 
-LEAST_DEPTH, LEAST_ROWS = 32, 16
-"""Terms of a sum and rows from which a product is packed: below, copying takes longer than it saves."""
+TURNS = 4
+"""Terms that are written out one after the other."""
+
+LEAST_DEPTH, LEAST_ROWS, LEAST_BYTES = 32, 16, 4 << 10
+"""Terms of a sum, rows, and bytes of the operand of columns from which a product is packed: below, copying takes longer than it saves."""
+
+IN_PLACE_BYTES = 192 << 10
+"""So are these of columns that vectors read in place as well as from panels: with the rows, the second cache holds more."""
 
 LEAST_OTHERS = 8
 """Rows and columns from which other reductions are packed, whose operands can't be read in place as well as those of a product."""
 
+Kept = tuple[Value, Sequence[Affine]]
+"""The memory and the index of a tile's sums of the blocks of terms before."""
+
 Bounds = Mapping[Side, Value]
 """The panels of each side at which a block of results begins, or ends."""
-
-LEAST_WHOLE, LEAST_RAGGED = 10 << 10, 1 << 10
-"""So are elements of the operand of its columns: many where these are whole panels, few where their end would be masked term by term."""
 
 
 @frozen(eq=False)
@@ -46,28 +51,40 @@ class TermBlock:
     last: Value
 
 
+@frozen(eq=False)
+class ResultBlock:
+    """The panels of a block of results, from `low` to `high` of each side. Between blocks of terms their sums are in the memory `sums`,
+    by panels, rows and columns, from the index `begin` on."""
+
+    low: Bounds
+    high: Bounds
+    sums: Value
+    begin: tuple[Affine, ...]
+
+
 class PlacingPacked(PlacingWindows):
     """Places a field twice: packed, and by its table for sizes that packing doesn't serve."""
 
     def __init__(self, field: HirFunction, table: Table, packing: Packing) -> None:
         super().__init__(field, table, padded_windows(field, table))
         self.packing, self.product = packing, packing.product
-        self.begins: dict[Side, Affine] = {}
-        """Where the panels of a side begin in the memory of all."""
+        self.of_columns = Affine()
+        """Where the panels of columns begin in the memory of all."""
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
         self.summed = self.product.k[0]
         self.extents = dict(field.axes)
         self.widths: dict[Side, AxisPlan] = {}
-        """Plans of tiles that are narrower than their panels."""
+        """Plans of tiles, which may be smaller than their panels."""
+        self.whole: dict[Side, Value] = {}
+        """Panels of a side before the first smaller tile."""
         self.copied: Value | None = None
         """Where few columns are."""
         for side in (packing.rows, packing.columns):
-            for plan in (side.plan, side.copies, AxisPlan(self.summed, "time", *side.turns, digit=TURNED)):
+            for plan in (side.plan, side.low, AxisPlan(self.summed, "time", *side.turns, digit=TURNED)):
                 self.declare(plan)
         for plan in (plan for _, few in packing.few for plan in few.plans):
             self.declare(plan)
-        self.declare(AxisPlan(self.summed, "time", packing.lanes, digit=TOGETHER))
 
     def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
         table = self.table
@@ -139,57 +156,54 @@ class PlacingPacked(PlacingWindows):
         if not self.product.sums:
             least = b.const(LEAST_OTHERS, "index")
             return b.op("and", b.op("ge", b.op("min", rows, columns), least), b.op("ge", terms, b.const(1, "index")))
-        width, tile = self.field.axes[self.packing.columns.plan.axis], self.packing.columns.plan.tile
-        ragged = b.op("lt", b.index(width.floordiv(tile) * tile), b.index(width))
-        least = b.select(ragged, b.const(LEAST_RAGGED, "index"), b.const(LEAST_WHOLE, "index"))
-        result = b.op("ge", b.mul(terms, columns), least)
+        size = IN_PLACE_BYTES if self.packing.in_place else LEAST_BYTES
+        result = b.op("ge", b.mul(terms, columns), b.const(size // bytes_of(self.product.dtype), "index"))
         for number, enough in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
             result = b.both(result, b.op("ge", number, b.const(enough, "index")))
         return result
 
     def packed(self, stores: Sequence[Target], region: TileRegion) -> None:
-        """Buffers, and in loops over the batch, the blocks of the sum and stretches of columns: panels, then the products."""
-        b, packing = region.builder, self.packing
-        rows, columns = packing.rows, packing.columns
-        one = b.const(1, "index")
-        if packing.joined:
-            together = b.product([b.count(self.field.axes[axis]) for axis in packing.joined])
-            self.extents |= dict(zip(packing.joined, (Affine.of(1), Affine.of(together.name)), strict=True))
-        blocks = self.blocks_of_terms(b)
+        """In loops over the batch, parts of the columns and blocks of the sum: panels, then tiles of results, shared out in blocks."""
+        b, rows, columns = region.builder, self.packing.rows, self.packing.columns
+        if self.packing.joined:
+            together = b.product([b.count(self.field.axes[axis]) for axis in self.packing.joined])
+            self.extents |= dict(zip(self.packing.joined, (Affine.of(1), Affine.of(together.name)), strict=True))
+        self.cut(b)
         panels = {side: b.product(self.counts(side, b)) for side in (rows, columns)}
-        stretch = b.op("min", panels[columns], b.const(STRETCH, "index"))
+        part = b.op("min", panels[columns], b.const(PART // columns.plan.tile, "index"))
         # one memory for all: the C library keeps a single block of it from call to call, where it returns several to the system
-        size = Affine()
-        for side, number in (rows, panels[rows]), (columns, stretch):
-            self.begins[side] = size
-            size = size + (Affine.of(number.name) + side.group - 1) * (packing.depth * side.plan.tile)
-        sums = size
-        kept = b.mul(b.product(list(panels.values())), b.op("min", b.sub(blocks, one), one))
-        size = size + Affine.of(kept.name) * (rows.plan.tile * columns.plan.tile)
-        self.work = b.alloc(Mem(self.product.dtype, (b.named(size),), align=64), "work")
+        after = Affine.of(panels[rows].name), Affine.of(part.name)
+        apart = [b.mul(self.depth, b.const(side.plan.tile, "index")) for side in (rows, columns)]
+        counts = zip((panels[rows], part), self.packing.block_panels, strict=True)
+        slots = b.product([self.quotient(b, count, b.const(most, "index")) for count, most in counts])
+        waiting = b.mul(slots, b.const(self.packing.slot, "index"))
+        waiting = b.select(b.op("gt", self.blocks, b.const(1, "index")), waiting, b.const(0, "index"))
+        dims = *(end + 1 for end in after), Affine.of(b.op("max", waiting, apart[1]).name)
+        self.work = b.alloc(Mem(self.product.dtype, dims, (*(Affine.of(each.name) for each in apart), Affine.of(1)), align=64), "work")
+        self.behind, self.of_columns, self.before[rows] = after, after[0], Affine()
         with ExitStack() as loops:
             region = self.inside_batch(loops, region)
-            body, loop = loops.enter_context(region.builder.loop("block", 0, Affine.of(blocks.name)))
-            region = region.inside(body, ())
-            terms = self.terms_of_block(loop.variable, body)
-            self.pack(rows, panels[rows], region, terms)
-            stretches = Affine.of(panels[columns].name).ceildiv(STRETCH)
-            body, loop = loops.enter_context(region.builder.loop("stretch", 0, stretches))
-            region = region.inside(body, ())
-            before = body.mul(loop.variable, body.const(STRETCH, "index"))
-            self.before[columns] = Affine.of(before.name)
-            behind = body.op("min", body.add(before, body.const(STRETCH, "index")), panels[columns])
-            self.pack(columns, behind, region, terms)
-            bounds = {rows: (body.const(0, "index"), panels[rows]), columns: (before, behind)}
-            with self.tasks(bounds, region) as (inner, low, high):
-                self.multiply(stores, low, high, sums, panels[columns], terms, inner)
-
-    def blocks_of_terms(self, b: Builder) -> Value:
-        """How many blocks the terms are cut in, which are equal and whole vectors."""
+            body, number = loops.enter_context(region.builder.loop("part", 0, Affine.of(self.quotient(b, panels[columns], part).name)))
+            low = body.mul(number.variable, part)
+            bounds = {rows: (b.const(0, "index"), panels[rows]), columns: (low, body.op("min", body.add(low, part), panels[columns]))}
+            self.before[columns] = Affine.of(low.name)
+            body, block = loops.enter_context(body.loop("block", 0, Affine.of(self.blocks.name)))
+            region, terms = region.inside(body, ()), self.terms_of_block(block.variable, body)
+            for side, (_, behind) in bounds.items():
+                self.pack(side, behind, region, terms)
+            with self.tasks(bounds, region) as (inner, task):
+                self.add_up(stores, task, terms, inner)
+    def cut(self, b: Builder) -> None:
+        """How many blocks the terms are cut in, which are equal and whole vectors; and where tiles are smaller than panels, so that they
+        reach over the ends by as little as can be."""
         self.terms = b.product([b.count(self.field.axes[axis]) for axis in self.product.k])
         self.blocks = b.index(Affine.of(self.terms.name).ceildiv(self.packing.depth))
         self.depth = b.index(Affine.of(self.quotient(b, self.terms, self.blocks).name).ceildiv(self.packing.lanes) * self.packing.lanes)
-        return self.blocks
+        for side in (self.packing.rows, self.packing.columns):
+            if side.low is not side.plan:
+                extent, tile = self.extents[side.axes[-1]], side.plan.tile
+                panels = extent.ceildiv(tile)
+                self.whole[side] = b.count(panels - (panels * tile - extent).floordiv(tile - side.low.tile))
 
     def terms_of_block(self, number: Value, b: Builder) -> TermBlock:
         start = b.mul(number, self.depth)
@@ -216,15 +230,12 @@ class PlacingPacked(PlacingWindows):
         *others, last = (self.extents[axis] for axis in side.axes)
         return [b.count(extent) for extent in (*others, last.ceildiv(side.plan.tile))]
 
-    def element(self, side: Side, plan: AxisPlan, number: Value, block: Affine, within: Affine) -> list[Affine]:
-        """The place of a panel's elements, or of those of a group of panels, at a place along the sum: `within` a `block` of one vector."""
-        panel, across = Affine.of(number.name), plan.within()
-        if side.group > 1 and plan.digit == WIDE:
-            inner = Affine.of(plan.digits()[0][0]).floordiv(side.plan.registers)
-            panel, across = panel * side.group + inner, across - inner * side.plan.tile
-        lanes, tile = self.packing.lanes, side.plan.tile
+    def element(self, side: Side, number: Value, block: Affine, within: Affine) -> list[Affine]:
+        """The place of a panel's elements at a place along the sum: `within` a `block` of one vector."""
+        across, lanes, tile = self.width(side).within(), self.packing.lanes, side.plan.tile
         place = block * (tile * lanes) + (across * lanes + within if side.along else within * tile + across)
-        return [self.begins[side] + (panel - self.before[side]) * (tile * self.packing.depth) + place]
+        panel = Affine.of(number.name) - self.before[side]
+        return [panel, Affine(), place] if side is self.packing.rows else [self.of_columns, panel, place]
 
     def at_panels(self, panels: dict[Side, Value], region: TileRegion, axes: Sequence[str]) -> Iterator[tuple[TileRegion, bool]]:
         """The bodies of a branch at these panels, one for each side: where all are whole, and where the ends of axes are masked."""
@@ -250,11 +261,15 @@ class PlacingPacked(PlacingWindows):
             *others, (axis, number) = zip(side.axes, b.digits(panel, self.counts(side, b)[1:]), strict=True)
             inner.forms.update({other: Affine.of(digit.name) for other, digit in others})
             inner.starts[axis] = Affine.of(number.name) * side.plan.tile
+            if side in self.whole:
+                smaller = b.op("max", b.sub(number, self.whole[side]), b.const(0, "index"))
+                inner.starts[axis] -= Affine.of(smaller.name) * (side.plan.tile - side.low.tile)
             inner.forms[axis], inner.narrow[axis] = inner.starts[axis] + self.width(side).within(), self.width(side)
         return inner
 
-    def is_stored(self, stores: Sequence[Target], region: TileRegion) -> Value | None:
+    def is_stored(self, stores: Sequence[Target], stand: dict[Side, Value], region: TileRegion) -> Value | None:
         """Whether a tile has elements that are stored, as far as bounds of indices say; None where all tiles may have some."""
+        region = self.inside_panels(stand, region, [axis for side in stand for axis in side.axes])
         extents = {name: extent for plan in self.table.plans for name, extent in self.variables_of(plan, region)}
         result: Value | None = None
         for store in stores:
@@ -268,13 +283,12 @@ class PlacingPacked(PlacingWindows):
 
     def pack(self, side: Side, behind: Value, region: TileRegion, block: TermBlock) -> None:
         """Copies a block of an operand to its panels, up to that with the number `behind`."""
-        plan, group = AxisPlan(self.summed, "time", *side.turns, digit=TURNED), evolve(side, plan=side.copies)
-        low, high = (panels.ceildiv(side.group) for panels in (self.before[side], Affine.of(behind.name)))
+        plan = AxisPlan(self.summed, "time", *side.turns, digit=TURNED)
         terms, start = Affine.of(block.count.name), block.start
         extents = [region.builder.count(self.field.axes[axis]) for axis in self.product.k]
         places = region.builder.digits(start, extents[1:])
-        with region.builder.loop("panel", low, high, place="thread") as (body, loop):
-            for inner, masked in self.at_panels({group: loop.variable}, region.inside(body, ()), side.axes):
+        with region.builder.loop("panel", self.before[side], behind.name, place="thread") as (body, loop):
+            for inner, masked in self.at_panels({side: loop.variable}, region.inside(body, ()), side.axes):
                 for place in self.by_guard(side, inner):
                     whole, every = terms.floordiv(plan.tile), terms.ceildiv(plan.tile)
                     for low, high in [(Affine(), every)] if masked or plan.tile == 1 else [(Affine(), whole), (whole, every)]:
@@ -289,7 +303,7 @@ class PlacingPacked(PlacingWindows):
                                 at_term.masks[self.summed] = self.field.axes[self.summed]
                             value = copying.cast(self.operand(side, at_term), self.product.dtype)
                             parts = (Affine.of(term.variable.name), plan.within()) if side.along else (Affine(), along)
-                            copying.store(self.work, value, self.element(side, side.copies, loop.variable, *parts))
+                            copying.store(self.work, value, self.element(side, loop.variable, *parts))
                             if carried:
                                 copying.yield_(*self.next_digits(term.carried, extents, copying))
 
@@ -330,98 +344,97 @@ class PlacingPacked(PlacingWindows):
     @contextmanager
     def tasks(
         self, bounds: Mapping[Side, tuple[Value, Value]], region: TileRegion
-    ) -> Iterator[tuple[TileRegion, Bounds, Bounds]]:
-        """The body of a loop that threads share, over blocks of equal height and width of the panels between these; where a block begins
-        and ends."""
+    ) -> Iterator[tuple[TileRegion, ResultBlock]]:
+        """The body of a loop that threads share, over blocks of equal height and width of the panels between these; and its block."""
         b, columns = region.builder, self.packing.columns
-        sizes = dict(zip((self.packing.rows, columns), self.packing.block, strict=True))
+        most = dict(zip(bounds, self.packing.block_panels, strict=True))
         lengths = {side: b.sub(behind, before) for side, (before, behind) in bounds.items()}
-        blocks = {side: b.index(Affine.of(count.name).ceildiv(sizes[side] // side.plan.tile)) for side, count in lengths.items()}
+        blocks = {side: self.quotient(b, count, b.const(most[side], "index")) for side, count in lengths.items()}
         each = {side: self.quotient(b, lengths[side], blocks[side]) for side in bounds}
         with b.loop("task", 0, Affine.of(b.product(list(blocks.values())).name), place="thread") as (body, task):
             numbers = dict(zip(bounds, body.digits(task.variable, [blocks[columns]]), strict=True))
             low = {side: body.add(bounds[side][0], body.mul(number, each[side])) for side, number in numbers.items()}
             high = {side: body.op("min", body.add(low[side], each[side]), bounds[side][1]) for side in bounds}
-            yield region.inside(body, ()), low, high
+            yield region.inside(body, ()), self.block_of_results(low, high, task.variable, body)
 
-    def multiply(
-        self, stores: Sequence[Target], low: Bounds, high: Bounds, sums: Affine, wide: Value, terms: TermBlock, region: TileRegion
-    ) -> None:
-        """All tiles of a block of results, whose sums wait behind `sums`, where `wide` panels of columns have theirs."""
+    def block_of_results(self, low: Bounds, high: Bounds, number: Value, b: Builder) -> ResultBlock:
+        return ResultBlock(low, high, self.work, (*self.behind, Affine.of(number.name) * self.packing.slot))
+
+    def add_up(self, stores: Sequence[Target], block: ResultBlock, terms: TermBlock, region: TileRegion) -> None:
+        """All tiles of a block of results, with the sums of these terms."""
         rows, columns = self.packing.rows, self.packing.columns
         with (
-            region.builder.loop("column", low[columns].name, high[columns].name) as (body, column),
-            body.loop("row", low[rows].name, high[rows].name) as (b, row),
+            region.builder.loop("column", block.low[columns].name, block.high[columns].name) as (body, column),
+            body.loop("row", block.low[rows].name, block.high[rows].name) as (b, row),
             ExitStack() as row_body,
         ):
             stand = {rows: row.variable, columns: column.variable}
-            stored = self.is_stored(stores, self.inside_panels(stand, region.inside(b, ()), (*rows.axes, *columns.axes)))
+            stored = self.is_stored(stores, stand, region.inside(b, ()))
             if stored is not None:
                 b, _, _ = row_body.enter_context(b.branch(stored))
-            for body in self.by_width(stand, region.inside(b, ())):
-                kept = self.kept(sums, row.variable, column.variable, wide, body)
-                total = self.tile(stand, (self.work, kept), terms, region.inside(body, ()))
-                with body.branch(terms.last) as (then, otherwise, _):
-                    otherwise.store(self.work, total, kept)
-                    for place, _ in self.at_panels(stand, region.inside(then, ()), (*rows.axes, *columns.axes)):
-                        place.made[self.product.result] = total
-                        for store in stores:
-                            self.finish_target(store, place, {}, begun=False)
+            for body in self.by_size(stand, [*stand], region.inside(b, ())):
+                place = self.place_of_sums(block, stand)
+                total = self.tile(stand, (block.sums, place), terms, region.inside(body, ()))
+                self.finish(stores, stand, (block.sums, place), total, terms, region.inside(body, ()))
+
+    def place_of_sums(self, block: ResultBlock, stand: Mapping[Side, Value]) -> list[Affine]:
+        """Where the sums of a tile are."""
+        (rows, row), (columns, column) = ((side, Affine.of(panel.name) - block.low[side].name) for side, panel in stand.items())
+        return self.sums_at(block, column, row * rows.plan.tile + self.width(rows).within(), self.width(columns).within())
+
+    def sums_at(self, block: ResultBlock, panel: Affine, row: Affine, across: Affine) -> list[Affine]:
+        """Where a block has sums, by the panel of columns and the row among its own, and the column in that panel."""
+        *leading, begin = block.begin
+        rows, columns = self.packing.rows, self.packing.columns
+        high = self.packing.block_panels[0] * rows.plan.tile
+        return [*leading, begin + (panel * high + row) * columns.plan.tile + across]
+
+    def finish(
+        self, stores: Sequence[Target], stand: dict[Side, Value], kept: Kept, total: Value, terms: TermBlock, region: TileRegion
+    ) -> None:
+        """What depends on the sums of a tile behind the last terms; behind others they wait."""
+        with region.builder.branch(terms.last) as (then, otherwise, _):
+            otherwise.store(kept[0], total, kept[1])
+            axes = [axis for side in stand for axis in side.axes]
+            for place, _ in self.at_panels(stand, region.inside(then, ()), axes):
+                place.made[self.product.result] = total
+                for store in stores:
+                    self.finish_target(store, place, {}, begun=False)
 
     def width(self, side: Side) -> AxisPlan:
         """The plan of a tile along a side: its panel's, or less of that at the end."""
         return self.widths.get(side, side.plan)
 
-    def by_width(self, stand: dict[Side, Value], region: TileRegion) -> Iterator[Builder]:
-        """The bodies of a branch: where one vector holds what is left of the columns, and where it takes all of a panel's."""
-        b, columns = region.builder, self.packing.columns
-        *_, axis = columns.axes
-        one = single(columns.plan)
-        left = self.extents[axis] - self.inside_panels({columns: stand[columns]}, region, columns.axes).starts[axis]
-        with b.branch(b.op("le", b.index(left), b.const(one.tile, "index"))) as (then, otherwise, _):
-            self.widths[columns] = one
-            yield then
-            del self.widths[columns]
-            yield otherwise
+    def by_size(self, stand: dict[Side, Value], sides: Sequence[Side], region: TileRegion) -> Iterator[Builder]:
+        """The bodies of branches: where tiles along each side are as large as its panels, and where they are smaller."""
+        if not sides:
+            yield region.builder
+        elif sides[0] not in self.whole:
+            yield from self.by_size(stand, sides[1:], region)
+        else:
+            b, side = region.builder, sides[0]
+            number = b.digits(stand[side], self.counts(side, b)[1:])[-1]
+            with b.branch(b.op("ge", number, self.whole[side])) as (then, otherwise, _):
+                for body, plan in (then, side.low), (otherwise, side.plan):
+                    self.widths[side] = plan
+                    yield from self.by_size(stand, sides[1:], region.inside(body, ()))
+            del self.widths[side]
 
-    def kept(self, sums: Affine, row: Value, column: Value, columns: Value, b: Builder) -> list[Affine]:
-        """The place of a tile's sums between two blocks."""
-        across, down = self.packing.columns.plan, self.packing.rows.plan
-        number = Affine.of(b.add(b.mul(row, columns), column).name)
-        place = down.within() * across.tile + self.width(self.packing.columns).within()
-        return [sums + number * (down.tile * across.tile) + place]
-
-    def turns(self, parts: int) -> int:
-        """Terms that are written out one after the other, of so many sums."""
-        return self.packing.lanes
-
-    def tile(self, stand: dict[Side, Value], kept: tuple[Value, Sequence[Affine]], block: TermBlock, region: TileRegion) -> Value:
+    def tile(self, stand: dict[Side, Value], kept: Kept, block: TermBlock, region: TileRegion) -> Value:
         """The sums of a tile behind this block, of which those before it are `kept`."""
-        b, product, lanes = region.builder, self.product, self.packing.lanes
+        b, product = region.builder, self.product
         type = Tile(product.dtype, tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in self.width(side).digits()))
         (nothing,) = identity_of(product.monoid, [product.dtype])
-        none = b.const(nothing, type)
-        together = f"{self.summed}_{TOGETHER}"
-        terms, start = Affine.of(block.count.name), block.start
         # a tile of one vector has two sums by turns: its few additions would wait for one another
-        parts = 2 if product.sums and self.widths else 1
-        sums, per = [none] * parts, self.turns(parts)
-        whole = terms.floordiv(per)
-        for low, high, turns in ((Affine(), whole, per), (whole * per, terms, 1)) if per > 1 else ((Affine(), terms, 1),):
+        parts = 2 if product.sums and self.width(self.packing.columns).registers == 1 else 1
+        sums, terms = [b.const(nothing, type)] * parts, Affine.of(block.count.name)
+        whole = terms.floordiv(TURNS)
+        for low, high, turns in (Affine(), whole, TURNS), (whole * TURNS, terms, 1):
             with b.loop(self.summed, low, high, carried=sums) as (body, loop):
-                number, after, inner = Affine.of(loop.variable.name), list(loop.carried), region.inside(body, ())
-                if turns == lanes and parts == 1 and product.sums:
-                    after = [self.joined(stand, after[0], start, number, Affine.of(together), inner, (together,))]
-                elif turns == lanes and parts == 1:
-                    with body.loop(f"{self.summed}1", 0, lanes, carried=after) as (each, within):
-                        place = inner.inside(each, ())
-                        each.yield_(self.joined(stand, within.carried[0], start, number, Affine.of(within.variable.name), place))
-                    after = within.results
-                else:
-                    for turn in range(turns):
-                        term = number * turns + turn
-                        vector = number if turns == lanes else term.floordiv(lanes)
-                        after[turn % parts] = self.joined(stand, after[turn % parts], start, vector, term - vector * lanes, inner)
+                after = list(loop.carried)
+                for turn in range(turns):
+                    term = Affine.of(loop.variable.name) * turns + turn
+                    after[turn % parts] = self.with_term(stand, after[turn % parts], block.start, term, region.inside(body, ()))
                 body.yield_(*after)
             sums = loop.results
         flags = tuple(flag for flag in product.flags if flag == "reassoc") if is_float(product.dtype) else ()
@@ -431,26 +444,21 @@ class PlacingPacked(PlacingWindows):
             otherwise.yield_(otherwise.op(product.monoid, otherwise.load(*kept), total, flags=flags))
         return chosen.results[0]
 
-    def joined(
-        self,
-        stand: dict[Side, Value],
-        sums: Value,
-        start: Value,
-        block: Affine,
-        within: Affine,
-        region: TileRegion,
-        over: Sequence[str] = (),
-    ) -> Value:
-        """The sums and one term more, or those along `over`."""
-        b, product = region.builder, self.product
-        sides = {side: self.element(side, self.width(side), panel, block, within) for side, panel in stand.items() if side in self.begins}
-        parts = {side: b.load(self.work, place) for side, place in sides.items()}
+    def with_term(self, stand: dict[Side, Value], sums: Value, start: Value, term: Affine, region: TileRegion) -> Value:
+        """The sums and the term with this number behind `start`."""
+        b, product, lanes = region.builder, self.product, self.packing.lanes
+        block = term.floordiv(lanes)
+        read = {side: self.read(side, stand[side], start, block, term - block * lanes, b) for side in stand}
         if product.term is None:
-            left, right = parts.values()
-            return b.emit(Contract(a=left, b=right, accumulator=sums, over=tuple(over), to=product.dtype, flags=product.flags)).result
+            left, right = read.values()
+            return b.emit(Contract(a=left, b=right, accumulator=sums, over=(), to=product.dtype, flags=product.flags)).result
         place = region.inside(b, (*product.m, *product.n, *product.k))
         for axis in product.k if len(product.k) == 1 else ():
-            place.forms[axis], place.narrow[axis] = block * self.packing.lanes + within + start.name, AxisPlan(axis)
-        place.made.update({side.operand: value for side, value in parts.items()})
+            place.forms[axis], place.narrow[axis] = term + start.name, AxisPlan(axis)
+        place.made.update({side.operand: value for side, value in read.items()})
         flags = product.flags if is_float(product.dtype) else ()
         return b.op(product.monoid, sums, self.value(product.term, place), flags=flags)
+
+    def read(self, side: Side, panel: Value, start: Value, block: Affine, within: Affine, b: Builder) -> Value:
+        """What a tile takes of a side for the term at a place along the sum: `within` a `block` of one vector."""
+        return b.load(self.work, self.element(side, panel, block, within))

@@ -19,7 +19,6 @@ from compiler.hir.types import Mem, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.field import CACHE_LINE, table_for
 from compiler.schedule.materialise import materialise
-from compiler.schedule.packed import MOST_ROWS, VECTORS
 from compiler.schedule.pieces import Piece
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
@@ -82,7 +81,7 @@ def turned_operands(plain: HirFunction, field: HirFunction, table: Table, machin
     copy.parameters({parameter: types.get(parameter.name, parameter.type) for parameter in plain.parameters})
     for op in plain.body.body:
         copy.copy(op)
-    rows = min(MOST_ROWS, (machine.vector_registers - 1 - VECTORS) // VECTORS)
+    rows, _ = machine.register_tile
     other = table_for(materialise(copy.finish()), machine)
     columns = {axis for op in field.body.body if (product := product_sum(op)) is not None for axis in (*product.m, *product.n)}
     plans = [evolve(plan, registers=_registers(field, plan, rows, plan.axis in columns), digit=TURNED) for plan in other.plans]

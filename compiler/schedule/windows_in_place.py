@@ -12,12 +12,11 @@ Vectors lie across filters, whose panels are read from their beginnings to their
 vectors. Windows of a tile need be no neighbours: they are numbered over all axes, and no tile ends with a line. Results lie along other
 axes than these vectors, mostly: a block of sums is turned as it is stored."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
@@ -25,31 +24,16 @@ from compiler.hir.types import Mem
 from compiler.schedule.field import contiguity
 from compiler.schedule.packed import Packing, Side
 from compiler.schedule.padded import PaddedCopy
-from compiler.schedule.panels import LEAST_OTHERS, LEAST_RAGGED, Bounds, PlacingPacked, TermBlock
+from compiler.schedule.panels import LEAST_OTHERS, Bounds, Kept, PlacingPacked, ResultBlock, TermBlock
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.whole_vectors import may_store_twice
-from runtime.records import frozen
 
-LEAST_FILTERS = 16
-"""Filters from which windows are read in place."""
+LEAST_FILTERS, LEAST_WINDOWS = 16, 1 << 10
+"""Filters, and terms of windows, from which these are read from a copy."""
 
 STORED = "s"
 """Digit of the axis across the vectors in which results are stored."""
-
-TURNS = 4
-"""Terms that are written out one after the other."""
-
-
-@frozen(eq=False)
-class BlockOfSums:
-    """A memory with the sums of the tiles and panels from `low` to `high`, by panels, windows and filters; there are so many `windows`."""
-
-    sums: Value
-    low: Bounds
-    high: Bounds
-    windows: Value
-
 
 class PlacingInPlace(PlacingPacked):
     """Places a field twice: by the windows of a copy, and by its table for sizes that this doesn't serve."""
@@ -71,7 +55,7 @@ class PlacingInPlace(PlacingPacked):
             b.product([b.count(self.field.axes[axis]) for axis in axes])
             for axes in (self.product.k, self.packing.rows.axes, self.packing.columns.axes)
         )
-        result = b.op("ge", b.mul(terms, windows), b.const(LEAST_RAGGED, "index"))
+        result = b.op("ge", b.mul(terms, windows), b.const(LEAST_WINDOWS, "index"))
         for number, least in (terms, LEAST_OTHERS), (filters, LEAST_FILTERS):
             result = b.both(result, b.op("ge", number, b.const(least, "index")))
         return result
@@ -80,50 +64,46 @@ class PlacingInPlace(PlacingPacked):
         b, packing, dtype = region.builder, self.packing, self.product.dtype
         rows, columns = packing.rows, packing.columns
         assert packing.padded is not None
-        blocks = self.blocks_of_terms(b)
+        self.cut(b)
         copy = PaddedCopy(packing.padded, self, self.product.k, rows.axes, packing.lanes, b)
         panels = b.product(self.counts(columns, b))
-        windows = b.product([b.count(self.field.axes[axis]) for axis in rows.axes])
-        of_block = b.mul(panels, b.const(packing.depth * columns.plan.tile, "index"))
+        self.window_count = b.product([b.count(self.field.axes[axis]) for axis in rows.axes])
+        apart = b.mul(self.depth, b.const(columns.plan.tile, "index"))
+        of_block = b.mul(panels, apart)
         # one memory for the copy and the panels behind it; the place of an element is the sum of those of its term and its window
-        last = copy.offset({axis: self.field.axes[axis] - 1 for axis in self.product.k}, b)
-        size = b.add(copy.size, b.mul(blocks, of_block))
-        self.work = b.alloc(Mem(dtype, (Affine.of(last.name) + 1, Affine.of(size.name)), (Affine.of(1), Affine.of(1)), align=64), "work")
-        self.places = self.window_places(copy, windows, b)
+        begins = b.add(copy.size, b.mul(self.blocks, of_block))
+        dims = begins, panels, b.op("max", copy.size, apart)
+        strides = Affine.of(1), Affine.of(apart.name), Affine.of(1)
+        self.work = b.alloc(Mem(dtype, tuple(Affine.of(dim.name) for dim in dims), strides, align=64), "work")
+        self.places = self.window_places(copy, b)
         self.before[columns] = Affine()
         with ExitStack() as loops:
             region = self.inside_batch(loops, region)
-            copy.fill(self.work, region, lambda at, _, b: [Affine(), Affine.of(copy.place(at, b).name)])
+            copy.fill(self.work, region, lambda at, _, b: [Affine(), Affine(), Affine.of(copy.place(at, b).name)])
             self.offsets = self.term_offsets(copy, region.builder)
-            with region.builder.loop("block", 0, Affine.of(blocks.name)) as (body, block):
-                self.begins[columns] = Affine.of(body.mul(block.variable, of_block).name) + copy.size.name
-                self.pack(columns, panels, region.inside(body, ()), self.terms_of_block(block.variable, body))
-            none = region.builder.const(0, "index")
-            tiles = region.builder.index(Affine.of(windows.name).ceildiv(rows.plan.tile))
-            with self.tasks({rows: (none, tiles), columns: (none, panels)}, region) as (inner, low, high):
-                b = inner.builder
-                counts = [size // side.plan.tile for side, size in zip((rows, columns), packing.block, strict=True)]
-                sums = b.alloc(Mem(dtype, (counts[1], counts[0] * rows.plan.tile, columns.plan.tile), align=64), "sums")
-                with b.loop("block", 0, Affine.of(blocks.name)) as (body, block):
-                    terms = self.terms_of_block(block.variable, body)
-                    self.begins[columns] = Affine.of(body.mul(block.variable, of_block).name) + copy.size.name
-                    with (
-                        body.loop("column", low[columns].name, high[columns].name) as (wide, column),
-                        wide.loop("row", low[rows].name, high[rows].name) as (at, row),
-                    ):
-                        stand = {rows: row.variable, columns: column.variable}
-                        panel, tile = (Affine.of(stand[side].name) - low[side].name for side in (columns, rows))
-                        for each in self.by_width(stand, inner.inside(at, ())):
-                            place = [panel, tile * rows.plan.tile + rows.plan.within(), self.width(columns).within()]
-                            each.store(sums, self.tile(stand, (sums, place), terms, inner.inside(each, ())), place)
-                self.store_block(stores, BlockOfSums(sums, low, high, windows), inner)
 
-    def window_places(self, copy: PaddedCopy, windows: Value, b: Builder) -> Value:
+            def blocks_of_terms(region: TileRegion, act: Callable[[TermBlock, TileRegion], None]) -> None:
+                with region.builder.loop("block", 0, Affine.of(self.blocks.name)) as (body, block):
+                    self.of_columns = Affine.of(body.mul(block.variable, of_block).name) + copy.size.name
+                    act(self.terms_of_block(block.variable, body), region.inside(body, ()))
+
+            blocks_of_terms(region, lambda terms, inner: self.pack(columns, panels, inner, terms))
+            none = region.builder.const(0, "index")
+            tiles = region.builder.index(Affine.of(self.window_count.name).ceildiv(rows.plan.tile))
+            with self.tasks({rows: (none, tiles), columns: (none, panels)}, region) as (inner, task):
+                blocks_of_terms(inner, lambda terms, body: self.add_up(stores, task, terms, body))
+                self.store_block(stores, task, inner)
+
+    def block_of_results(self, low: Bounds, high: Bounds, number: Value, b: Builder) -> ResultBlock:
+        sums = b.alloc(Mem(self.product.dtype, (Affine.of(self.packing.slot),), align=64), "sums")
+        return ResultBlock(low, high, sums, (Affine(),))
+
+    def window_places(self, copy: PaddedCopy, b: Builder) -> Value:
         """Where each window begins; behind the last so many more as a tile may reach over it."""
         rows = self.packing.rows
         *others, axis = rows.axes
         width, over = b.count(self.field.axes[axis]), rows.plan.tile
-        places = b.alloc(Mem("i64", (Affine.of(windows.name) + over,), align=64), "places")
+        places = b.alloc(Mem("i64", (Affine.of(self.window_count.name) + over,), align=64), "places")
         counts = [b.count(self.field.axes[other]) for other in others]
         with b.loop("line", 0, Affine.of(b.product(counts).name) if counts else 1, place="thread") as (body, line):
             digits = body.digits(line.variable, counts[1:]) if others else []
@@ -133,7 +113,7 @@ class PlacingInPlace(PlacingPacked):
                 place = one.add(begin, copy.offset({axis: Affine.of(window.variable.name)}, one))
                 one.store(places, one.cast(place, "i64"), [Affine.of(before.name) + window.variable.name])
         with b.loop("over", 0, over) as (one, number):
-            one.store(places, one.const(0, "i64"), [Affine.of(windows.name) + number.variable.name])
+            one.store(places, one.const(0, "i64"), [Affine.of(self.window_count.name) + number.variable.name])
         return places
 
     def term_offsets(self, copy: PaddedCopy, b: Builder) -> Value:
@@ -148,37 +128,29 @@ class PlacingInPlace(PlacingPacked):
 
     # ---- tiles ----
 
-    def element(self, side: Side, plan: AxisPlan, number: Value, block: Affine, within: Affine) -> list[Affine]:
-        return [Affine(), *super().element(side, plan, number, block, within)]
+    def is_stored(self, stores: Sequence[Target], stand: dict[Side, Value], region: TileRegion) -> Value | None:
+        return None
 
-    def turns(self, parts: int) -> int:
-        return TURNS
-
-    def tile(self, stand: dict[Side, Value], kept: tuple[Value, Sequence[Affine]], block: TermBlock, region: TileRegion) -> Value:
+    def tile(self, stand: dict[Side, Value], kept: Kept, block: TermBlock, region: TileRegion) -> Value:
         b, rows = region.builder, self.packing.rows
         places = b.load(self.places, [Affine.of(stand[rows].name) * rows.plan.tile + rows.plan.within()])
         self.beginnings = b.cast(places, "index")
         return super().tile(stand, kept, block, region)
 
-    def joined(
-        self,
-        stand: dict[Side, Value],
-        sums: Value,
-        start: Value,
-        block: Affine,
-        within: Affine,
-        region: TileRegion,
-        over: Sequence[str] = (),
-    ) -> Value:
-        b, columns, product = region.builder, self.packing.columns, self.product
+    def read(self, side: Side, panel: Value, start: Value, block: Affine, within: Affine, b: Builder) -> Value:
+        if side is self.packing.columns:
+            return super().read(side, panel, start, block, within, b)
         offset = b.cast(b.load(self.offsets, [block * self.packing.lanes + within + start.name]), "index")
-        left = b.load(self.work, [offset.name, self.beginnings.name])
-        right = b.load(self.work, self.element(columns, self.width(columns), stand[columns], block, within))
-        return b.emit(Contract(a=left, b=right, accumulator=sums, over=tuple(over), to=product.dtype, flags=product.flags)).result
+        return b.load(self.work, [offset.name, Affine(), self.beginnings.name])
+
+    def finish(
+        self, stores: Sequence[Target], stand: dict[Side, Value], kept: Kept, total: Value, terms: TermBlock, region: TileRegion
+    ) -> None:
+        region.builder.store(kept[0], total, kept[1])
 
     # ---- results ----
 
-    def store_block(self, stores: Sequence[Target], block: BlockOfSums, region: TileRegion) -> None:
+    def store_block(self, stores: Sequence[Target], block: ResultBlock, region: TileRegion) -> None:
         """What depends on a block of sums, by parts of its panels."""
         columns, (_, plan) = self.packing.columns, self.stored
         axis = plan.axis
@@ -199,13 +171,13 @@ class PlacingInPlace(PlacingPacked):
                     edge.masks[axis] = extent
                     self.store_lines(stores, block, place, edge)
 
-    def store_lines(self, stores: Sequence[Target], block: BlockOfSums, place: tuple[Affine, Affine], region: TileRegion) -> None:
+    def store_lines(self, stores: Sequence[Target], block: ResultBlock, place: tuple[Affine, Affine], region: TileRegion) -> None:
         """The windows of a block as pieces of lines: in vectors, of which the last may reach back, then one by one."""
         b, rows, (plan, _) = region.builder, self.packing.rows, self.stored
         *others, axis = rows.axes
         width, tile, zero = b.count(self.field.axes[axis]), b.const(rows.plan.tile, "index"), b.const(0, "index")
         begin = b.mul(block.low[rows], tile)
-        end = b.op("min", b.mul(block.high[rows], tile), block.windows)
+        end = b.op("min", b.mul(block.high[rows], tile), self.window_count)
         lines = b.op("div", begin, width), self.quotient(b, end, width)
         twice = may_store_twice(self.field, stores)
         with b.loop("line", lines[0].name, lines[1].name) as (body, line):
@@ -233,6 +205,6 @@ class PlacingInPlace(PlacingPacked):
                     piece.starts[axis], piece.narrow[axis] = Affine.of(start.name), each
                     piece.forms[axis] = piece.starts[axis] + each.within()
                     window = Affine.of(at.name) + piece.forms[axis] - begin.name
-                    piece.made[self.product.result] = one.load(block.sums, [place[0], window, place[1]])
+                    piece.made[self.product.result] = one.load(block.sums, self.sums_at(block, place[0], window, place[1]))
                     for store in stores:
                         self.finish_target(store, piece, {}, begun=False)

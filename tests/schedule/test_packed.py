@@ -84,9 +84,9 @@ PRODUCTS = [
 
 def packed_always(field: HirFunction, machine: CpuMachine, monkeypatch: pytest.MonkeyPatch) -> HirFunction:
     """The field in panels of any size, in small blocks."""
-    for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_WHOLE", "LEAST_RAGGED"):
+    for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_BYTES", "IN_PLACE_BYTES"):
         monkeypatch.setattr(panels, name, 1)
-    monkeypatch.setattr(panels, "STRETCH", 4)
+    monkeypatch.setattr(panels, "PART", 128)
     monkeypatch.setattr(packed, "PANEL_BYTES", 128)
     monkeypatch.setattr(packed, "BLOCK_ROWS", 16)
     monkeypatch.setattr(packed, "BLOCK_COLUMNS", 32)
