@@ -3,6 +3,7 @@ the standard library's."""
 
 from collections.abc import Callable, Hashable
 from functools import cache
+from math import prod
 from sys import getrefcount
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
@@ -110,9 +111,20 @@ class Remote(Protocol):
 
 @frozen
 class Filled:
-    """Elements that are all this number: a device makes them itself."""
+    """Elements that are all this number: a device makes them itself. `dtype`: the program's name for it."""
 
     number: Any
+    shape: tuple[int, ...]
+    dtype: str
+
+    def made(self) -> Array:
+        """On the host. Raises MemoryError."""
+        dtype = numpy_dtype(self.dtype)
+        is_zero = not any(np.asarray(self.number, dtype).tobytes())
+        return np.zeros(self.shape, dtype) if is_zero else np.full(self.shape, self.number, dtype)
+
+    def reshaped(self, shape: tuple[int, ...]) -> "Filled":
+        return Filled(self.number, shape, self.dtype)
 
 
 class Tensor:
@@ -124,22 +136,23 @@ class Tensor:
     Views of one another share NumPy's memory on the host, and on a device a `SharedElements`.
 
     A tensor that lies on the host may have a copy on a device besides (`device_copy`), until somebody asks for `array`. It is made where
-    the tensor is alone: nobody has the array then who could write to it without asking."""
+    the tensor is alone: nobody has the array then who could write to it without asking. So long, too, it is known where all elements are
+    one number (`filled`), which may be made on the host when somebody looks at them: large ones that only devices read never are."""
 
-    __slots__ = ("__weakref__", "_array", "_shared", "device_copy", "remote")
+    __slots__ = ("__weakref__", "_array", "_shared", "device_copy", "filled", "remote")
 
-    def __init__(self, array: Array | None, remote: Remote | None = None) -> None:
-        assert array is not None or remote is not None
-        self._array, self.remote = array, remote
+    def __init__(self, array: Array | None, remote: Remote | None = None, filled: Filled | None = None) -> None:
+        assert array is not None or remote is not None or filled is not None
+        self._array, self.remote, self.filled = array, remote, filled
         self._shared: SharedElements | None = None
-        self.device_copy: Remote | Filled | None = None
+        self.device_copy: Remote | None = None
 
     @property
     def array(self) -> Array:
         array = self._fetched()
         if self._shared is not None:
             self._shared.leave()
-        self.remote = self.device_copy = None
+        self.remote = self.device_copy = self.filled = None
         return array
 
     @property
@@ -156,8 +169,10 @@ class Tensor:
         if self._array is None:
             if self._shared is not None:
                 self._shared.fetch()
-            else:
-                self._array = self._there.to_host()
+            elif self.remote is not None:
+                self._array = self.remote.to_host()
+            elif self.filled is not None:
+                self._array = self.filled.made()
         assert self._array is not None
         return self._array
 
@@ -173,7 +188,7 @@ class Tensor:
         """Whether only this tensor reaches its elements, which lie on the host: no view, no other tensor or library, nobody who was given
         them. So says the number of references, as views refer to the array that they are of."""
         if self._array is None or self.remote is not None:
-            return False
+            return self._is_unmade
         (of_view, *of_bases), last = self._references()
         alone = _references_alone()
         return of_view <= alone[0] and all(count <= alone[1] for count in of_bases) and buffers.is_lent_once(last)
@@ -188,12 +203,12 @@ class Tensor:
 
     def move(self, remote: Remote) -> None:
         """From now on the elements are these, on a device. The tensor was alone."""
-        self._array = self.device_copy = None
+        self._array = self.device_copy = self.filled = None
         self.remote = remote
 
     def as_it_is(self) -> "Tensor":
         """Another tensor of the elements as they lie now, for a reader whom writers wait for."""
-        tensor = Tensor(self._array, self.remote)
+        tensor = Tensor(self._array, self.remote, self.filled)
         tensor.device_copy = self.device_copy
         return tensor
 
@@ -220,7 +235,12 @@ class Tensor:
     @property
     def host(self) -> Array | None:
         """The elements on the host to be read only, or None while they are elsewhere."""
-        return self._array
+        return self._fetched() if self._is_unmade else self._array
+
+    @property
+    def _is_unmade(self) -> bool:
+        """Whether the elements are one number, and nobody has looked at them."""
+        return self._array is None and self.remote is None
 
     @property
     def device(self) -> Device:
@@ -229,11 +249,11 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._array.shape if self._array is not None else self._there.shape
+        return self._array.shape if self._array is not None else self._told.shape
 
     @property
     def dtype(self) -> "np.dtype[Any]":
-        return self._array.dtype if self._array is not None else numpy_dtype(self._there.dtype)
+        return self._array.dtype if self._array is not None else numpy_dtype(self._told.dtype)
 
     @property
     def dtype_name(self) -> str:
@@ -246,17 +266,20 @@ class Tensor:
         if remote is not None:
             return remote.layout
         array = self._array
-        assert array is not None
-        return array.dtype, array.shape
+        return (array.dtype, array.shape) if array is not None else (self.dtype, self.shape)
 
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in C order without gaps, where they are."""
+        if self._is_unmade:
+            return True
         return self.remote.is_contiguous if self.remote is not None else bool(self.contents.flags.c_contiguous)
 
     @property
     def is_read_only(self) -> bool:
         """Whether the memory where it lies may not be written."""
+        if self._is_unmade:
+            return False
         return self.remote.is_read_only if self.remote is not None else not self.contents.flags.writeable
 
     @property
@@ -264,8 +287,16 @@ class Tensor:
         """In elements, where it lies."""
         if self.remote is not None:
             return self.remote.strides
-        array = self.contents
-        return tuple(stride // array.itemsize for stride in array.strides)
+        width = self.dtype.itemsize
+        return tuple(stride // width for stride in self.byte_strides)
+
+    @property
+    def byte_strides(self) -> tuple[int, ...]:
+        """In bytes, on the host."""
+        if not self._is_unmade:
+            return self.contents.strides
+        shape, width = self.shape, self.dtype.itemsize
+        return tuple(width * prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
     @property
     def dense_axis(self) -> int | None:
@@ -278,14 +309,23 @@ class Tensor:
         assert self.remote is not None
         return self.remote
 
+    @property
+    def _told(self) -> Remote | Filled:
+        """What tells the shape of a tensor without an array."""
+        if self.remote is not None:
+            return self.remote
+        assert self.filled is not None
+        return self.filled
+
     def reshaped(self, shape: tuple[int, ...]) -> "Tensor":
         """The elements in another shape of as many, to be read only; those on a device stay there if they lie without gaps."""
         if shape == self.shape:
             return self
         if self.remote is not None and self.remote.is_contiguous:
             return Tensor(None, self.remote.reshaped(shape))
-        tensor, copy = Tensor(self.contents.reshape(shape)), self.device_copy
-        tensor.device_copy = copy if copy is None or isinstance(copy, Filled) else copy.reshaped(shape)
+        filled = None if self.filled is None else self.filled.reshaped(shape)
+        tensor = Tensor(None if self._is_unmade else self.contents.reshape(shape), None, filled)
+        tensor.device_copy = None if self.device_copy is None else self.device_copy.reshaped(shape)
         return tensor
 
     def shares_memory(self, other: "Tensor") -> bool:

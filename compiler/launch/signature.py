@@ -65,8 +65,7 @@ def call_key(value: Any, constant: bool) -> Any:
     if kind is Tensor:
         remote = value.remote
         if remote is None:
-            array = value.contents
-            return array.dtype, array.shape, array.strides
+            return value.dtype, value.shape, value.byte_strides
         return remote.layout, remote.address % ALIGNMENT == 0
     if constant or not isinstance(value, float | np.floating):
         return (kind, value) if isinstance(value, bool | int | float | np.generic) else kind

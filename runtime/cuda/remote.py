@@ -11,7 +11,7 @@ from runtime.cuda.copies import fill, to_device, to_host
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.stream import Stream
 from runtime.device import Device
-from runtime.tensor import Array, Filled, Tensor
+from runtime.tensor import Array, Tensor
 
 
 class OnGpu:
@@ -90,8 +90,8 @@ def upload(array: Array, gpu: Gpu, named: bool = False, stream: Stream | None = 
 
 def sent(tensor: Tensor, gpu: Gpu, named: bool = False, stream: Stream | None = None) -> OnGpu:
     """The elements of a tensor in new memory of the GPU: uploaded, or made there where they are all one number. Raises CudaOutOfMemory."""
-    filled = tensor.device_copy
-    pattern = np.asarray(filled.number, tensor.dtype).tobytes() if isinstance(filled, Filled) else b""
+    filled = tensor.filled
+    pattern = np.asarray(filled.number, tensor.dtype).tobytes() if filled is not None else b""
     width = min(len(pattern), 4)
     if not pattern or pattern != pattern[:width] * (len(pattern) // width):
         return upload(tensor.contents, gpu, named, stream)

@@ -10,7 +10,7 @@ from compiler.machines.emulated import require_present
 from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, DType, ListType, RangeType, Scalar, ShapeExpr, TensorType, TupleType, Type
 from runtime.device import CPU, Device, NoDevice
-from runtime.tensor import Array, Filled, Tensor
+from runtime.tensor import Array, Filled, Tensor, dtype_name
 from runtime.transfers import to_device
 from zynml.stdlib.casts import cast_array
 from zynml.stdlib.dtypes import array_dtype, dtype_of, given_dtype, join, numpy_of, require_dtype, require_fit, type_name
@@ -177,19 +177,22 @@ def _tensor_rule(calls: CallTypes) -> Type:
 @family.function(*shaped_forms("zeros"), result=_shaped_rule, variadic="shape", keywords=PLACE)
 def zeros(shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of zeros, f32 unless `dtype` says otherwise."""
-    return _filled(np.zeros(*place(shape, dtype, device)), 0, device)
+    return _filled(0, *place(shape, dtype, device), device)
 
 
 @family.function(*shaped_forms("ones"), result=_shaped_rule, variadic="shape", keywords=PLACE)
 def ones(shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of ones."""
-    return _filled(np.ones(*place(shape, dtype, device)), 1, device)
+    return _filled(1, *place(shape, dtype, device), device)
 
 
-def _filled(array: Array, number: Any, device: Any) -> Tensor:
-    tensor = Tensor(array)
-    tensor.device_copy = Filled(number)
-    return placed(tensor, device)
+MADE_LATER = 1 << 20
+"""Bytes from which on elements that are all one number are made when somebody looks at them on the host."""
+
+
+def _filled(number: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: Any) -> Tensor:
+    filled = Filled(number, shape, dtype_name(dtype))
+    return placed(Tensor(filled.made() if math.prod(shape) * dtype.itemsize < MADE_LATER else None, None, filled), device)
 
 
 @family.function(*forms("full"), result=_shaped_rule, keywords=PLACE)
@@ -200,7 +203,7 @@ def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tenso
         raise LibraryFault("0203", f"a tensor is filled with a number, not {type_name(value)}")
     extents, numpy_type = place((shape,) if not isinstance(shape, tuple) else shape, dtype, device)
     number = cast_array(np.asarray(value), source, array_dtype(np.empty(0, numpy_type)))[()]
-    return _filled(np.full(extents, number, dtype=numpy_type), number, device)
+    return _filled(number, extents, numpy_type, device)
 
 
 def _filled_rule(calls: CallTypes) -> Type:

@@ -30,7 +30,7 @@ from compiler.source import Sources
 from compiler.typed_ast import nodes
 from runtime import forks
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.remote import OnGpu, copy_on
+from runtime.cuda.remote import OnGpu, copy_on, kept_copy
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import PARAMETER
 from runtime.records import Factory, define
@@ -59,8 +59,24 @@ class CudaBlock:
         if UNREAD:
             settle()
         if stream is None and GPU_CALLS.calls is None and self.block.constants.isdisjoint(values):
-            return self._again.value(values, lambda: self._launched(values, None))
+            there = self._brought(values)
+            return self._again.value(there, lambda: self._launched(there, None))
         return self._launched(values, stream)
+
+    def _brought(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values, those on the host that are only read on the GPU: the call may be one that comes back then. Raises ZyntaxError."""
+        on_host = [name for name, value in values.items() if value.__class__ is Tensor and value.remote is None]
+        if not on_host:
+            return values
+        there, gpu = {**values}, self.gpu
+        try:
+            for name in on_host:
+                tensor = values[name]
+                if name not in self.block.updated and tensor.is_contiguous:
+                    there[name] = Tensor(None, copy_on(tensor, gpu) or kept_copy(tensor, gpu, gpu.stream))
+        except DeviceTrouble as trouble:
+            raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
+        return there
 
     def answered(self, values: Mapping[str, Any]) -> Any:
         """The block's value where machine code has it at once, else MISSED."""

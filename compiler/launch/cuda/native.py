@@ -317,7 +317,7 @@ class _GpuCall:
         )
         remote = self.new(OnGpu, elements=elements, gpu=code.object(self.plan.gpu), named=code.object(self.plan.named))
         nothing = code.object(None)
-        return self.new(Tensor, _array=nothing, _shared=nothing, device_copy=nothing, remote=remote)
+        return self.new(Tensor, _array=nothing, _shared=nothing, device_copy=nothing, filled=nothing, remote=remote)
 
     def joined(self, value: Any) -> LlvmValue:
         if isinstance(value, tuple):
