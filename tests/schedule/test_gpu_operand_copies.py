@@ -106,18 +106,28 @@ def error(c: Array, a: Array, b: Array) -> float:
     return float(np.max(np.abs(c - np.arange(b.shape[1], dtype=np.float32) - exact) / (most + np.arange(b.shape[1]))))
 
 
-WHERE = pytest.mark.parametrize(("low", "launches"), [(0.0, 2), (1e9, 3)], ids=["made by blocks", "put aside before"])
-"""Where what tensor cores leave of operands is computed: nanoseconds of a row where blocks make it; and launches of a product."""
+PRICES = ({"LOW": 0.0, "TURNED": 0.0}, {"LOW": 0.0, "TURNED": 1e9}, {"LOW": 1e9})
+"""Nanoseconds of a row where blocks compute what tensor cores leave of it, and turn it."""
+
+WHERE = pytest.mark.parametrize(
+    ("prices", "launches"), list(zip(PRICES, (1, 2, 3), strict=True)), ids=["prepared by blocks", "turned before", "put aside before"]
+)
+"""Where operands are prepared; and launches of a product whose columns lie across."""
+
+
+def priced(prices: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, price in prices.items():
+        monkeypatch.setattr(warpgroup_tiles, name, price)
 
 
 @WHERE
 @pytest.mark.parametrize("scale", [0, 60, -60, -122], ids="2^{}".format)
-def test_three_products_are_as_exact_as_one(scale: int, low: float, launches: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warpgroup_tiles, "LOW", low)
+def test_three_products_are_as_exact_as_one(scale: int, prices: dict[str, float], launches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    priced(prices, monkeypatch)
     random = np.random.default_rng(5)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((70, 300), (300, 40)))
     c, made = multiplied("f32", "f32", (False, False), a * np.float32(2.0**scale), b * np.float32(2.0**-scale))
-    assert len(made.launches) == launches  # columns are brought to where the sum's axis is the last
+    assert len(made.launches) == launches
     assert error(c, a, b) < 2**-20
 
 
@@ -151,15 +161,17 @@ def too_large_in_parts(a: Array, b: Array) -> None:
 
 @WHERE
 @pytest.mark.parametrize("fill", [infinite, nan, infinity_of_nothing, too_large_in_parts])
-def test_what_is_not_finite(fill: Callable[[Array, Array], None], low: float, launches: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warpgroup_tiles, "LOW", low)
+def test_what_is_not_finite(
+    fill: Callable[[Array, Array], None], prices: dict[str, float], launches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    priced(prices, monkeypatch)
     random = np.random.default_rng(7)
-    a, b = (random.integers(1, 5, shape).astype(np.float32) for shape in ((65, 256), (256, 8)))
+    a, b = (random.integers(1, 5, shape).astype(np.float32) for shape in ((65, 256), (256, 40)))
     fill(a, b)
-    c, made = multiplied("f32", "f32", (False, True), a, b)
-    assert len(made.launches) == (1 if launches == 2 else 3)
+    c, made = multiplied("f32", "f32", (False, False), a, b)
+    assert len(made.launches) == launches
     with np.errstate(invalid="ignore", over="ignore"):
-        np.testing.assert_array_equal(c, (a.astype(np.float64) @ b.astype(np.float64) + np.arange(8)).astype(np.float32))
+        np.testing.assert_array_equal(c, (a.astype(np.float64) @ b.astype(np.float64) + np.arange(40)).astype(np.float32))
 
 
 @pytest.mark.parametrize("columns", [24, 136])
@@ -239,12 +251,26 @@ def test_small_products_stay_where_they_are() -> None:
     assert len(launches_for(field, field, facts({"M": 64, "N": 64, "K": 64}, large=False)).launches) == 1
 
 
-@pytest.mark.parametrize(("dtype", "to", "low"), [("i8", "i32", 0.0), ("f8e4m3", "f32", 0.0), ("f32", "f32", 0.0), ("f32", "f32", 1e9)])
-def test_the_assembler_keeps_products_side_by_side(dtype: str, to: str, low: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warpgroup_tiles, "LOW", low)
+@pytest.mark.parametrize(
+    ("dtype", "to", "prices"), [("i8", "i32", {}), ("f8e4m3", "f32", {}), *(("f32", "f32", prices) for prices in PRICES)]
+)
+def test_the_assembler_keeps_products_side_by_side(dtype: str, to: str, prices: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    priced(prices, monkeypatch)
     field = product(dtype, to, True, False)
     made = launches_for(field, field, facts({"M": 4096, "N": 4096, "K": 4096}, processors=132))
     module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
     assert module.hands_registers
     log = assemble(module).log
     assert "C7509" not in log and "C7510" not in log and "C7519" not in log, log
+
+
+@pytest.mark.parametrize("turned", LAYOUTS, ids=str)
+@pytest.mark.parametrize("sizes", [(64, 72, 160), (68, 36, 132), (132, 40, 300), (200, 260, 64)], ids=str)
+def test_operands_that_blocks_turn(sizes: tuple[int, int, int], turned: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    priced({"LOW": 0.0, "TURNED": 0.0}, monkeypatch)
+    m, n, k = sizes
+    random = np.random.default_rng(n)
+    a, b = (random.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    c, made = multiplied("f32", "f32", turned, a, b)
+    assert len(made.launches) == 1
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64) + np.arange(n))

@@ -40,7 +40,7 @@ def test_tiles_lie_along_the_results_rows(stride: int, width: int) -> None:
 
 
 def test_no_tile_is_wider_than_one_that_holds_all_columns() -> None:
-    work = ProductWork(("i",), 1, (1 << 20,), 64, 18, 132, hot=True, across=False)
+    work = ProductWork(("i",), 1, (1 << 20,), 64, 18, 132, hot=True, across=1)
     assert ranked(work, lambda rows: (rows,), TileRequests())[0].tiling.columns == 64
 
 

@@ -18,13 +18,15 @@ from runtime.records import frozen
 @frozen(eq=False)
 class BoxedOperand:
     """An operand: the load; its own axes, outermost in memory first, and the dim that each runs along; and the dim of the sum's axis
-    that boxes hold a piece of. `tile`: how much of each own axis a tile has."""
+    that boxes hold a piece of. `tile`: how much of each own axis a tile has; `turned`: whether blocks bring what lies across to the order
+    of the sum's axis, in squares, where it was copied to."""
 
     load: Load
     axes: tuple[str, ...]
     dims: tuple[int, ...]
     along: int
     tile: tuple[int, ...] = ()
+    turned: bool = False
 
     @property
     def mem(self) -> Mem:

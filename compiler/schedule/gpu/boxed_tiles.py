@@ -28,7 +28,7 @@ class BoxedTiles:
         self.side, self.own, self.sum, self.terms, self.wide = side, own, sum, terms, wide_of(side.mem)
         across, self.lines = (prod(own), terms) if side.across else (terms, prod(own))
         self.boxes = -(-across // self.wide)
-        dims = (stages, self.boxes, self.lines, self.wide)
+        dims = (stages, 1, self.boxes * self.lines, self.wide) if side.turned else (stages, self.boxes, self.lines, self.wide)
         self.memory = b.emit(SharedAlloc(type=Mem(side.mem.dtype, dims, space=Space.SHARED, align=1024, swizzle="128B")), "tile").result
 
     @property
@@ -49,7 +49,7 @@ class BoxedTiles:
     def factor(self, stage: Affine, own: Affine, term: int) -> Factor:
         """The matrix at a place along the own axes, counted through all of them, and along the sum."""
         along = Affine.of(term)
-        if self.side.across:
+        if self.side.across and not self.side.turned:
             return self.memory, (stage, own.floordiv(self.wide), along, Affine()), True
         return self.memory, (stage, along.floordiv(self.wide), own, along % self.wide), False
 
@@ -71,10 +71,11 @@ class BoxedTiles:
         assert mem is not None
         for number in range(self.boxes):
             inner.forms[fast] = start + number * self.wide
+            box, line = (Affine(), first + number * self.lines) if side.turned else (Affine.of(number), first)
             region.builder.emit(
                 BulkLoad(
                     shared=self.memory,
-                    shared_index=(stage, Affine.of(number), first, Affine()),
+                    shared_index=(stage, box, line, Affine()),
                     tensor=mem,
                     tensor_index=tuple(placing.form(form, inner) for form in side.load.index),
                     barrier=barrier,

@@ -30,6 +30,9 @@ from runtime.records import frozen
 WORTH = 1 << 24
 """Products below which launches that copy take longer than they save."""
 
+LIES_ACROSS = (2, 4)
+"""Bytes of elements that needn't lie along the sum's axis: tensor cores turn those of two, blocks those of three products of f32."""
+
 FEW = 32
 """Bytes of channels that are put together with the taps of a window: a quarter of a box."""
 
@@ -53,12 +56,10 @@ def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None 
     thrice = three_products.wanted(function, sum_)
     if not (three_products.worthwhile(function, facts, sum_) if thrice else _worthwhile(function, facts, sum_)):
         return None
+    if thrice:
+        found = three_products.by_three(_plans(function, facts, sum_), facts)
+        return CopiedProduct(*found) if found is not None and three_products.ends_first(function, facts, sum_, found[2]) else None
     for plan in _plans(function, facts, sum_):
-        if thrice:
-            thrice_ = three_products.by_three(plan, facts)
-            if thrice_ is not None and three_products.ends_first(function, facts, sum_, thrice_[2]):
-                return CopiedProduct(*thrice_)
-            continue
         field, sum = plan.field()
         product = warpgroup_product(field, facts, sum)
         if product is not None:
@@ -90,7 +91,11 @@ def _plans(function: HirFunction, facts: Facts, product: SumOfLoads) -> Iterator
         if few * bytes_of(mem_of(product.a.mem).dtype) <= FEW:
             yield _of_taps(function, product, windows, channels, power_of_two(few))
     for axis in plain:
-        yield _of_channels(function, product, windows, axis)
+        copying = _of_channels(function, product, windows, axis)
+        turning = _of_channels(function, product, windows, axis, LIES_ACROSS)
+        yield copying
+        if len(turning.copies) < len(copying.copies):
+            yield turning
 
 
 @frozen
@@ -128,15 +133,18 @@ def _dim_along(function: HirFunction, load: Load, axis: str) -> int | None:
     )
 
 
-def _of_channels(function: HirFunction, product: SumOfLoads, windows: Sequence[_Window], axis: str) -> Reading:
-    """Copies with the channels last, padded to whole multiples of 16 bytes; an operand that lies well stays as it is."""
+def _of_channels(
+    function: HirFunction, product: SumOfLoads, windows: Sequence[_Window], axis: str, across: Sequence[int] = (2,)
+) -> Reading:
+    """Copies with the channels last, padded to whole multiples of 16 bytes; an operand that lies well stays as it is, also one of elements
+    of so many bytes that lies across."""
     extent, names = _padded(function.axes[axis], product.a), FreshNames(function)
     far = [window for window in windows if window.stride > MOST_STEP]
     reads = {}
     for load in (product.a, product.b):
         well = extent == function.axes[axis] and not any(window.load is load for window in far)
         side = side_of(load, product.described, axis) if well else None
-        if side is None or (side.across and bytes_of(side.mem.dtype) != 2):
+        if side is None or (side.across and bytes_of(side.mem.dtype) not in across):
             last = names.fresh(axis)
             copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})
             reads[load] = CopiedRead(copy[0], (*copy[1], Affine.of(axis)))

@@ -20,6 +20,14 @@ from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import frozen
 
+JOIN, BYTE = 300.0, 0.042
+"""Nanoseconds that the last block takes for what another has left, and for each byte of it (H200)."""
+
+
+def join_nanoseconds(bytes: float) -> float:
+    """About how long the block that comes last takes for each other's part of so many bytes, one part after the other."""
+    return JOIN + BYTE * bytes
+
 
 @frozen
 class BlockPart:

@@ -4,7 +4,7 @@ through it. What combines elements, and how terms are reduced, is the field's ow
 results from the registers."""
 
 from collections.abc import Mapping
-from math import ceil, prod
+from math import ceil, prod, sqrt
 
 from attrs import evolve
 
@@ -19,6 +19,7 @@ from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.loop_wishes import with_tile
 from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.register_walk import RegisterDistributing, RegisterWindow
@@ -75,6 +76,9 @@ SHORT = 128
 
 WHOLE, MOST_EMPTY = 64, 1.02
 """Columns of a tile, and how many times as many as there are they may be."""
+
+LANES = 128
+"""Instructions of threads that a multiprocessor issues in a cycle."""
 
 BLOCKS = 512
 """Blocks that fill a large GPU, where they share sums."""
@@ -288,7 +292,11 @@ def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, tabl
         return table
     tiles = prod(ceil(facts.about(field.axes[plan.axis]) / plan.tile) for plan in table.plans if plan.place == "block")
     turns = ceil(facts.about(field.axes[terms.depth]) / table[terms.depth].tile)
-    parts = min(power_of_two(ceil(BLOCKS / max(1, tiles))), power_of_two(turns) // 2)
+    results = prod(plan.tile for plan in table.plans if plan.place == "block")
+    size = sum(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
+    alone = facts.about(field.axes[terms.depth]) * results * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)
+    worth = power_of_two(ceil(sqrt(alone / join_nanoseconds(results * size))))  # with more of them joining takes longer than the sums
+    parts = min(power_of_two(ceil(BLOCKS / max(1, tiles))), power_of_two(turns) // 2, worth)
     uneven = any(bounds_of(op) for op in terms.sums)
     if parts <= 1 or tiles >= (BLOCKS if uneven else facts.processors):
         return table

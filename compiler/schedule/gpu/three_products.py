@@ -3,8 +3,8 @@ they leave is put aside, and a b is taken as a b + a_left b + a b_left, which la
 27). A number that isn't finite makes a NaN or an infinity of every sum that it is in, as sums do that grow too large; tiles that have one
 are computed again by FMAs (`warpgroup_border.py`)."""
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod, sqrt
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import dtype_of
@@ -13,16 +13,17 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.low_parts import left_of
+from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.product_sums import SumOfLoads, rounds
 from compiler.schedule.gpu.reading_copies import Reading
+from compiler.schedule.gpu.stage_preparation import left_of
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_tiles import Estimated
 from compiler.schedule.gpu.workspaces import Copied
 from runtime.records import evolve
 
-WORTH = 1 << 27
-"""Products below which launches that put aside take longer than they save."""
+WORTH = 1 << 24
+"""Products below which all ways take about as long as a launch."""
 LEAST = 512
 """About how many terms a sum has from which on three products are no less exact than FMAs one after the other."""
 FMAS = 90
@@ -38,15 +39,15 @@ def wanted(function: HirFunction, product: SumOfLoads) -> bool:
     return dtype_of(product.a.results[0]) == "f32" and not rounds(function)
 
 
-def by_three(plan: Reading, facts: Facts) -> tuple[tuple[Copied, ...], HirFunction, WarpgroupProduct] | None:
-    """The copies, the field that reads them, and its three products: what tensor cores leave is made by each block, or put aside by
-    launches before, whichever is estimated to end first."""
-    (within, sum), (apart, other) = plan.field(), plan.field()
-    copies, low = put_aside(apart, other, plan.copies)
-    found = [
-        (plan.copies, within, warpgroup_product(within, facts, evolve(sum, thrice=True))),
-        (copies, apart, warpgroup_product(apart, facts, low)),
-    ]
+def by_three(plans: Iterable[Reading], facts: Facts) -> tuple[tuple[Copied, ...], HirFunction, WarpgroupProduct] | None:
+    """The copies, the field that reads them, and its three products, of the ways to copy the one that is estimated to end first: what
+    tensor cores leave is made by each block, or put aside by launches before."""
+    found = []
+    for plan in plans:
+        (within, sum), (apart, other) = plan.field(), plan.field()
+        copies, low = put_aside(apart, other, plan.copies)
+        found.append((plan.copies, within, warpgroup_product(within, facts, evolve(sum, thrice=True))))
+        found.append((copies, apart, warpgroup_product(apart, facts, low)))
     known = [
         (copies, field, evolve(product, ways=tuple(after(way, copies, facts) for way in product.ways)))
         for copies, field, product in found
@@ -76,6 +77,9 @@ def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, known: 
     each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / SQUARE) * rates.clock)
     read = sum_of_bytes([mem_of(load.mem).dims for load in (product.a, product.b)], facts)
     fmas = max(elements * terms * each, (read + elements * WIDTH) / rates.memory)
+    if elements < facts.processors * SQUARE**2:  # blocks share sums, as many as take no longer to join than to compute
+        alone = terms * SQUARE**2 / (FMAS * rates.clock)
+        fmas = max(fmas, 2 * sqrt(alone * join_nanoseconds(SQUARE**2 * WIDTH)))
     return known.ways[0].nanoseconds < fmas + rates.launch
 
 

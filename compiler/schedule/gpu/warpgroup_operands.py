@@ -194,7 +194,11 @@ def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads |
             continue
         a, b = (one, other) if _is_first(function, facts, one, other) else (other, one)
         a, b = _of_one_axis(function, facts, a) if a.across else a, _of_one_axis(function, facts, b)
-        planned = _planned(function, facts, product, a, b, along) if kind.depth == 16 or not (a.across or b.across) else None
+        if kind.depth != 16 and (a.across or b.across):
+            if not product.thrice or product.low or product.bounds:
+                continue
+            a, b = (evolve(side, turned=side.across) for side in (a, b))
+        planned = _planned(function, facts, product, a, b, along)
         if planned is not None:
             return planned
     return None
@@ -230,7 +234,8 @@ def _planned(
     if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):
         return None
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
-    if tiling is not None and tiling.makes_low != makes_low and tiling.axes == a.axes:
+    turned = a.turned, b.turned
+    if tiling is not None and tiling.axes == a.axes and (tiling.makes_low, tiling.turned) != (makes_low, turned):
         return None
     if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
         work = _work(function, facts, product, summed, along, coarse, bool(bounds))
@@ -246,7 +251,8 @@ def _planned(
     tiled = {one: evolve(one, tile=tile) for some, tile in ((above, tiling.rows), (beside, (tiling.columns,))) for one in some}
     summed = [evolve(one, a=tiled[one.a], b=tiled[one.b]) for one in summed]
     a, b = tiled[a], tiled[b]
-    left = [a, b] if makes_low else [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
+    left: list[BoxedOperand | None] = [a, b] if makes_low else []
+    left += [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
     if len(low) != len(left):
         return None
@@ -301,7 +307,8 @@ def _work(
         apart=coarse,
         twice=product.thrice,
         makes_low=product.thrice and not product.low,
-        across=any(one.across for one in beside),
+        across=wide_of(b.mem) if any(one.across for one in beside) else 1,
+        turned=(a.turned, b.turned),
         hot=a.mem.dtype == "f32" and not product.thrice,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
         boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body)

@@ -27,8 +27,8 @@ from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
-from compiler.schedule.gpu.low_parts import LOW_SCALE, make_low_parts
 from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
+from compiler.schedule.gpu.stage_preparation import LOW_SCALE, prepare
 from compiler.schedule.gpu.stage_ring import StageRing, TileTurns, initialise
 from compiler.schedule.gpu.taking_part import long_before_short, steps_between
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
@@ -178,7 +178,7 @@ class MultiplyingRole:
             if bounded is not None:
                 bounded.cleared(body, loop.variable, stage, block.stages)
             if product.tiling.makes_low:
-                make_low_parts(body, block.placing, group, stage, block.stages)
+                prepare(body, block.placing, group, stage, block.stages)
             body.emit(WarpgroupFence())
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always

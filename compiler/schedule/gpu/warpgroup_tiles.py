@@ -53,8 +53,8 @@ LAUNCH = 2300
 PRODUCTS, ROW, MEET, LINE, ASTRIDE = 0.0184, 0.24, 5, 0.8, 3
 """A row times a column, 128 bytes of each; a row, or column, of a step, beside its products; a further warpgroup; and each line of cache
 that is copied, where all processors copy: so many times as long, where it lies across two."""
-LOW = 1.0
-"""What tensor cores leave of a row, or a column, of a step, where blocks make it."""
+LOW, TURNED = 1.0, 1.6
+"""What tensor cores leave of a row, or a column, of a step, where blocks make it; and that it is turned."""
 HOT, HOT_ROW = 0.024, 0.1
 """A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
 LATENCY, BEHIND, GROUP, REMOTE = 126, 0.3, 40, 60
@@ -76,7 +76,7 @@ class Tiling:
     64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
     `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
     stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has;
-    `makes_low`: whether blocks make of each stage what tensor cores leave of it."""
+    `makes_low`: whether blocks make of each stage what tensor cores leave of it; `turned`: whether they turn rows and columns."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -91,6 +91,7 @@ class Tiling:
     cut: bool = False
     sums: int = 1
     makes_low: bool = False
+    turned: tuple[bool, bool] = (False, False)
 
     @property
     def warpgroups(self) -> int:
@@ -116,7 +117,8 @@ class Tiling:
         if self.residents > 1:
             yield f"{self.residents} blocks share a multiprocessor"
         if self.makes_low:
-            yield "blocks put aside what tensor cores leave of each stage"
+            also = ", and turn what lies across" if any(self.turned) else ""
+            yield f"blocks put aside what tensor cores leave of each stage{also}"
         if self.cut:
             yield "the sums of the last round's tiles are cut in pieces for all blocks"
 
@@ -206,8 +208,8 @@ class ProductWork:
     astride: tuple[bool, bool] = (False, False)
     apart: bool = False
     twice: bool = False
-    across: bool = True
-    """Whether memory is contiguous along the columns, which then come in boxes of 128 bytes of them."""
+    across: int = BOX
+    """Columns of a box, where memory is contiguous along them; else 1."""
     hot: bool = False
     """Whether operands are tf32."""
     boxed: bool = True
@@ -222,6 +224,8 @@ class ProductWork:
     """Whether sums are of any length, up to all steps: they take about as long as half as many that have all."""
     makes_low: bool = False
     """Whether blocks make the second half of a stage themselves."""
+    turned: tuple[bool, bool] = (False, False)
+    """Whether they turn rows and columns."""
 
     @property
     def loaded(self) -> int:
@@ -241,10 +245,8 @@ def room(tiling: Tiling, work: ProductWork) -> int:
 
 
 def copied(tiling: Tiling, work: ProductWork) -> tuple[int, int]:
-    """Rows, and columns, that a tile's blocks copy, of all operands: what memory is contiguous along comes in boxes of 128 bytes of
-    columns."""
-    columns = ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2) if work.across else tiling.columns
-    return prod(tiling.rows) * work.operands[0], columns * work.operands[1]
+    """Rows, and columns, that a tile's blocks copy, of all operands: columns that memory is contiguous along come in whole boxes."""
+    return prod(tiling.rows) * work.operands[0], ceildiv(tiling.columns, work.across) * work.across * work.operands[1]
 
 
 @frozen
@@ -288,7 +290,7 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
         residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
         tiling = Tiling(
             work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents,
-            sums=work.sums, makes_low=work.makes_low,
+            sums=work.sums, makes_low=work.makes_low, turned=work.turned,
         )  # fmt: skip
         if room(tiling, work) < (LEAST_STAGES if work.shared < SHARED_BYTES else 0):
             continue
@@ -328,6 +330,7 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
     products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
     products += (rows + columns) * LOW if work.makes_low else 0
+    products += (rows * work.turned[0] + columns * work.turned[1]) * TURNED
     step = max(latency, tiling.residents * max(products, lines * work.loaded * LINE))
     if work.hot:
         step = max(step, (rows * columns * HOT + (rows + columns) * HOT_ROW) * work.sums)
