@@ -1,12 +1,13 @@
-"""Checks of an innermost loop that reads nothing but indices, and elements where these say, are made before it: of a stretch of iterations
-at a time, by a loop that does nothing else, which LLVM makes vectors of. Where all hold, the stretch runs without any; else, and where it
-is short, as it was written: so the first fault is found.
+"""Checks of an innermost loop that reads nothing but indices, and elements where these say, are made before it, if it changes or sums these
+elements: of a stretch of iterations at a time, by a loop that does nothing else, which LLVM makes vectors of. Where all hold, the stretch
+runs without any; else, and where it is short, as it was written: so the first fault is found.
 
-for i in 0..N { %k = load %x[i]  check %inside  %v = load %t[%k]  store %out[i], %v }
+for i in 0..N { %k = load %x[i]  check %inside  %n = load %out[%k]  store %out[%k], %n + 1 }
 =>  for s in 0..N/1024 { for i in .. { %k = load %x[i]  %ok = and %ok, %inside }  if %ok { for i in .. { .. } } else { .. check .. } }"""
 
 from collections.abc import Sequence
 
+from compiler.analysis.fetches import fetches
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
@@ -14,7 +15,6 @@ from compiler.hir.control import For
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, Load, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import bytes_of
 from compiler.passes.repeated_reads import written_in
 from compiler.passes.rewrite import Rebuild
 from compiler.passes.stop_at_faults import data_in
@@ -73,10 +73,8 @@ def _checks_of(loop: For, data: set[str], written: frozenset[Value]) -> _Checks 
         needed.add(op)
         waiting += [*(value.name for value in op.operand_values), *op.symbols]
     loads = [op for op in body if isinstance(op, Load)]
-    # what is read besides takes longer than a check on the way, and narrow elements are put together in vectors behind checks
-    if any(data.isdisjoint(op.symbols) if op not in needed else loop.variable.name not in op.symbols for op in loads):
-        return None
-    if any(bytes_of(mem_of(op.mem).dtype) < 4 for op in loads if op not in needed):
+    # what is read besides takes longer than a check on the way, and so does what is only moved
+    if fetches(loop) or any(data.isdisjoint(op.symbols) if op not in needed else loop.variable.name not in op.symbols for op in loads):
         return None
     varies = {value.name for op in needed for value in op.results}
     varying = tuple(check for check in checks if check.condition.name in varies)

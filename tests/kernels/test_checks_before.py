@@ -1,6 +1,7 @@
-"""Indices that data decide, checked a stretch at a time before the loop that uses them: results are NumPy's, and the first outside is told,
-wherever it stands."""
+"""Indices that data decide, checked on the way or a stretch at a time before the loop that uses them: results are NumPy's, and the first
+outside is told, wherever it stands."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -71,3 +72,30 @@ def test_bins_beside_the_ends_of_bytes(bins):
         with pytest.raises(zynml.ZynMLError, match=f"index {first} is out of range"):
             program.counts(x, bins)
     np.testing.assert_array_equal(np.asarray(program.counts(x[:0], bins)), np.zeros(max(bins, 0)))
+
+
+@pytest.mark.parametrize("element", ["u8", "i16", "f16", "bf16", "f32"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_elements_that_are_moved_or_summed_one_by_one(element, length):
+    """Of whole numbers up to 3: their sums are exact."""
+    program = zynml.compile(f"""
+def picked(t: tensor[V, {element}], x: tensor[N, i32]) {{ compute(t, x) {{ for i in 0..N: out[i] = t[x[i]] }} }}
+def total(t: tensor[V, {element}], x: tensor[N, i32], w: tensor[N, {element}]) {{
+    compute(t, x, w) -> tensor[1, f32] {{
+        for o in 0..1:
+            var s: f32 = 0.0
+            for i in 0..N: s += (t[x[i]] as f32) * (w[i] as f32)
+            out[o] = s
+    }}
+}}
+""")
+    kinds = {"u8": np.uint8, "i16": np.int16, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+    table, x = (np.arange(100) % 4).astype(kinds[element]), places("i32", length)
+    weights = (np.arange(length) % 3).astype(kinds[element])
+    np.testing.assert_array_equal(np.asarray(program.picked(table, x)), table[x])
+    assert np.asarray(program.total(table, x, weights))[0] == int((table[x].astype(np.int64) * weights.astype(np.int64)).sum())
+    if length:
+        x[-1] = 100
+        for call in (lambda: program.picked(table, x)), (lambda: program.total(table, x, weights)):
+            with pytest.raises(zynml.ZynMLError, match=r"index 100 is out of range: axis 0 of `t` has 100 elements"):
+                call()

@@ -1,6 +1,7 @@
 """Loops of one thread on the CPU, with the marks that LLVM's vectoriser reads."""
 
 from compiler.analysis.ends_by_data import ends_by_data
+from compiler.analysis.fetches import fetches
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
 from compiler.backends.llvm import structured
@@ -11,6 +12,9 @@ from compiler.hir.core import Binary, Unary, dtype_of
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, SetSlot, Store
 from compiler.hir.types import is_float
+
+AT_ONCE = 8
+"""Elements that are read one by one in a turn, without vectors."""
 
 
 def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
@@ -24,24 +28,27 @@ def _marks(frame: CpuFrame, op: For) -> str:
     """Loop metadata; a simd loop opens its access group here."""
     module = frame.kernel.module
     notes: list[str] = []
+    unroll, wished = op.unrolled, op.mark("vectorize")
+    one_by_one = unroll is None and wished is None and not has_vectors(op) and fetches(op)
     if op.place == "simd":
         group = module.metadata("!{}", distinct=True)
         frame.groups.append((group, independent_memories(op)))
         notes.append(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
-        if not op.carried and _straight(op):
+        if not op.carried and _straight(op) and not one_by_one:
             # with a carried value this would also allow float sums to be reordered; where it can't be done LLVM would say so
             notes.append('!{!"llvm.loop.vectorize.enable", i1 true}')
-    unroll = op.unrolled
     if unroll == 0:
         notes.append('!{!"llvm.loop.unroll.full"}')
     elif unroll is not None:
         notes.append(f'!{{!"llvm.loop.unroll.count", i32 {unroll}}}' if unroll > 1 else '!{!"llvm.loop.unroll.disable"}')
     if op.mark("nounroll") or (unroll is None and _is_written_out(op)):
         notes.append('!{!"llvm.loop.unroll.disable"}')
-    width = op.mark("vectorize") if op.place == "simd" else None
-    if isinstance(width, int) and not isinstance(width, bool):
-        notes.append(f'!{{!"llvm.loop.vectorize.width", i32 {width}}}')
-    if op.carried and ends_by_data(op, frame.definitions.get):
+    if op.place == "simd" and isinstance(wished, int) and not isinstance(wished, bool):
+        notes.append(f'!{{!"llvm.loop.vectorize.width", i32 {wished}}}')
+    if one_by_one:
+        # what is computed beside still goes in vectors: whether indices are inside, and sums
+        notes += ['!{!"llvm.loop.vectorize.width", i32 1}', f'!{{!"llvm.loop.interleave.count", i32 {AT_ONCE}}}']
+    elif op.carried and ends_by_data(op, frame.definitions.get):
         # rows of any length: four vectors at a time would leave much of short ones over, one would have long ones wait for each sum
         notes.append('!{!"llvm.loop.interleave.count", i32 2}')
     if op.mark("masked"):

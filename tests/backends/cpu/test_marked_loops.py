@@ -1,6 +1,7 @@
 """What LLVM is told of loops: it unrolls those of numbers and of few turns, not those over vectors that are written out."""
 
 import numpy as np
+import pytest
 from cpu_runs import run
 
 from compiler.backends.cpu.compile import compile_function
@@ -48,3 +49,29 @@ def test_llvm_is_not_asked_for_vectors_of_what_branches() -> None:
         with f.body.loop("i", 0, "N", place="simd") as (body, _):
             body.store(y, body.op(function, body.load(x, ["i"])), ["i"])
         assert compile_function(f.finish()).llvm_unoptimised.count("llvm.loop.vectorize.enable") == asked
+
+
+def picked(dtype: str, summed: bool) -> HirFunction:
+    """out[i] = t[k[i]], or s + 1 for the sum s of these."""
+    f = FunctionBuilder("picked", Form.NEST)
+    t, k, out = f.parameter("t", Mem(dtype, [9])), f.parameter("k", Mem("i32", ["N"])), f.parameter("out", Mem(dtype, ["N"]))
+    f.parameter("N", INDEX)
+    zero = f.body.const(0.0, dtype)
+    with f.body.loop("i", 0, "N", carried=[zero] if summed else []) as (body, loop):
+        place = body.cast(body.load(k, ["i"]), "index")
+        element = body.load(t, [place.name])
+        if summed:
+            body.yield_(body.op("add", loop.carried[0], element))
+        else:
+            body.store(out, element, ["i"])
+    if summed:
+        f.body.store(out, loop.results[0], [0])
+    return f.finish()
+
+
+@pytest.mark.parametrize(("dtype", "summed", "one_by_one"), [
+    ("f16", False, True), ("f32", False, True), ("f64", False, True), ("f16", True, True), ("f32", True, False),
+])  # fmt: skip
+def test_elements_at_indices_that_are_data_are_read_one_by_one_where_no_machine_gathers_them_faster(dtype: str, summed: bool, one_by_one: bool) -> None:
+    text = compile_function(picked(dtype, summed)).llvm_unoptimised
+    assert ('"llvm.loop.vectorize.width", i32 1' in text) == one_by_one
