@@ -24,9 +24,12 @@ LINE, STEPS = 64, 16
 ROWS = 2
 """Vectors of lines that take their steps at once."""
 
-LEAST_LANES, ENOUGH_LANES, NEAR = 4, 8, 16 << 20
-"""Lines of a vector: at least; and from which on, or up to how many bytes, they pay: what four gain the way through buffers takes where
-memory is slow."""
+LEAST_LANES, NEAR = 4, 4 << 20
+"""Lines of a vector, at least; and bytes up to which these pay for whatever goes through buffers."""
+
+FAR_STEPS = {1: 1, 2: 1, 4: 256}
+"""Steps from which on they pay in more memory, by bytes of an element: lines of few steps are read one by one as fast as processors fetch
+ahead, since the next one begins before the one before is done. With 8 bytes they never do."""
 
 MOST_MEMORIES = 4
 """Accesses that are brought: more buffers would leave the registers."""
@@ -47,9 +50,11 @@ def lines_along(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -> tup
         lines = _LinesAlong(op, step, machine.lanes(dtype_of(step.carried[0])), owner)
         count, steps = b.index(op.high - op.low), b.index(step.high - step.low)
         enough = b.op("ge", steps, b.index(lines.steps))
-        if lines.width < ROWS * ENOUGH_LANES:
-            moved = sum(bytes_of(mem_of(access.mem).dtype) for access in lines.brought)
-            enough = b.op("and", enough, b.op("le", b.mul(count, steps), b.index(NEAR // moved)))
+        moved = [bytes_of(mem_of(access.mem).dtype) for access in lines.brought]
+        far = FAR_STEPS.get(max(moved))
+        if far != 1:
+            pays = b.op("le", b.mul(count, steps), b.index(NEAR // sum(moved)))
+            enough = b.op("and", enough, pays if far is None else b.op("or", pays, b.op("ge", steps, b.index(far))))
         with b.branch(b.op("and", b.op("ge", count, b.index(lines.width)), enough)) as (then, otherwise, _):
             lines.append_to(then, count)
             otherwise.region.body.append(op)

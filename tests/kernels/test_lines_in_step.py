@@ -211,7 +211,7 @@ def test_infinite_elements_stay_in_their_lines() -> None:
     assert bad[3, 20:].all() and bad[18, 33] and bad.sum() == 14 + 1
 
 
-def test_lines_of_four_lanes_keep_their_loops_where_memory_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_wide_elements_keep_their_loops_where_memory_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     source = ALONG.replace("D]", "f64]")
     x, w = np.random.default_rng(5).random((20, 40)), np.zeros(40)
     near = np.asarray(zynml.compile(source, threads=1).f(x, x, w))
