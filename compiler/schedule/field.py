@@ -28,7 +28,10 @@ ACCUMULATORS = 4
 tensor, twice as many: more loads in flight, and no short rows that they would overshoot."""
 
 SUMMED_ROWS = 4
-"""Rows of a matrix that are summed side by side: as many streams from memory."""
+"""Rows of a matrix that are summed side by side: what else is read along them is read once for all."""
+
+TINY_ROW, LONG_ROW = 512, 1 << 14
+"""Bytes of a row: processors fetch memory ahead along several at once where these lie in one page, or go on for some pages."""
 
 WINDOW_ROWS = 4
 """Rows in flight of a window that moves over a picture."""
@@ -275,24 +278,29 @@ def _choose_vector(
     elif downwards:
         # The reduction walks down columns: a wide panel reads whole stretches of each row, which the prefetcher follows.
         vectors = machine.vector_registers // 2
-    summed = [a for a in facts.common if a not in facts.ordered] if not tiles and _reads_rows(field, best) else []
-    if summed:
+    summed = [a for a in facts.common if a not in facts.ordered] if not tiles else []
+    if summed and _shares_rows(field, best, summed[-1]):
         tiles[summed[-1]], vectors = (_registers(field, summed[-1], SUMMED_ROWS, 1), 1), accumulators // 2
         reasons.append(f"{summed[-1]}: several rows are read side by side")
     tiles[best] = (_registers(field, best, vectors, lanes), lanes)
     reasons.append(f"{best} is the vector: memory is contiguous along it")
-    return summed[-1:]
+    return summed[-1:] if summed and summed[-1] in tiles else []
 
 
-def _reads_rows(field: HirFunction, axis: str) -> bool:
-    """Whether all that a field does along an axis is one reduction without conditions: of several rows at once, more comes from memory."""
+def _shares_rows(field: HirFunction, axis: str, row: str) -> bool:
+    """Whether all that a field does along an axis is one reduction without conditions, of rows and of what these have in common."""
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Scan | Contract)]
     if len(reductions) != 1 or not isinstance(reductions[0], Reduce) or searches(reductions[0]) or reductions[0].over != (axis,):
         return False
     scope = field.scope()
     if any(isinstance(op, Store) and axis in {name for name, _ in scope.axes_of(*op.index)} for op in field.body.body):
         return False
-    return not any(isinstance(op, Select) or (isinstance(op, Load) and op.where is not None) for op in field.body.body)
+    if any(isinstance(op, Select) or (isinstance(op, Load) and op.where is not None) for op in field.body.body):
+        return False
+    along = [(op, {name for name, _ in scope.axes_of(*op.index)}) for op in field.body.body if isinstance(op, Load)]
+    own = [op for op, axes in along if axis in axes and row in axes]
+    bytes_of_row = max((bytes_of(mem_of(op.mem).dtype) for op in own), default=0) * (field.axes[axis].value or 0)
+    return any(axis in axes and row not in axes for _, axes in along) and not TINY_ROW <= bytes_of_row < LONG_ROW
 
 
 def _is_free(field: HirFunction, axis: str, tiles: dict[str, tuple[int, int]]) -> bool:

@@ -107,6 +107,8 @@ def reduce(frame: FunctionFrame, op: Reduce) -> None:
         if not elements:
             identity = arithmetic.identity(op.monoid, dtypes[0])
             element: Element = tuple(constant(register_type(d), identity if n == 0 else 2**63 - 1) for n, d in enumerate(dtypes))
+        elif op.monoid in ("min", "max") and is_float(dtypes[0]) and w.module.picks_zero and not w.module.reorders:
+            element = (_extreme(w, op.monoid, [value for (value,) in elements], lanes_summed),)
         elif lanes_summed and ordered:
             order = _axis_order(op, simd or "")
             element = chain(apply, _scalars(w, elements, over, simd or "", lanes, order))
@@ -118,6 +120,23 @@ def reduce(frame: FunctionFrame, op: Reduce) -> None:
             column.append(item)
     vector = (None, 0) if lanes_summed else (simd, lanes)
     frame.define(op, *[Bundle(d, rest, *vector, tuple(column)) for d, column in zip(dtypes, columns, strict=True)])
+
+
+def _extreme(w: FunctionWriter, operator: str, values: Sequence[LlvmValue], across: bool) -> LlvmValue:
+    """The least or the greatest of floats, `across` lanes too; NaN where one of them is. They are asked for NaNs once, pairs together."""
+    if len(values) == 1 and not across:
+        return values[0]
+    pairs = [(values[i], values[min(i + 1, len(values) - 1)]) for i in range(0, len(values), 2)]
+    (unordered,) = tree(lambda a, b: (w.binary("or", a[0], b[0]),), [(w.compare("uno", a, b),) for a, b in pairs])
+
+    def plain(a: Element, b: Element) -> Element:
+        return (arithmetic.chosen_number(w, operator, a[0], b[0]),)
+
+    best = tree(plain, [(value,) for value in values])
+    if across and unordered.type.lanes:
+        best = across_lanes(w, plain, best, False)
+        unordered = w.call(f"llvm.vector.reduce.or.{unordered.type.suffix}", unordered.type.with_lanes(0), unordered)
+    return w.select(unordered, constant(values[0].type.with_lanes(best[0].type.lanes), float("nan")), best[0])
 
 
 def _axis_order(op: Reduce, simd: str) -> int:
