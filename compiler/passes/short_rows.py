@@ -1,64 +1,161 @@
-"""Loops whose number of turns data say, and that do nothing but reduce what lies in memory side by side: where they are short, as rows of a
-sparse matrix are, they go in vectors under a mask to their end. A loop of whole vectors and one of single elements behind it would each end
-by a branch that isn't foretold.
+"""Loops whose number of turns data say, and that do nothing but reduce: where they are short, as rows of a sparse matrix are, a loop of
+whole vectors and one of single elements behind it would each end by a branch that isn't foretold. Rows in memory go in some vectors at a
+time, under masks to their end, so that most have one turn. Elements at indices that are data are read one by one, and a check that fails
+leaves at once: vectors of them would be put together, and what the check gives be kept.
 
-for %k in %a..%b carried=...   =>   if %b - %a < 64 { for %k in %a..%b carried=... masked=true } else { for %k in %a..%b carried=... }"""
+for %k in %a..%b carried=... { .. }   =>
+    if %b - %a < 64 { for %n in 0..ceil((%b - %a) / 32) carried=... { .. of %a + 32 %n + 16 row + simd, as far as that is below %b } }
+    else { the same without masks for whole blocks, and with them for the last }"""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from compiler.analysis.ends_by_data import ends_by_data
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
+from compiler.hir.core import Binary, dtype_of
+from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Effect, Instruction, Value
-from compiler.hir.memory import Load, mem_of
+from compiler.hir.memory import Check, Load, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import bytes_of
+from compiler.hir.types import Tile, bytes_of, is_float
+from compiler.machines.cpu import CpuMachine
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define, field
+from runtime.records import define, field, frozen
 
-SHORT = 64
-"""Turns below which a loop is short: some vectors."""
+SHORT, SHORT_FETCHED = 64, 32
+"""Turns below which a loop is short: one over elements in a row, and one at indices that are data."""
 
-MASKED_BYTES = 4
-"""Of the narrowest elements that vectors of common machines load under a mask."""
+VECTORS = 2
+"""Vectors of a block."""
+
+JOINED = ("add", "mul", "min", "max")
 
 
-def short_rows(function: HirFunction) -> HirFunction:
+def short_rows(function: HirFunction, machine: CpuMachine) -> HirFunction:
     """The function with such loops twice; itself where it has none."""
     ops = [op for top in function.body.body for op in top.walk()]
     made = {value.name: op for op in ops for value in op.results}
-    loops = frozenset(op for op in ops if isinstance(op, For) and _is_row(op, made))
-    return _Rows(function, loops=loops).run() if loops else function
+    rows: dict[Instruction, _Row] = {op: row for op in ops if isinstance(op, For) and (row := _row_of(op, made, machine)) is not None}
+    return _Rows(function, rows=rows).run() if rows else function
 
 
-def _is_row(op: For, made: Mapping[str, Instruction]) -> bool:
-    if not op.carried or op.step != 1 or op.place != "time" or op.marks:
-        return False
-    loads = [inner for inner in op.body.body if isinstance(inner, Load)]
-    inside = {value.name for inner in op.body.body for value in inner.results}
-    plain = all(not i.regions and (i.effects in (Effect.PURE, Effect.READ) or isinstance(i, Yield)) for i in op.body.body)
-    return plain and bool(loads) and all(_is_beside(load, op.variable.name, inside) for load in loads) and ends_by_data(op, made.get)
+@frozen(eq=False)
+class _Row:
+    """A loop that joins a term with each value that it carries."""
+
+    folds: tuple[Binary, ...]
+    terms: tuple[Value, ...]
+    lanes: int
+    fetches: bool
+    """Whether elements are read at indices that are data."""
 
 
-def _is_beside(load: Load, variable: str, inside: set[str]) -> bool:
+def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _Row | None:
+    if not op.carried or op.step != 1 or op.place != "time" or op.marks or not ends_by_data(op, made.get):
+        return None
+    *body, last = op.body.body
+    totals = op.body.parameters[1:]
+    folds = tuple(i for value in last.operand_values if isinstance(i := value.source, Binary) and i in body and _joins(i))
+    if not isinstance(last, Yield) or len(set(folds)) != len(totals):
+        return None
+    terms = tuple(fold.right if fold.left is total else fold.left for fold, total in zip(folds, totals, strict=True))
+    others = {*terms, *(value for inner in body if inner not in folds for value in inner.operand_values)}
+    if not others.isdisjoint((*totals, *(fold.result for fold in folds))):
+        return None
+    if any(total not in fold.operand_values for fold, total in zip(folds, totals, strict=True)):
+        return None
+    loads = [inner for inner in body if isinstance(inner, Load)]
+    plain = all(not i.regions and (i.effects in (Effect.PURE, Effect.READ) or isinstance(i, Check)) for i in body)
+    if not loads or not plain:
+        return None
+    inside = {value.name for inner in body for value in inner.results}
+    if any(load.where is not None or load.pad is not None for load in loads):
+        return None
+    fetched = [load for load in loads if any(name in inside for form in load.index for name in form.names)]
+    checked = any(isinstance(inner, Check) for inner in body)
+    if not fetched and (checked or not all(_is_in_vectors(load, op.variable.name, machine) for load in loads)):
+        return None
+    computed = {dtype_of(value) for inner in body for value in inner.results} - {"index", "i1"}
+    lanes = min(machine.lanes(dtype) for dtype in computed)
+    return _Row(folds, terms, lanes, bool(fetched)) if lanes > 1 else None
+
+
+def _joins(op: Binary) -> bool:
+    """Whether it may join terms in any order."""
+    return op.operator in JOINED and ("reassoc" in op.flags or op.operator in ("min", "max") or not is_float(dtype_of(op.result)))
+
+
+def _is_in_vectors(load: Load, variable: str, machine: CpuMachine) -> bool:
+    """Whether the machine loads the elements of some turns at once, under a mask."""
     mem = mem_of(load.mem)
     dense = mem.strides is None or mem.strides[-1].value == 1
     steps = [form.coefficient(variable) for form in load.index]
-    named = {name for form in load.index for name in form.names}
-    beside = dense and not any(steps[:-1]) and steps[-1] == 1
-    return beside and load.where is None and named.isdisjoint(inside) and bytes_of(mem.dtype) >= MASKED_BYTES
+    return dense and not any(steps[:-1]) and steps[-1] == 1 and 8 * bytes_of(mem.dtype) >= machine.masked_bits
 
 
 @define(eq=False)
 class _Rows(Rebuild):
-    loops: frozenset[Instruction] = field(default=frozenset(), kw_only=True)
+    rows: Mapping[Instruction, _Row] = field(factory=dict, kw_only=True)
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
-        if op not in self.loops or not isinstance(op, For):
+        if op not in self.rows or not isinstance(op, For):
             return self.copy(op, into)
-        few = into.op("lt", into.index(self.form(op.high) - self.form(op.low)), into.const(SHORT, "index"))
+        count = into.index(self.form(op.high) - self.form(op.low))
+        row = self.rows[op]
+        few = into.op("lt", count, into.const(SHORT_FETCHED if row.fetches else max(SHORT, VECTORS * row.lanes), "index"))
         with into.branch(few, [value.type for value in op.results]) as (then, otherwise, chosen):
-            for side, marks in (then, (("masked", True),)), (otherwise, ()):
-                side.yield_(*side.emit(rebuilt(self.renewed(op, side), lambda value: value, marks=marks)).results)
+            if row.fetches:
+                then.yield_(*then.emit(rebuilt(self.renewed(op, then), lambda value: value, marks=(("short", True),))).results)
+                otherwise.yield_(*otherwise.emit(self.renewed(op, otherwise)).results)
+            else:
+                then.yield_(*self.in_vectors(op, row, count, True, then))
+                otherwise.yield_(*self.in_vectors(op, row, count, False, otherwise))
         return chosen.results
+
+    def in_vectors(self, op: For, row: _Row, count: Value, short: bool, into: Builder) -> list[Value]:
+        """What all turns come to, some vectors at a time. `short`: under masks all along."""
+        vectors, lanes = self.axis("row", VECTORS), self.axis("simd", row.lanes)
+        types = [Tile(dtype_of(fold.result), ((vectors, VECTORS), (lanes, row.lanes))) for fold in row.folds]
+        nothing = [into.const(identity_of(f.operator, [t.dtype])[0], t) for f, t in zip(row.folds, types, strict=True)]
+        within, tile = Affine.of(vectors) * row.lanes + Affine.of(lanes), VECTORS * row.lanes
+        whole, sofar = Affine() if short else Affine.of(count.name).floordiv(tile), nothing
+        for low, high in ((Affine(), whole), (whole, Affine.of(count.name).ceildiv(tile)))[short:]:
+            with into.loop("block", low, high, carried=sofar) as (body, loop):
+                first = Affine.of(loop.variable.name) * tile
+                inside: Value | None = None
+                if high != whole:
+                    # few turns: narrow numbers are compared in fewer vectors
+                    rest = body.index(Affine.of(count.name) - first)
+                    inside = body.op("lt", body.cast(body.index(within), "i32"), body.cast(rest, "i32"))
+                terms = self.terms(op, row, self.form(op.low) + first + within, inside, body)
+                if inside is not None:
+                    terms = [body.select(inside, term, none) for term, none in zip(terms, nothing, strict=True)]
+                body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
+            sofar = loop.results
+        results: list[Value] = []
+        for fold, initial, vector in zip(row.folds, op.carried, sofar, strict=True):
+            flags = [flag for flag in fold.flags if flag == "reassoc"]
+            (all_,) = into.reduce(fold.operator, vector, over=[vectors, lanes], flags=flags)
+            results.append(into.op(fold.operator, self.values[initial], all_, flags=fold.flags))
+        return results
+
+    def terms(self, op: For, row: _Row, turn: Affine, inside: Value | None, into: Builder) -> list[Value]:
+        """What the turns `turn` join; those that aren't `inside` read nothing."""
+        before = dict(self.values), dict(self.names)
+        self.values[op.variable], self.names[op.variable.name] = into.index(turn), turn
+        for each in op.body.body[:-1]:
+            if each not in row.folds:
+                into.span = each.span
+                masked: dict[str, Any] = {"where": inside} if isinstance(each, Load) else {}
+                new = rebuilt(each, self.values.__getitem__, self.form, **masked)
+                for old, value in zip(each.results, into.emit(new, each.results[0].name).results, strict=True):
+                    self.bind(old, value)
+        terms = [self.values[term] for term in row.terms]
+        self.values, self.names = before
+        return terms
+
+    def axis(self, name: str, extent: int) -> str:
+        return name if self.owner.function.axes.get(name) == Affine.of(extent) else self.owner.axis(name, extent)

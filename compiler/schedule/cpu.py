@@ -8,12 +8,12 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
-from compiler.passes.checks_before import checks_before
 from compiler.passes.joined_axes import joined_axes
 from compiler.passes.narrow_ints import narrow_ints
 from compiler.passes.products_of_ints import products_of_ints
 from compiler.passes.repeated_reads import repeated_reads
 from compiler.passes.short_rows import short_rows
+from compiler.passes.turns_at_once import turns_at_once
 from compiler.passes.wide_terms import wide_terms
 from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
@@ -85,7 +85,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
     words = (f"the nest as written, because {reason}", *lines_in_words, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
-    return Scheduled(short_rows(checks_before(repeated_reads(function))), words, unheeded)
+    return Scheduled(short_rows(turns_at_once(repeated_reads(function)), machine), words, unheeded)
 
 
 def _require_placeable(field: HirFunction) -> None:

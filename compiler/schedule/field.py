@@ -278,13 +278,14 @@ def _choose_vector(
     elif downwards:
         # The reduction walks down columns: a wide panel reads whole stretches of each row, which the prefetcher follows.
         vectors = machine.vector_registers // 2
-    summed = [a for a in facts.common if a not in facts.ordered] if not tiles else []
-    if summed and _shares_rows(field, best, summed[-1]):
+    summed = [a for a in facts.common if a not in facts.ordered and not tiles]
+    summed = [a for a in summed[-1:] if _shares_rows(field, best, a)]
+    if summed:
         tiles[summed[-1]], vectors = (_registers(field, summed[-1], SUMMED_ROWS, 1), 1), accumulators // 2
         reasons.append(f"{summed[-1]}: several rows are read side by side")
     tiles[best] = (_registers(field, best, vectors, lanes), lanes)
     reasons.append(f"{best} is the vector: memory is contiguous along it")
-    return summed[-1:] if summed and summed[-1] in tiles else []
+    return summed
 
 
 def _shares_rows(field: HirFunction, axis: str, row: str) -> bool:

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -404,3 +405,43 @@ def test_rows_of_every_length_around_whole_vectors(dtype: type) -> None:
     if np.dtype(dtype).kind == "f":
         v[start[5] - 1] = np.nan
         assert np.isnan(np.asarray(f(start, v))).nonzero()[0].tolist() == [int(np.searchsorted(start, start[5] - 1, side="right")) - 1]
+
+
+@pytest.mark.parametrize("element", ["i8", "u8", "i16", "f16", "bf16", "f32", "f64", "i64"])
+@pytest.mark.parametrize("index", ["k", "x[k]"])
+def test_rows_of_every_length_of_elements_of_every_type(element: str, index: str) -> None:
+    """Small whole numbers, so that sums are exact; row by row, and at indices that are data."""
+    result = "f64" if element == "f64" else "f32" if "f" in element else "i64"
+    zero, low = ("0.0", "-inf") if "f" in element else ("0", "-100")
+    f = zynml.compile(f"""
+    def f(start: tensor[P, i32], v: tensor[K, {element}], x: tensor[K, i32]) {{
+        compute(start, v, x) -> tensor[3, P - 1, {result}] {{
+            for row in 0..P - 1:
+                var s: {result} = {zero}
+                for k in start[row]..start[row + 1]: s += (v[{index}] as {result}) * 2
+                out[0, row] = s
+            for row in 0..P - 1:
+                var most: {result} = {low}
+                for k in start[row]..start[row + 1]: most = max(most, v[{index}] as {result})
+                out[1, row] = most
+            for row in 0..P - 1:
+                var least: {result} = 50
+                for k in start[row]..start[row + 1]: least = min(least, v[{index}] as {result})
+                out[2, row] = least
+        }}
+    }}
+    """).f
+    numpy = {"bf16": ml_dtypes.bfloat16}.get(element) or np.dtype(element.replace("f", "float").replace("i", "int").replace("u8", "uint8"))
+    start = starts(_RANDOM.permutation(np.arange(150))).astype(np.int32)
+    v, x = _RANDOM.integers(0, 9, start[-1]).astype(numpy), _RANDOM.integers(0, start[-1], start[-1]).astype(np.int32)
+    read = (v[x] if index != "k" else v).astype(np.float64)
+    got = np.asarray(f(start, v, x)).astype(np.float64)
+    assert np.array_equal(got[0], [2 * read[a:b].sum() for a, b in pairwise(start)])
+    assert np.array_equal(got[1], [max([float(low), *read[a:b]]) for a, b in pairwise(start)])
+    assert np.array_equal(got[2], [min([50.0, *read[a:b]]) for a, b in pairwise(start)])
+    if index != "k":
+        for place in start[60], start[-1] - 1:
+            wrong = x.copy()
+            wrong[place] = start[-1]
+            with pytest.raises(zynml.ZynMLError, match=rf"index {start[-1]} is out of range: axis 0 of `v`"):
+                f(start, v, wrong)

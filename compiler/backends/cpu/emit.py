@@ -7,9 +7,10 @@ is that of another path."""
 from collections.abc import Iterator, Mapping
 
 from compiler.backends.cpu import access, faults, paths, sort, threads
+from compiler.backends.cpu.extremes import emit_extreme, is_extreme, liberties
 from compiler.backends.cpu.frame import CpuFrame, CpuKernel, Mode, alias_notes, close_frame, new_frame
 from compiler.backends.cpu.held_exactly import held_by_bf16
-from compiler.backends.cpu.liberties import emit_fused, fused_sums, left_to_llvm, liberties
+from compiler.backends.cpu.liberties import emit_fused, fused_sums, left_to_llvm
 from compiler.backends.cpu.side_by_side import goes_in_pairs, in_pairs
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
@@ -48,7 +49,7 @@ def emit_function(
     system takes advice about pages."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
-    module.liberties = False
+    module.liberties = module.reorders = False
     module.picks_zero = picks_zero and not function.is_strict
     module.huge_pages = huge_pages
     kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
@@ -84,16 +85,16 @@ def emit_function(
     return module, kernel.checks
 
 
-def _stored_behind(region: Region) -> Iterator[tuple[Check, frozenset[Affine]]]:
-    """The checks of a region, each with the indices of what is stored behind it."""
+def _stored_behind(region: Region, read: bool = False) -> Iterator[tuple[Check, frozenset[Affine]]]:
+    """The checks of a region, each with the indices of what is stored behind it, or read where loops are short."""
     stored: set[Affine] = set()
     for op in reversed(region.body):
-        if isinstance(op, Store):
+        if isinstance(op, Store) or (read and isinstance(op, Load)):
             stored.update(op.index)
         elif isinstance(op, Check):
             yield op, frozenset(stored)
         for inner in op.regions:
-            yield from _stored_behind(inner)
+            yield from _stored_behind(inner, isinstance(op, For) and bool(op.mark("short")))
 
 
 def sizes_of_memories(function: HirFunction) -> frozenset[str]:
@@ -121,13 +122,15 @@ def emit(frame: CpuFrame, op: Instruction) -> None:
         case Store():
             access.store(frame, op)
         case For() if left_to_llvm(op):
-            with liberties(frame):
+            with liberties(frame, op):
                 threads.loop(frame, op)
         case For():
             threads.loop(frame, op)
         case While() if left_to_llvm(op):
-            with liberties(frame):
+            with liberties(frame, op):
                 emit_plain(frame, op)
+        case Binary() if is_extreme(op):
+            emit_extreme(frame, op)
         case Binary() if id(op) in frame.kernel.fused:
             emit_fused(frame, op, frame.kernel.fused[id(op)])
         case Binary() if id(op) in frame.kernel.absorbed:

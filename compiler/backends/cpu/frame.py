@@ -16,7 +16,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Check
 from compiler.hir.module import HirFunction
-from runtime.records import Factory, define, field
+from runtime.records import Factory, define
 
 
 class Mode(Enum):
@@ -65,7 +65,10 @@ class CpuFrame(FunctionFrame):
     """Access groups of the parallel loops around, each with the memories that its promise covers."""
     heap: list[LlvmValue] = Factory(list)
     in_threads: bool = False
-    nontemporal: bool = field(default=False)
+    late: set[str] = Factory(set)
+    """Values of a loop that is left to LLVM which wait for the turn before."""
+    reduced: set[str] = Factory(set)
+    """Of these, those that the loop reduces to one, as far as they are emitted."""
 
     def emit(self, op: Instruction) -> None:
         self.kernel.emit(self, op)

@@ -4,7 +4,6 @@ innermost loops of numbers, it may also fuse and reorder what the program lets i
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import build, is_simd
@@ -82,14 +81,6 @@ def _blocks(body: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:
         if not (isinstance(op, For | While) and left_to_llvm(op)):
             for region in op.regions:
                 yield from _blocks(region.body)
-
-
-@contextmanager
-def liberties(frame: FunctionFrame) -> Iterator[None]:
-    """What is emitted meanwhile has the flags of the program's liberties."""
-    frame.w.module.liberties = True
-    yield
-    frame.w.module.liberties = False
 
 
 def emit_fused(frame: FunctionFrame, op: Binary, fused: FusedSum) -> None:

@@ -79,16 +79,21 @@ def _least_or_most(w: FunctionWriter, operator: str, a: LlvmValue, b: LlvmValue)
     """The smaller or the larger; NaN wins. One comparison takes `b` where either is NaN, so that only `a` is asked for that."""
     if w.module.backend == "NVPTX" and w.module.picks_zero and a.type.element == "double":
         return _picked(w, _PICKED.format("lt" if operator == "min" else "gt"), a, b)
-    if not w.module.picks_zero or w.module.liberties:
+    if not w.module.picks_zero or w.module.reorders:
         return w.intrinsic("minimum" if operator == "min" else "maximum", a, b)
     if not b.text.startswith("%"):
         a, b = b, a
-    chosen = w.select(w.compare("olt" if operator == "min" else "ogt", a, b), a, b)
+    chosen = chosen_number(w, operator, a, b)
     if _is_number(a):
         return chosen
     # frozen, LLVM does not join the two choices: the first one is an instruction of the machine
     frozen = w.with_short_nan(w.value(chosen.type, f"freeze {chosen}"), chosen)
     return w.select(w.compare("uno", a, a), a, frozen)
+
+
+def chosen_number(w: FunctionWriter, operator: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:
+    """The smaller or the larger of two numbers; `b` where either is NaN."""
+    return w.select(w.compare("olt" if operator == "min" else "ogt", a, b), a, b)
 
 
 def _picked(w: FunctionWriter, text: str, a: LlvmValue, b: LlvmValue) -> LlvmValue:

@@ -47,6 +47,8 @@ class ModuleWriter:
         """Whether `min` and `max` may give a zero of either sign, and comparing and choosing is how the processor computes them."""
         self.liberties = True
         """Whether operations on floats have the flags of the program's liberties."""
+        self.reorders = True
+        """Whether LLVM may find a reduction in what is written, whose order it may change where it knows the operation by name."""
         self.constant_space = 0
         """The address space of tables that are only read."""
         self.attributes = ("nounwind", *attributes)

@@ -75,3 +75,17 @@ def picked(dtype: str, summed: bool) -> HirFunction:
 def test_elements_at_indices_that_are_data_are_read_one_by_one_where_no_machine_gathers_them_faster(dtype: str, summed: bool, one_by_one: bool) -> None:
     text = compile_function(picked(dtype, summed)).llvm_unoptimised
     assert ('"llvm.loop.vectorize.width", i32 1' in text) == one_by_one
+
+
+def test_only_of_what_loops_carry_llvm_is_told_by_name_that_an_extreme_is_one() -> None:
+    """It knows how to join those in any order; others take three instructions where they are compared and chosen."""
+    f = FunctionBuilder("extremes", Form.NEST)
+    x, out = f.parameter("x", Mem("f32", ["N"])), f.parameter("out", Mem("f32", ["N"]))
+    f.parameter("N", INDEX)
+    with f.body.loop("i", 0, "N") as (body, _):
+        body.store(out, body.op("max", body.load(out, ["i"]), body.load(x, ["i"])), ["i"])
+    assert "maximum" not in compile_function(f.finish()).llvm_unoptimised
+    with f.body.loop("i", 0, "N", carried=[f.body.const(0.0, "f32")]) as (body, loop):
+        body.yield_(body.op("max", loop.carried[0], body.load(x, ["i"])))
+    f.body.store(out, loop.results[0], [0])
+    assert "maximum" in compile_function(f.finish()).llvm_unoptimised

@@ -1,5 +1,5 @@
-"""Indices that data decide, checked on the way or a stretch at a time before the loop that uses them: results are NumPy's, and the first
-outside is told, wherever it stands."""
+"""Indices that data decide, checked in the loop that uses them, which takes several turns at once: results are NumPy's, and the first outside
+is told, wherever it stands."""
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ def rows(t: tensor[M, V, i32], x: tensor[M, N, I]) { compute(t, x) { for i in 0.
 """
 
 KINDS = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
-LENGTHS = (0, 1, 15, 16, 17, 1023, 1024, 1025, 2500)
+LENGTHS = (0, 1, 7, 8, 9, 15, 16, 17, 1023, 1024, 2500)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -46,7 +46,7 @@ def test_inside(program, index, length):
     np.testing.assert_array_equal(np.asarray(program.rows(tables, places_)), np.take_along_axis(tables, places_.astype(np.int64), 1))
 
 
-@pytest.mark.parametrize("first", [0, 15, 16, 1023, 1024, 2499])
+@pytest.mark.parametrize("first", [0, 7, 8, 15, 1023, 2498, 2499])
 def test_the_first_outside_is_told(program, index, first):
     x = places(index, 2500)
     x[first:] = 101
@@ -99,3 +99,24 @@ def total(t: tensor[V, {element}], x: tensor[N, i32], w: tensor[N, {element}]) {
         for call in (lambda: program.picked(table, x)), (lambda: program.total(table, x, weights)):
             with pytest.raises(zynml.ZynMLError, match=r"index 100 is out of range: axis 0 of `t` has 100 elements"):
                 call()
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("extreme", ["max", "min"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_extremes_of_floats_where_data_say(dtype, extreme, turned):
+    """NaN wins, whichever side it stands on."""
+    arguments = "v[i], out[x[i]]" if turned else "out[x[i]], v[i]"
+    program = zynml.compile(f"""
+def f(x: tensor[N, i32], v: tensor[N, {dtype}], B: int) {{
+    compute(x, v, B) -> tensor[B, {dtype}] {{ for i in 0..N: out[x[i]] = {extreme}({arguments}) }}
+}}
+""")
+    for length in LENGTHS:
+        x = places("i32", length) % 50
+        v = (np.random.default_rng(length).integers(-9, 9, length)).astype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
+        v[3:4], v[length // 2 :: 700] = np.nan, -np.inf
+        expected = np.zeros(50, v.dtype)
+        with np.errstate(invalid="ignore"):
+            (np.maximum if extreme == "max" else np.minimum).at(expected, x, v)
+        np.testing.assert_array_equal(np.asarray(program.f(x, v, 50)), expected)
