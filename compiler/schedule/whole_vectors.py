@@ -32,7 +32,7 @@ def store_in_vectors(
     elements elsewhere. `bounds`: of its elements. `has_masks`: lanes of a vector may have conditions of their own."""
     b, axis = region.builder, plan.axis
     extent = b.index(placing.field.axes[axis])
-    low, high = bounds.elements(extent)
+    low, high = bounds.elements(extent) if bounds.conditions else (b.const(0, "index"), extent)
     inner, within = bounds.inner, all_hold(bounds.outer, b) if bounds.outer else None
     if within is not None and bounds.mixed and not has_masks:
         high, inner, within = b.select(within, high, low), bounds.conditions, None

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.interleave import interleaved_axis, store_interleaved
+from compiler.backends.cpu.streamed import LINE, fills_lines
 from compiler.backends.cpu.transpose import load_turned, store_turned, turned_axis
 from compiler.backends.llvm.arithmetic import from_memory, to_memory
 from compiler.backends.llvm.bundle import Bundle, build, points, static_axes, unsupported
@@ -150,11 +151,14 @@ def store(frame: CpuFrame, op: Store) -> None:
     dtype = memory.type.dtype
     notes = frame.notes(memory, op.mem.name)
     align = bytes_of(dtype)
+    whole = (align, notes)
+    if frame.streams and fills_lines(frame, op, frame.definitions):
+        whole = (LINE, f"{notes}, !nontemporal {w.module.node(['i32 1'])}")
 
     if op.where is None and not is_guarded(frame, indexing.index):
-        for across, whole in (turned_axis(indexing, axes), store_turned), (interleaved_axis(indexing, axes), store_interleaved):
+        for across, together in (turned_axis(indexing, axes), store_turned), (interleaved_axis(indexing, axes), store_interleaved):
             if across is not None:
-                whole(w, indexing, axes, across, notes, lambda point: to_memory(w, w.splat(bundle.at(point), lanes), dtype))
+                together(w, indexing, axes, across, whole, lambda point: to_memory(w, w.splat(bundle.at(point), lanes), dtype))
                 return
     for point in points(_in_memory_order(indexing, axes)):
         mask = _mask(frame, indexing, point, op.where, False)
@@ -162,7 +166,7 @@ def store(frame: CpuFrame, op: Store) -> None:
         address = indexing.at(point)
         beside = lanes > 0 and address.step is not None and address.step.number == 1
         if mask is None and (not lanes or beside):
-            w.store(value, address.pointer, align, notes)
+            w.store(value, address.pointer, *(whole if beside else (align, notes)))
         elif mask is not None and not mask.type.lanes and (not lanes or beside):
             with w.when(mask):
                 w.store(value, address.pointer, align, notes)

@@ -65,6 +65,10 @@ class CpuFrame(FunctionFrame):
     """Access groups of the parallel loops around, each with the memories that its promise covers."""
     heap: list[LlvmValue] = Factory(list)
     in_threads: bool = False
+    streams: bool = False
+    """Whether stores that fill whole lines go past the caches."""
+    streamed: bool = False
+    """Whether some have."""
     late: set[str] = Factory(set)
     """Values of a loop that is left to LLVM which wait for the turn before."""
     reduced: set[str] = Factory(set)
@@ -109,6 +113,10 @@ def close_frame(frame: CpuFrame) -> None:
     """The exit block: gives back the heap; the caller writes the return."""
     w = frame.w
     w.start(frame.finish)
+    if frame.streamed:
+        # others see what went past the caches
+        w.module.declare("llvm.x86.sse.sfence", "void ()")
+        w.call_void("llvm.x86.sse.sfence")
     for cell in frame.heap:
         w.module.declare("free", "void (ptr)")
         w.call_void("free", w.load(PTR, cell))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from compiler.backends.llvm.bundle import points
 from compiler.backends.llvm.indexing import Indexing
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
-from compiler.hir.types import bytes_of
 
 Point = dict[str, int]
 
@@ -24,7 +23,12 @@ def interleaved_axis(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str
 
 
 def store_interleaved(
-    w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, value: Callable[[Point], LlvmValue]
+    w: FunctionWriter,
+    indexing: Indexing,
+    axes: Sequence[tuple[str, int]],
+    axis: str,
+    marks: tuple[int, str],
+    value: Callable[[Point], LlvmValue],
 ) -> None:
     count, lanes = dict(axes)[axis], indexing.lanes
     for point in points([each for each in axes if each[0] != axis]):
@@ -37,4 +41,4 @@ def store_interleaved(
                 own = [lanes + source if vector == number else lane for lane, (source, vector) in enumerate(places)]
                 together = w.shuffle(together, vectors[number], own)
             at = w.offset(pointer, constant(indexing.steps[axis].type, part * lanes), indexing.element)
-            w.store(together, at, bytes_of(indexing.memory.type.dtype), notes)
+            w.store(together, at, *marks)

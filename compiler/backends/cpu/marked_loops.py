@@ -4,6 +4,7 @@ from compiler.analysis.ends_by_data import ends_by_data
 from compiler.analysis.fetches import fetches
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
+from compiler.backends.cpu.streamed import is_large, streamed_by
 from compiler.backends.llvm import structured
 from compiler.backends.llvm.trigonometry import OF_ANGLES
 from compiler.backends.llvm.writer import LlvmValue
@@ -18,7 +19,23 @@ AT_ONCE = 8
 
 
 def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
-    """The loop from `low` to `high`, with its marks as metadata."""
+    """The loop from `low` to `high`, with its marks as metadata; twice where a large result goes past the caches."""
+    stores = [] if frame.streams else streamed_by(frame, op)
+    if stores:
+        w = frame.w
+        large, other, after = w.label("large"), w.label("cached"), w.label("stored")
+        w.branch_if(is_large(frame, stores), large, other)
+        for label, frame.streams in (large, True), (other, False):
+            w.start(label)
+            _loop(frame, op, low, high)
+            w.branch(after)
+        w.start(after)
+        frame.streamed = True
+    else:
+        _loop(frame, op, low, high)
+
+
+def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
     structured.counted_loop(frame, op, low, high, _marks(frame, op))
     if op.place == "simd":
         frame.groups.pop()

@@ -72,8 +72,14 @@ def load_turned(
 
 
 def store_turned(
-    w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str, value_at: Callable[[Point], LlvmValue]
+    w: FunctionWriter,
+    indexing: Indexing,
+    axes: Sequence[tuple[str, int]],
+    axis: str,
+    marks: tuple[int, str],
+    value_at: Callable[[Point], LlvmValue],
 ) -> None:
+    """`marks`: the alignment of each row of a square, and its metadata."""
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
     squares = [
         turn(w, [value_at({**first, axis: first[axis] + number}) for number in range(lanes)], 8 * bytes_of(dtype))
@@ -83,7 +89,7 @@ def store_turned(
     # squares beside each other fill lines of the cache one by one
     for lane in range(lanes):
         for square, rows in zip(squares, places, strict=True):
-            w.store(square[lane], next(rows), bytes_of(dtype), notes)
+            w.store(square[lane], next(rows), *marks)
 
 
 def _rows(w: FunctionWriter, indexing: Indexing, first: Point) -> Iterator[LlvmValue]:
