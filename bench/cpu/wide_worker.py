@@ -88,7 +88,7 @@ def measure(nest: BenchNest, limits: Any, rates: Mapping[int, Mapping[str, float
     for threads in rates:
         began = time.perf_counter()
         try:
-            programs[threads] = zynml.compile(text_of(nest), threads=threads).f
+            programs[threads] = zynml.compile(text_of(nest), threads=threads, tier=1).f
             worst = largest_error(np.asarray(programs[threads](*values)), reference, arrays)
         except zynml.ZynMLError as error:
             say(state="refused", message=f"{', '.join(sorted(set(error.codes)))}: {error.diagnostics[0].message}"[:300], done=True)

@@ -27,7 +27,7 @@ ROWS = 2
 LEAST_LANES, NEAR = 4, 4 << 20
 """Lines of a vector, at least; and bytes up to which these pay for whatever goes through buffers."""
 
-FAR_STEPS = {1: 1, 2: 1, 4: 256}
+FAR_STEPS = {1: 1, 2: 1, 4: 128}
 """Steps from which on they pay in more memory, by bytes of an element: lines of few steps are read one by one as fast as processors fetch
 ahead, since the next one begins before the one before is done. With 8 bytes they never do."""
 
