@@ -35,3 +35,21 @@ def test_every_number(name: str) -> None:
     result = np.asarray(getattr(zynml.compile(SOURCE), name)(NUMBERS))
     np.testing.assert_array_equal(result.astype(np.float32), expected)
     assert result.dtype == NUMBERS.dtype
+
+
+def test_numbers_that_are_the_same_along_an_axis() -> None:
+    """A NaN of f32 whose bits no bf16 holds stays one when it is rounded; those of bf16 are rounded without a look at them."""
+    program = zynml.compile("""
+def joined(u: tensor[M, bf16], x: tensor[M, N, bf16]): tensor { compute(u, x) { for i in 0..M, j in 0..N: out[i, j] = (-u[i] + x[i, j]) * u[i] } }
+def from_f32(u: tensor[M, f32], x: tensor[M, N, bf16]): tensor {
+    compute(u, x) { for i in 0..M, j in 0..N: out[i, j] = max((u[i] as bf16) + x[i, j], x[i, j]) }
+}
+""")
+    wide = np.array([1.5, -0.0, np.inf, np.nan, 3e38, 1e-40], np.float32)
+    wide = np.concatenate([wide, np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001], np.uint32).view(np.float32)])
+    u, x = wide.astype(ml_dtypes.bfloat16), NUMBERS[:: 1 << 7].reshape(1, -1).repeat(len(wide), 0)
+    with np.errstate(all="ignore"):
+        sums = rounded(u.astype(np.float32)[:, None] + x.astype(np.float32))
+        joined = rounded(rounded(x.astype(np.float32) - u.astype(np.float32)[:, None]) * u.astype(np.float32)[:, None])
+    np.testing.assert_array_equal(np.asarray(program.joined(u, x)).astype(np.float32), joined)
+    np.testing.assert_array_equal(np.asarray(program.from_f32(wide, x)).astype(np.float32), np.maximum(sums, x.astype(np.float32)))

@@ -148,16 +148,16 @@ def unary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue) -> LlvmVal
 def _float_unary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue) -> LlvmValue:
     match operator:
         case "neg":
-            return w.value(a.type, f"fneg {a}")
+            return w.same_number(w.value(a.type, f"fneg {a}"), a)
         case "abs":
-            return w.intrinsic("fabs", a)
+            return w.same_number(w.intrinsic("fabs", a), a)
         case "sign":
             zero, unit = constant(a.type, 0.0), constant(a.type, 1.0)
             negative = w.select(w.compare("olt", a, zero), constant(a.type, -1.0), zero)
             known = w.select(w.compare("ogt", a, zero), unit, negative)
             return w.select(w.compare("uno", a, a), a, known)
         case "sqrt":
-            return rounded(w, w.intrinsic("sqrt", a), dtype)
+            return rounded(w, w.with_short_nan(w.intrinsic("sqrt", a), a), dtype)
         case "rsqrt":
             return rounded(w, w.binary("fdiv", constant(a.type, 1.0), w.intrinsic("sqrt", a)), dtype)
         case _ if operator in _ROUNDINGS:

@@ -260,7 +260,14 @@ class FunctionWriter:
         if value.text.startswith("0x"):
             return LlvmValue(type, f"splat ({value.type} {value.text})")
         first = self.value(type, f"insertelement {type} poison, {value}, i32 0")
-        return self.value(type, f"shufflevector {first}, {type} poison, <{lanes} x i32> zeroinitializer")
+        return self.same_number(self.value(type, f"shufflevector {first}, {type} poison, <{lanes} x i32> zeroinitializer"), value)
+
+    def same_number(self, result: LlvmValue, value: LlvmValue) -> LlvmValue:
+        """The same number as another value, up to its sign and how often: a bf16 holds both or none."""
+        for known in self.known_bf16, self.short_nan:
+            if value.text in known:
+                known.add(result.text)
+        return result
 
     def same_lanes(self, a: LlvmValue, b: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         lanes = a.type.lanes or b.type.lanes
