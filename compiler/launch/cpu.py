@@ -28,7 +28,7 @@ sleep."""
 def worth_threads(kernel: BuiltKernel) -> int:
     """Inner steps of a kernel below which one thread is quicker: more where its steps are quick."""
     if kernel.has_reuse:
-        return WORTH_THREADS << 2  # 0.03 to 0.04 ns a step, where others take 0.1 to 0.5
+        return WORTH_THREADS << 1  # 0.02 to 0.04 ns a step, where others take 0.1 to 0.5
     if kernel.has_open_loops:
         return WORTH_THREADS >> 6  # each is counted as one step
     return WORTH_THREADS

@@ -99,7 +99,14 @@ def table_for(field: HirFunction, machine: CpuMachine, tiled: bool = True) -> Ta
     block_rows = rows[0] if len(rows) == 1 else None
     turns = _written_out(field, facts, plans, {axis for axis, _ in unrolled})
     return Table(
-        plans, reasons, written_out=turns, unrolled=unrolled, unheeded=wishes.unheeded, rows=block_rows, masked_bits=machine.masked_bits
+        plans,
+        reasons,
+        written_out=turns,
+        unrolled=unrolled,
+        unheeded=wishes.unheeded,
+        rows=block_rows,
+        masked_bits=machine.masked_bits,
+        halves=machine.vector_bits >= 512 and block_rows is not None,
     )
 
 

@@ -34,7 +34,7 @@ from compiler.passes.joined_axes import inside
 from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
 from compiler.schedule.padded import PaddedSource, padded_source
-from compiler.schedule.pieces import single
+from compiler.schedule.pieces import lower, single
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
 from runtime.records import evolve, frozen
@@ -45,10 +45,6 @@ PANEL_BYTES = 2048
 BLOCK_ROWS, BLOCK_COLUMNS = 128, 128
 """Rows and columns of a block of results: the panels of its rows stay in the second cache, and threads have blocks enough to share."""
 
-FEWER, LEAST_HIGH = 2, 6
-"""Rows that low tiles have less than others of so many rows or more: with some of both, no tile reaches over the last row by more than one
-row. They still have sums enough in flight."""
-
 FEW_ROWS = 4
 """Rows of a tile where registers are few and terms aren't products: they need some before they are added."""
 
@@ -58,8 +54,8 @@ MOST_THIN, THIN_ROWS = 6, 8
 FEW_COLUMNS = {1: 8, 2: 6, 3: 4}
 """Of products of few columns, whose rows are read in place: vectors that hold all columns, and rows that are taken together."""
 
-PANEL, LOW, TURNED, THIN, FEW = "p", "l", "t", "v", "f"
-"""Digits of axes: inside a panel, of tiles of fewer rows, of squares that are turned, and of rows where columns are very few, or few."""
+PANEL, TURNED, THIN, FEW = "p", "t", "v", "f"
+"""Digits of axes: inside a panel, of squares that are turned, and of rows where columns are very few, or few."""
 
 
 @frozen(eq=False)
@@ -157,7 +153,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         if lanes > 1:
             low = single(plan)
         else:
-            low = plan if padded or registers < LEAST_HIGH else evolve(plan, registers=registers - FEWER, digit=LOW)
+            low = plan if padded else lower(plan)
         return Side(operand, (*others, last), plan, lies_along and lanes == 1, turns, low)
 
     ours = [(product.a, product.m), (product.b, product.n)]

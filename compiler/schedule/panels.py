@@ -28,8 +28,9 @@ TURNS = 4
 LEAST_DEPTH, LEAST_ROWS, LEAST_BYTES = 32, 16, 4 << 10
 """Terms of a sum, rows, and bytes of the operand of columns from which a product is packed: below, copying takes longer than it saves."""
 
-IN_PLACE_BYTES = 192 << 10
-"""So are these of columns that vectors read in place as well as from panels: with the rows, the second cache holds more."""
+IN_PLACE_TILES = 512
+"""So are these of columns that vectors read in place as well as from panels, in tiles of results: the second cache holds them with the
+rows, and the larger a tile is, the fewer pages and lines of the cache are looked for in the time of a multiplication."""
 
 LEAST_OTHERS = 8
 """Rows and columns from which other reductions are packed, whose operands can't be read in place as well as those of a product."""
@@ -156,10 +157,12 @@ class PlacingPacked(PlacingWindows):
         if not self.product.sums:
             least = b.const(LEAST_OTHERS, "index")
             return b.op("and", b.op("ge", b.op("min", rows, columns), least), b.op("ge", terms, b.const(1, "index")))
-        size = IN_PLACE_BYTES if self.packing.in_place else LEAST_BYTES
-        result = b.op("ge", b.mul(terms, columns), b.const(size // bytes_of(self.product.dtype), "index"))
-        for number, enough in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
-            result = b.both(result, b.op("ge", number, b.const(enough, "index")))
+        enough = LEAST_BYTES // bytes_of(self.product.dtype)
+        if self.packing.in_place:
+            enough = IN_PLACE_TILES * self.packing.rows.plan.tile * self.packing.columns.plan.tile
+        result = b.op("ge", b.mul(terms, columns), b.const(enough, "index"))
+        for number, some in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
+            result = b.both(result, b.op("ge", number, b.const(some, "index")))
         return result
 
     def packed(self, stores: Sequence[Target], region: TileRegion) -> None:

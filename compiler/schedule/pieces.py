@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
 from compiler.schedule.table import AxisPlan
 from runtime.records import evolve, frozen
 
@@ -11,14 +12,20 @@ WIDE = 4
 """Times as many vectors in flight for a row by itself as there are for each row of a block: the registers of its rows are free."""
 
 
+FEWER, LEAST_HIGH = 2, 6
+"""Rows that low blocks have less than others of so many rows or more."""
+
+
 @frozen
 class Piece:
-    """`count` tiles of `plan` along an axis, from the one with the number `start`. `masked`: the last may reach past the extent."""
+    """`count` tiles of `plan` along an axis, from the one with the number `start` behind the element `offset`. `masked`: the last may reach
+    past the extent."""
 
     plan: AxisPlan
     start: Affine
     count: Affine
     masked: bool
+    offset: Affine = Affine()
 
     @property
     def is_empty(self) -> bool:
@@ -26,24 +33,20 @@ class Piece:
 
 
 def combinations_of(
-    plans: Sequence[AxisPlan], extents: Mapping[str, Affine], rows_of: str | None, lanes: int
+    plans: Sequence[AxisPlan], extents: Mapping[str, Affine], rows: Sequence[Piece], lanes: int, halves: bool = False
 ) -> Iterator[tuple[Piece, ...]]:
-    """Pieces of all axes that cover every element once. `rows_of`: the axis whose registers are rows of a product's block. `lanes`: of
-    vectors along whatever axis; 0: rows in registers end under a mask."""
-    rows = next((plan for plan in plans if plan.axis == rows_of), None)
+    """Pieces of all axes that cover every element once. `rows`: those of the axis whose registers are rows of a product's block. `lanes`:
+    of vectors along whatever axis; 0: rows in registers end under a mask. `halves`: columns of a block end in half a vector."""
     column = next((plan for plan in plans if plan.lanes > 1), None)
-    if rows is None or column is None:
-        cuts = [_whole_and_end(plan, plan.narrowed(), extents[plan.axis]) for plan in plans]
+    if not rows or column is None:
+        cuts = [_cut(extents[plan.axis], plan, plan.narrowed()) for plan in plans]
         ends = [rows_left_over(plan, lanes) for plan in plans]
         yield from _all_of([list(pieces_of(p, e, extents[p.axis])) if e else cut for p, e, cut in zip(plans, ends, cuts, strict=True)])
         return
-    cut = {plan.axis: _whole_and_end(plan, plan.narrowed(), extents[plan.axis]) for plan in plans}
-    block, rest = _whole_and_end(rows, single(rows), extents[rows.axis], exact=True)
-    for piece, columns in (block, _whole_and_end(column, narrow(column), extents[column.axis])), (
-        rest,
-        _whole_and_end(wide(column), column, extents[column.axis]),
-    ):
-        own = {**cut, rows.axis: (piece,), column.axis: columns}
+    cut = {plan.axis: _cut(extents[plan.axis], plan, plan.narrowed()) for plan in plans}
+    for piece in rows:
+        widths = (wide(column), column) if piece.plan.registers == 1 else (column, narrow(column), *([half(column)] if halves else []))
+        own = {**cut, piece.plan.axis: (piece,), column.axis: _cut(extents[column.axis], *widths)}
         yield from _all_of([own[plan.axis] for plan in plans])
 
 
@@ -88,8 +91,40 @@ def narrow(column: AxisPlan) -> AxisPlan:
     return evolve(column, registers=1)
 
 
-def _whole_and_end(plan: AxisPlan, end: AxisPlan, extent: Affine, exact: bool = False) -> tuple[Piece, Piece]:
-    """Whole tiles of `plan`, then tiles of `end`, whose size divides that of `plan`; `exact`: which leave nothing over."""
-    whole = extent.floordiv(plan.tile)
-    start = whole * (plan.tile // end.tile)
-    return Piece(plan, Affine(), whole, False), Piece(end, start, extent.ceildiv(end.tile) - start, not exact)
+def half(column: AxisPlan) -> AxisPlan:
+    """What is left of them."""
+    return evolve(column, registers=1, lanes=column.lanes // 2, simd=f"{column.simd}_half")
+
+
+def lower(rows: AxisPlan) -> AxisPlan:
+    """Blocks of two rows fewer: with some of both, no more than one row is left over, and all have sums enough in flight."""
+    return evolve(rows, registers=rows.registers - FEWER, digit="l") if rows.registers >= LEAST_HIGH else rows
+
+
+def blocks_of_rows(rows: AxisPlan, extent: Affine, b: Builder) -> tuple[Piece, ...]:
+    """Blocks, lower ones, and rows by themselves."""
+    low, tile, whole = lower(rows), rows.tile, extent.floordiv(rows.tile)
+    if low is rows:
+        return Piece(rows, Affine(), whole, False), Piece(single(rows), whole * tile, extent - whole * tile, False)
+    blocks = extent.ceildiv(tile)
+    spare = (blocks * tile - extent).ceildiv(tile - low.tile)
+    fits = b.op("le", b.index(spare), b.index(blocks))
+    high = Affine.of(b.select(fits, b.index(blocks - spare), b.index(whole)).name)
+    lows = Affine.of(b.select(fits, b.index(spare), b.const(0, "index")).name)
+    behind = high * tile + lows * low.tile
+    return (
+        Piece(rows, Affine(), high, False),
+        Piece(low, Affine(), lows, False, high * tile),
+        Piece(single(rows), Affine(), extent - behind, False, behind),
+    )
+
+
+def _cut(extent: Affine, *plans: AxisPlan) -> tuple[Piece, ...]:
+    """Whole tiles of each plan in turn, whose sizes divide the size before; the last ends under a mask."""
+    pieces, start, last = list[Piece](), Affine(), plans[0]
+    for plan in plans:
+        start, whole = start * (last.tile // plan.tile), extent.floordiv(plan.tile)
+        pieces.append(Piece(plan, start, whole - start, False))
+        start, last = whole, plan
+    pieces[-1] = Piece(last, pieces[-1].start, extent.ceildiv(last.tile) - pieces[-1].start, True)
+    return (*pieces,)

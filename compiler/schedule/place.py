@@ -23,7 +23,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule import running
 from compiler.schedule.in_chunks import chunked_loop, chunked_scans
 from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
-from compiler.schedule.pieces import Piece, combinations_of, pieces_of, single, wide
+from compiler.schedule.pieces import Piece, blocks_of_rows, combinations_of, pieces_of, single, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
@@ -321,7 +321,9 @@ class Placing(TileValues):
         products = [product for op in self.field.body.body if (product := product_sum(op)) is not None]
         multiplies = any(product.m and product.n for product in products)
         lanes = 0 if self.outer != "thread" or multiplies else max(plan.lanes for plan in self.table.plans)
-        for pieces in combinations_of(plans, self.field.axes, self.table.rows, lanes):
+        rows = next((plan for plan in plans if plan.axis == self.table.rows), None)
+        blocks = () if rows is None else blocks_of_rows(rows, self.field.axes[rows.axis], region.builder)
+        for pieces in combinations_of(plans, self.field.axes, blocks, lanes, self.table.halves):
             if not any(piece.is_empty for piece in pieces):
                 self.thread_loop(pieces, group, region)
 
@@ -366,7 +368,7 @@ class Placing(TileValues):
     def enter_piece(self, piece: Piece, number: Value, region: TileRegion) -> None:
         """How the axis of a piece is written where its tile with this number is computed."""
         axis = piece.plan.axis
-        region.forms[axis] = piece.plan.form(piece.start + number.name)
+        region.forms[axis] = piece.plan.form(piece.start + number.name) + piece.offset
         region.narrow[axis] = piece.plan
         if axis == self.table.rows and piece.plan.registers == 1:
             region.narrow.update({plan.axis: wide(plan) for plan in self.table.plans if plan.lanes > 1 and plan.place != self.outer})

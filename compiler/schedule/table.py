@@ -36,6 +36,8 @@ class AxisPlan:
     dim: int = 0
     warps: int = 1
     beside: bool = False
+    simd: str = SIMD
+    """The axis that is its vector: those of another number of lanes have another name."""
 
     @property
     def tile(self) -> int:
@@ -63,7 +65,7 @@ class AxisPlan:
         if self.registers > 1:
             digits.append((f"{self.axis}_{self.digit}", self.registers, self.lanes * (1 if self.beside else self.threads)))
         if self.lanes > 1:
-            digits.append((SIMD, self.lanes, 1))
+            digits.append((self.simd, self.lanes, 1))
         return tuple(digits)
 
     def form(self, loop: AffineLike) -> Affine:
@@ -136,6 +138,8 @@ class Table:
 
     masked_bits: int = 8
     """Bits of the narrowest elements of which vectors are loaded and stored under a mask."""
+    halves: bool = False
+    """Whether half a vector may take half the time of a whole one."""
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)

@@ -14,7 +14,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.kept_order import breach
-from compiler.schedule.pieces import rows_left_over, wide
+from compiler.schedule.pieces import half, lower, rows_left_over, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 
@@ -31,8 +31,8 @@ class TileValues:
         for plan in table.plans:
             for each in (plan, *rows_left_over(plan, lanes)):
                 self.declare(each)
-            if table.rows is not None and plan.lanes > 1:
-                self.declare(wide(plan))
+            for each in () if table.rows is None else (wide(plan), half(plan)) if plan.lanes > 1 else (lower(plan),):
+                self.declare(each)
         self.named = {result.name: result for op in field.body.body for result in op.results}
         self.sources: dict[Value, Store] = {}
         self.scans = [op for op in field.body.body if isinstance(op, Scan)]

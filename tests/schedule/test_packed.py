@@ -84,7 +84,7 @@ PRODUCTS = [
 
 def packed_always(field: HirFunction, machine: CpuMachine, monkeypatch: pytest.MonkeyPatch) -> HirFunction:
     """The field in panels of any size, in small blocks."""
-    for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_BYTES", "IN_PLACE_BYTES"):
+    for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_BYTES", "IN_PLACE_TILES"):
         monkeypatch.setattr(panels, name, 1)
     monkeypatch.setattr(panels, "PART", 128)
     monkeypatch.setattr(packed, "PANEL_BYTES", 128)
@@ -133,6 +133,20 @@ def test_sums_of_several_blocks_have_the_same_bits_on_any_number_of_threads() ->
         np.testing.assert_allclose(c, a.astype(float) @ b, rtol=1e-5, atol=1e-4)
         results.append(c.tobytes())
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.vector_bits} bits")
+def test_operands_that_are_read_in_place_end_in_lower_blocks_and_half_vectors(machine: CpuMachine) -> None:
+    field = PRODUCTS[0].field()
+    table = table_for(field, machine)
+    packing = packing_for(field, table, machine)
+    assert packing is not None
+    assert packing.in_place
+    kernel = compile_function(PlacingPacked(field, table, packing).run())
+    for rows, columns in itertools.product((8, 12, 13, 19), (49, 56, 57, 63, 65, 72, 104)):
+        arrays, expected = PRODUCTS[0].arrays((rows, columns, 33))
+        assert kernel.run([*(array.ctypes.data for array in arrays), rows, columns, 33], 2) is None
+        np.testing.assert_array_equal(arrays[-1], expected, err_msg=f"{rows} by {columns}")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

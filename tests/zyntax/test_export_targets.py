@@ -205,7 +205,7 @@ def run(folder: Path, target: str, given: bytes) -> tuple[str, bytes]:
     return done.stdout, (folder / "out").read_bytes()
 
 
-SIZES = ((1, 1, 3, 1), (3, 31, 33, 7), (130, 67, 300, 40))
+SIZES = ((1, 1, 3, 1), (3, 31, 33, 7), (33, 440, 300, 7))
 """M, N, K, B: one iteration, ragged ends, and enough work for threads and for copies of panels."""
 
 

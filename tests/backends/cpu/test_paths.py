@@ -13,7 +13,7 @@ from compiler.schedule.panels import PlacingPacked
 from tests.backends.cpu.cpu_runs import assert_same
 from tests.schedule.fields import EXAMPLES
 
-SIZES = ((3, 1, 3), (8, 40, 5), (33, 100, 8), (17, 64, 31), (9, 64, 64), (40, 1000, 48), (65, 300, 67), (0, 5, 3))
+SIZES = ((3, 1, 3), (8, 40, 5), (33, 100, 8), (17, 64, 31), (9, 64, 64), (40, 1000, 48), (65, 300, 67), (30, 500, 101), (0, 5, 3))
 """Rows, terms and columns: few columns of three kinds, tiles, and panels."""
 
 

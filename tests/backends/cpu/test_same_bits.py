@@ -54,7 +54,7 @@ def test_a_product_in_panels() -> None:
     packing = packing_for(field, table, MACHINE)
     assert packing is not None
     function = PlacingPacked(field, table, packing).run()
-    for sizes in ((17, 31, 65), (33, 67, 700), (40, 5, 33)):
+    for sizes in ((17, 31, 65), (33, 97, 700), (40, 5, 33)):
         arrays, _ = case(EXAMPLES[0], sizes)
         assert_one_result(function, [*arrays, *sizes])
 
