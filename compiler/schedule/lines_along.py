@@ -27,9 +27,9 @@ ROWS = 2
 LEAST_LANES, NEAR = 4, 4 << 20
 """Lines of a vector, at least; and bytes up to which these pay for whatever goes through buffers."""
 
-FAR_STEPS = {1: 1, 2: 1, 4: 128}
-"""Steps from which on they pay in more memory, by bytes of an element: lines of few steps are read one by one as fast as processors fetch
-ahead, since the next one begins before the one before is done. With 8 bytes they never do."""
+FAR = {1: (1, 1 << 62), 2: (1, 1 << 62), 4: (128, 1 << 62), 8: (512, 16 << 20)}
+"""Steps from which on they pay in more memory, and up to how many bytes of it, by bytes of an element: lines of few steps are read one by
+one as fast as processors fetch ahead, since the next one begins before the one before is done."""
 
 MOST_MEMORIES = 4
 """Accesses that are brought: more buffers would leave the registers."""
@@ -51,10 +51,10 @@ def lines_along(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -> tup
         count, steps = b.index(op.high - op.low), b.index(step.high - step.low)
         enough = b.op("ge", steps, b.index(lines.steps))
         moved = [bytes_of(mem_of(access.mem).dtype) for access in lines.brought]
-        far = FAR_STEPS.get(max(moved))
-        if far != 1:
-            pays = b.op("le", b.mul(count, steps), b.index(NEAR // sum(moved)))
-            enough = b.op("and", enough, pays if far is None else b.op("or", pays, b.op("ge", steps, b.index(far))))
+        elements = b.mul(count, steps)
+        near, (least, most) = b.op("le", elements, b.index(NEAR // sum(moved))), FAR[max(moved)]
+        far = b.op("and", b.op("ge", steps, b.index(least)), b.op("le", elements, b.index(most // sum(moved))))
+        enough = b.op("and", enough, b.op("or", near, far))
         with b.branch(b.op("and", b.op("ge", count, b.index(lines.width)), enough)) as (then, otherwise, _):
             lines.append_to(then, count)
             otherwise.region.body.append(op)
