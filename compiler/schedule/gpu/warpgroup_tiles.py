@@ -32,7 +32,8 @@ CLUSTERS = (1, 2)
 TEAMS = ((2, 1, 1), (2, 2, 1), (1, 1, 1), (1, 2, 1), (1, 1, 2), (1, 2, 2))
 """Warpgroups of a tile, blocks of rows of each, tiles under way."""
 WARPGROUPS = (1, 2)
-LEAST_STAGES = 2
+LEAST_STAGES, PREPARED_STAGES = 2, 3
+"""Stages of a block; and where warpgroups prepare one before they multiply it, while another is filled."""
 MULTIPLYING, HANDED = (64, 232), 168
 """Registers of a thread that multiplies; and what it has at least where others hand theirs over."""
 OWN_REGISTERS, HALF = 40, 128
@@ -292,7 +293,7 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
             work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents,
             sums=work.sums, makes_low=work.makes_low, turned=work.turned,
         )  # fmt: skip
-        if room(tiling, work) < (LEAST_STAGES if work.shared < SHARED_BYTES else 0):
+        if room(tiling, work) < (PREPARED_STAGES if work.makes_low else LEAST_STAGES if work.shared < SHARED_BYTES else 0):
             continue
         yield (whole := evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work))))
         if pieces == turns == 1 and not full and last_pieces(whole, work) > 1:
