@@ -9,6 +9,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
+from compiler.schedule import running
 from compiler.schedule.gpu.attention_launch import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.candidates import candidates, left_open
@@ -414,6 +415,8 @@ def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
 def _threads(field: HirFunction, facts: Facts) -> Launches:
     if is_serial(field) and any(isinstance(op, Scan) for op in field.body.body):
         raise NotPlaceable("a running value keeps its order in the loops as written")
+    if reason := running.refusal(field):
+        raise NotPlaceable(reason)
     return launches_of(place(field, thread_table(field)))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from compiler.hir.affine import Affine
-from compiler.hir.core import Compare, Contract, InBounds, Index, Reduce, dtype_of, union_axes
+from compiler.hir.core import Compare, Contract, InBounds, Index, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
@@ -61,7 +61,9 @@ def most_terms(field: HirFunction) -> int:
     """Terms of a result up to which a field has the shape, whatever its extents are: windows and other reductions, or several loads of one
     memory. 0 for a field that hasn't."""
     ops = field.body.body
-    if len(ops) > MOST_OPERATIONS or any(op.effects is not Effect.PURE and not isinstance(op, Load | Store) for op in ops):
+    if len(ops) > MOST_OPERATIONS or any(isinstance(op, Scan) for op in ops):
+        return 0
+    if any(op.effects is not Effect.PURE and not isinstance(op, Load | Store) for op in ops):
         return 0
     if field.loops or any(op.regions for op in ops) or (field.kernel_info is not None and field.kernel_info.tile):
         return 0
