@@ -43,7 +43,10 @@ def _text(node: nodes.Node, depth: int) -> str:
         case nodes.Unary(operator=operator, operand=operand):
             return f"{operator}{' ' if operator.isalpha() else ''}{_operand(operand, depth)}"
         case nodes.Binary(operator=operator, left=left, right=right):
-            return f"{_operand(left, depth)} {operator} {_operand(right, depth)}"
+            behind = _operand(right, depth)
+            if isinstance(right, nodes.Binary) and _PRECEDENCE.get(right.operator) == _PRECEDENCE.get(operator) == _PRODUCT:
+                behind = f"({behind})"
+            return f"{_operand(left, depth)} {operator} {behind}"
         case nodes.TupleLiteral(elements=elements):
             return f"({', '.join(map(inner, elements))})"
         case nodes.Range(low=low, high=high, step=step, inclusive=inclusive):
@@ -51,11 +54,13 @@ def _text(node: nodes.Node, depth: int) -> str:
         case nodes.Conditional(condition=condition, then=then, otherwise=otherwise):
             return f"{inner(condition)} ? {inner(then)} : {inner(otherwise)}"
         case nodes.Cast(value=value, target=nodes.NamedTypeSyntax(name=name)):
-            return f"{inner(value)} as {name}"
+            whole = isinstance(value, nodes.Binary | nodes.Unary | nodes.Conditional)
+            return f"{f'({inner(value)})' if whole else inner(value)} as {name}"
         case _:
             return "..."
 
 
+_PRODUCT = 7
 _PRECEDENCE = {
     "or": 1,
     "and": 2,
@@ -69,17 +74,17 @@ _PRECEDENCE = {
     ">>": 5,
     "+": 6,
     "-": 6,
-    "*": 7,
-    "/": 7,
-    "%": 7,
-    "@": 7,
+    "*": _PRODUCT,
+    "/": _PRODUCT,
+    "%": _PRODUCT,
+    "@": _PRODUCT,
     "**": 9,
 }
 
 
 def _operand(node: nodes.Node, depth: int) -> str:
     text = _text(node, depth + 1)
-    if isinstance(node, nodes.Binary) and _PRECEDENCE.get(node.operator, 0) < 7:
+    if isinstance(node, nodes.Binary) and _PRECEDENCE.get(node.operator, 0) < _PRODUCT:
         return f"({text})"
     return f"({text})" if isinstance(node, nodes.Conditional) else text
 
