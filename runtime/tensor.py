@@ -249,7 +249,7 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._array.shape if self._array is not None else self._told.shape
+        return self._told.shape if self._array is None else self._array.shape
 
     @property
     def dtype(self) -> "np.dtype[Any]":

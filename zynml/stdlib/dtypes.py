@@ -116,6 +116,8 @@ def element_dtype(kind: Type) -> DType | None:
 
 def dtype_of(value: Any) -> DType | None:
     """The dtype of a host number or of a tensor's elements; None for anything else."""
+    if value.__class__ is Tensor:
+        return _BY_NAME[value.dtype_name]
     match value:
         case bool():
             return DType.BOOL

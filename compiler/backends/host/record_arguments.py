@@ -45,7 +45,7 @@ RESULT_HINT = "`zynml.Ok(value)` and `zynml.Err(error)` make one"
 @frozen(eq=False)
 class RecordArguments:
     """Makes values for one parameter of a function. `passed`: types, by their identity and the layout of a tensor that they took as it
-    was. Raises ZyntaxError (0807)."""
+    was; `structs`: those of structs, by their identity, with their layouts. Raises ZyntaxError (0807)."""
 
     parameter: nodes.Parameter
     function: str
@@ -53,6 +53,7 @@ class RecordArguments:
     inside: Inside
     convert: Convert
     passed: dict[tuple[int, Hashable], Type] = Factory(dict)
+    structs: dict[int, tuple[Type, CaseLayout]] = Factory(dict)
 
     def taken(self, value: Any, to: Type, where: Where = ()) -> Any:
         """`where`: the way to the part of the parameter that is looked at."""
@@ -68,7 +69,8 @@ class RecordArguments:
                     raise self._refused(value, to, RESULT_HINT, where)
                 return type(value)((self.taken(value[0], good if type(value) is Ok else error, where),))
             case StructType(name=name):
-                return self._struct(value, to, (self.layouts.cases(to) or {})[name], where)
+                _, layout = self.structs.get(id(to)) or self.structs.setdefault(id(to), (to, (self.layouts.cases(to) or {})[name]))
+                return self._struct(value, to, layout, where)
             case EnumType():
                 case = (self.layouts.cases(to) or {}).get(value.__record__.name) if isinstance(value, CaseValue) else None
                 if case is None or type(value) is not case.values:

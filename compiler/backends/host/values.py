@@ -122,6 +122,8 @@ def misfit(wanted: str, value: object) -> LibraryFault:
 def invoke(library: Library, name: str, *arguments: Any) -> Any:
     """A library function by name, its remaining parameters at their defaults."""
     function = library.functions[name]
+    if len(arguments) == len(function.parameters):
+        return function.implementation(*arguments)
     rest = [() if p.variadic else p.default for p in function.parameters[len(arguments) :]]
     return function.implementation(*arguments, *rest)
 
@@ -134,7 +136,9 @@ def _is_plainly(value: Any, want: DType) -> bool:
     kind = value.__class__
     if want is DType.I64:
         return kind is int and I64_MIN <= value <= I64_MAX
-    return kind is float if want is DType.F64 else want is DType.BOOL and kind is bool
+    if want is DType.F64:
+        return kind is float
+    return kind is bool if want is DType.BOOL else dtype_of(value) is want
 
 
 def convert(library: Library, value: Any, to: Type, weak: bool = False, layouts: RecordLayouts = NO_LAYOUTS) -> Any:
@@ -252,7 +256,8 @@ def cast(library: Library, value: Any, to: Type) -> Any:
             found = "None" if type(value) is Nothing else describe(value)
             raise LibraryFault("0807", f"{found} does not become {want.value}")
         case TensorType(element=element):
-            value = as_tensor(library, value, TensorType(element=element) if kind_of(value) != "tensor" else ANY_TENSOR)
+            if value.__class__ is not Tensor:
+                value = as_tensor(library, value, TensorType(element=element) if kind_of(value) != "tensor" else ANY_TENSOR)
             if isinstance(element, Scalar):
                 value = invoke(library, "operator as", value, element.dtype.value)
             return checked_shape(value, to)

@@ -7,12 +7,14 @@ from weakref import ref
 
 import numpy as np
 
+from compiler.launch.cuda.direct import GPU_CALLS
 from compiler.launch.cuda.repeats import Repeats
 from compiler.launch.native_calls.host_blocks import MISSED, is_possible, made_target, offsets
 from compiler.launch.returning import Returning
 from runtime.records import Factory, define
 from runtime.tensor import Tensor
 from runtime.unawaited import Unawaited
+from runtime.unread import UNREAD
 
 Types = tuple[type, ...]
 
@@ -39,10 +41,12 @@ class HostCalls:
         return program() if calls is None else calls.value(given, program)
 
     def answered(self, values: Mapping[str, Any]) -> Any:
-        """The block's value where machine code has it, else MISSED."""
+        """The block's value where machine code has it at once, else MISSED. All calls come here: nothing but machine code is called."""
         given = [*values.values()]
         calls = self._known.get((tuple(values), tuple(map(type, given))))
-        return MISSED if calls is None else calls.answered(given)
+        if calls is None or not calls.repeats.answered or UNREAD or GPU_CALLS.calls is not None:
+            return MISSED
+        return calls.target(*(calls.plain(given) if calls.scalars else given))
 
 
 @define(eq=False)
@@ -63,20 +67,15 @@ class _CallsOfTypes:
         lies = offsets() if is_possible() else None
         return cls(Repeats(function, NOBODY, ref(target), lies, from_host=True), target, scalars)
 
-    def answered(self, given: list[Any]) -> Any:
-        return self.target(*self._plain(given)) if self.repeats.answered else MISSED
-
     def value(self, given: list[Any], program: Callable[[], Any]) -> Any:
-        if (value := self.answered(given)) is not MISSED:
+        values = self.plain(given)
+        if self.repeats.answered and (value := self.target(*values)) is not MISSED:
             return value
-        values = self._plain(given)
         value = self.repeats.again(values)
         return self.repeats.first(values, given, lambda *_: program()) if value is None else value
 
-    def _plain(self, given: list[Any]) -> list[Any]:
+    def plain(self, given: list[Any]) -> list[Any]:
         """With Python's numbers for NumPy's."""
-        if not self.scalars:
-            return given
         values = [*given]
         for position in self.scalars:
             values[position] = values[position].item()

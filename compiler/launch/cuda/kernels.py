@@ -20,7 +20,6 @@ from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.host_calls import HostCalls
 from compiler.launch.cuda.loaded import LoadedKernel, LoadedLaunch
 from compiler.launch.cuda.planning import GpuPlan, Settle, Tuner, TuningCase, first
-from compiler.launch.native_calls.host_blocks import MISSED
 from compiler.launch.plan import planned
 from compiler.launch.signature import as_tensor
 from compiler.launch.slots import element_name
@@ -78,9 +77,10 @@ class CudaBlock:
             raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
         return there
 
-    def answered(self, values: Mapping[str, Any]) -> Any:
-        """The block's value where machine code has it at once, else MISSED."""
-        return MISSED if UNREAD or GPU_CALLS.calls is not None else self._again.answered(values)
+    @property
+    def answered(self) -> Callable[[Mapping[str, Any]], Any]:
+        """Gives the block's value where machine code has it at once, else MISSED."""
+        return self._again.answered
 
     def _launched(self, values: Mapping[str, Any], stream: Stream | None) -> Any:
         """The block's value, with everything looked at that decides the call."""
