@@ -188,7 +188,7 @@ class Tensor:
         """Whether only this tensor reaches its elements, which lie on the host: no view, no other tensor or library, nobody who was given
         them. So says the number of references, as views refer to the array that they are of."""
         if self._array is None or self.remote is not None:
-            return self._is_unmade
+            return self.is_unmade
         (of_view, *of_bases), last = self._references()
         alone = _references_alone()
         return of_view <= alone[0] and all(count <= alone[1] for count in of_bases) and buffers.is_lent_once(last)
@@ -222,11 +222,11 @@ class Tensor:
 
     def viewed_as(self, shape: tuple[int, ...]) -> "Tensor":
         """The elements in another shape of as many, over the same memory. Raises ValueError where they lie so that there is no view."""
-        if self.remote is not None and self.remote.is_contiguous:
-            return self._sharing(self.remote.reshaped(shape))
+        if self.is_unmade or (self.remote is not None and self.remote.is_contiguous):
+            return self._sharing(self._told.reshaped(shape))
         return self.viewed(lambda array: np.reshape(array, shape, copy=False))
 
-    def _sharing(self, part: Remote) -> "Tensor":
+    def _sharing(self, part: Remote | Filled) -> "Tensor":
         """A view, which lies there."""
         if self._shared is None:
             self._shared = SharedElements(self)
@@ -235,12 +235,19 @@ class Tensor:
     @property
     def host(self) -> Array | None:
         """The elements on the host to be read only, or None while they are elsewhere."""
-        return self._fetched() if self._is_unmade else self._array
+        return self._fetched() if self.is_unmade else self._array
 
     @property
-    def _is_unmade(self) -> bool:
+    def is_unmade(self) -> bool:
         """Whether the elements are one number, and nobody has looked at them."""
         return self._array is None and self.remote is None
+
+    def make_there(self, make: Callable[["Tensor"], Remote]) -> None:
+        """Elements that nobody has looked at lie from now on, with all views of them, where `make` puts those of a tensor like this one."""
+        if self._shared is None:
+            self.move(make(self))
+        else:
+            self._shared.make_there(make)
 
     @property
     def device(self) -> Device:
@@ -271,14 +278,14 @@ class Tensor:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in C order without gaps, where they are."""
-        if self._is_unmade:
+        if self.is_unmade:
             return True
         return self.remote.is_contiguous if self.remote is not None else bool(self.contents.flags.c_contiguous)
 
     @property
     def is_read_only(self) -> bool:
         """Whether the memory where it lies may not be written."""
-        if self._is_unmade:
+        if self.is_unmade:
             return False
         return self.remote.is_read_only if self.remote is not None else not self.contents.flags.writeable
 
@@ -293,7 +300,7 @@ class Tensor:
     @property
     def byte_strides(self) -> tuple[int, ...]:
         """In bytes, on the host."""
-        if not self._is_unmade:
+        if not self.is_unmade:
             return self.contents.strides
         shape, width = self.shape, self.dtype.itemsize
         return tuple(width * prod(shape[axis + 1 :]) for axis in range(len(shape)))
@@ -324,7 +331,7 @@ class Tensor:
         if self.remote is not None and self.remote.is_contiguous:
             return Tensor(None, self.remote.reshaped(shape))
         filled = None if self.filled is None else self.filled.reshaped(shape)
-        tensor = Tensor(None if self._is_unmade else self.contents.reshape(shape), None, filled)
+        tensor = Tensor(None if self.is_unmade else self.contents.reshape(shape), None, filled)
         tensor.device_copy = None if self.device_copy is None else self.device_copy.reshaped(shape)
         return tensor
 
@@ -332,6 +339,8 @@ class Tensor:
         """Whether a byte of one's elements is a byte of the other's, where they lie."""
         if self.remote is not None and other.remote is not None:
             return self.remote.shares_memory(other.remote)
+        if self.is_unmade or other.is_unmade:
+            return self is other or (self._shared is not None and self._shared is other._shared)
         if self.remote is not None or other.remote is not None:
             return False
         return share_memory(self.contents, other.contents)
@@ -399,33 +408,42 @@ def _references_alone() -> list[int]:
 
 
 class SharedElements:
-    """Elements on a device that several tensors view. `whole` are all of them, in C order without gaps, and `host` what the host knows of
-    them: NumPy's memory, of which the tensors' own arrays are views. So the tensors are fetched together, become old together, and
-    come to the host together, where they are views of one another as any are."""
+    """Elements on a device that several tensors view, or that nobody has made yet. `whole` are all of them, in C order without gaps, and
+    `host` what the host knows of them: NumPy's memory, of which the tensors' own arrays are views. So the tensors are fetched together,
+    become old together, and come to the host together, where they are views of one another as any are."""
 
     __slots__ = ("_tensors", "host", "whole")
 
     def __init__(self, tensor: Tensor) -> None:
-        self.whole, self.host = tensor._there, tensor.host
+        self.whole: Remote | Filled = tensor._told
+        self.host = tensor._array
         self._tensors: WeakSet[Tensor] = WeakSet((tensor,))
 
-    def tensor(self, part: Remote) -> Tensor:
+    def tensor(self, part: Remote | Filled) -> Tensor:
         """Another tensor of these elements."""
-        tensor = Tensor(None if self.host is None else self._on_host(self.host, part), part)
+        array = None if self.host is None else self._on_host(self.host, part)
+        tensor = Tensor(array, None, part) if isinstance(part, Filled) else Tensor(array, part)
         tensor._shared = self
         self._tensors.add(tensor)
         return tensor
 
     def fetch(self) -> None:
         """Both copies stay."""
-        self.host = host = self.whole.to_host()
+        self.host = host = self.whole.made() if isinstance(self.whole, Filled) else self.whole.to_host()
         for tensor in self._tensors:
-            tensor._array = self._on_host(host, tensor._there)
+            tensor._array = self._on_host(host, tensor._told)
+
+    def make_there(self, make: Callable[[Tensor], Remote]) -> None:
+        """See `Tensor.make_there`."""
+        assert isinstance(self.whole, Filled)
+        self.whole = whole = make(Tensor(None, None, self.whole))
+        for tensor in self._tensors:
+            tensor.move(whole.reshaped(tensor.shape))
 
     def leave(self) -> None:
         """The host's elements, which were fetched, are those of all tensors from now on."""
         for tensor in self._tensors:
-            tensor.remote = tensor._shared = None
+            tensor.remote = tensor._shared = tensor.filled = tensor.device_copy = None
 
     def forget_host(self) -> None:
         """The host's elements are old."""
@@ -436,8 +454,10 @@ class SharedElements:
         if len(tensors) == 1:
             tensors[0]._shared = None
 
-    def _on_host(self, host: Array, part: Remote) -> Array:
+    def _on_host(self, host: Array, part: Remote | Filled) -> Array:
         """The array over a part of the host's memory."""
+        if isinstance(part, Filled) or isinstance(self.whole, Filled):
+            return host.reshape(part.shape)
         if 0 in part.shape:
             return np.empty(part.shape, host.dtype)
         size, offset = host.itemsize, part.address - self.whole.address

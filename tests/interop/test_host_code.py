@@ -182,7 +182,7 @@ def seconds(pairs: List<Pair>): tensor { pairs[1].second }
 
 def test_operations_of_the_library_are_planned_once(fake, monkeypatch):
     program = zynml.compile(LIBRARY, device="cuda:0")
-    calls = counted(monkeypatch, on_devices, "_planned")
+    calls = counted(monkeypatch, on_devices, "planned_there")
     a, b = random(3, 5), random(5, 3)
     views = {"all": (a, as_it_is), "turned": (b, np.transpose), "backward": (a, lambda x: x[::-1]), "a row": (a, lambda x: x[:1])}
     views |= {"a column": (a, lambda x: x[:, :1]), "nothing": (a, lambda x: x[:0])}
@@ -253,3 +253,75 @@ def test_arrays_on_the_host_that_are_read_go_there_and_come_back_as_others_do(fa
     with pytest.raises(zynml.ZynMLError, match="ZYN0805"):
         program.applied({"by": 2.0}, x, y)
     np.testing.assert_array_equal(np.asarray(program.applied({"by": 2.0}, x, y)), 2 * x + y)
+
+
+SHARED = """
+def added(mut flat: tensor[K], by: f32) { compute(mut flat, by) { for i in 0..K: flat[i] = flat[i] + by } }
+def both(mut a: tensor[K], b: tensor[K]) { compute(mut a, b) { for i in 0..K: a[i] = a[i] + b[i] } }
+def parts(rows: int, columns: int, turns: int, before: int, after: int) {
+    var all = full([rows, columns], 0.5)
+    var flat = all.reshape([rows * columns])
+    var seen = 0.0
+    if before == 1 { seen = all[rows - 1, 0] as f64 }
+    if before == 2 { all[0, 0] = 3.0 }
+    for turn in 0..turns { added(flat, 1.0 as f32) }
+    if after == 1 { seen = all[rows - 1, 0] as f64 }
+    if after == 2 { flat[1] = 7.0 }
+    for turn in 0..turns {
+        var again = all.reshape([columns, rows]).reshape([rows * columns])
+        added(again, 1.0 as f32)
+    }
+    (all, flat, seen)
+}
+def twice(count: int) {
+    var all = zeros(count)
+    var same = all.reshape([count])
+    both(all, same)
+}
+def narrow(rows: int, columns: int): tensor {
+    var all = full([rows, columns], 1.00390625) as tensor[?, ?, bf16]
+    var flat = all.reshape([rows * columns])
+    compute(mut flat) { for i in 0..K: flat[i] = flat[i] * (2.0 as bf16) }
+    all
+}
+"""
+
+
+@pytest.mark.parametrize("before", range(3))
+@pytest.mark.parametrize("after", range(3))
+def test_views_of_tensors_of_one_number_are_updated_on_the_device(fake, before, after):
+    program = zynml.compile(SHARED, device="cuda:0")
+    for rows, columns in ((2, 3), (3, MADE_LATER // 8)):
+        expected, seen = np.full((rows, columns), 0.5, np.float32), 0.0
+        if before == 1:
+            seen = 0.5
+        if before == 2:
+            expected[0, 0] = 3
+        expected += 4
+        if after == 1:
+            seen = 4.5
+        if after == 2:
+            expected[0, 1] = 7
+        expected += 4
+        all, flat, looked = program.parts(rows, columns, 4, before, after)
+        np.testing.assert_array_equal(np.asarray(all), expected)
+        np.testing.assert_array_equal(np.asarray(flat), expected.ravel())
+        assert looked == seen
+
+
+def test_they_are_never_made_on_the_host(fake, monkeypatch, soon):
+    program = zynml.compile(SHARED, device="cuda:0")
+    made, again, down = counted(monkeypatch, Filled, "made"), counted(monkeypatch, Repeats, "again"), fake.calls["cuMemcpyDtoHAsync"]
+    program.parts(3, MADE_LATER // 8, 9, 0, 0)
+    assert not made
+    assert fake.calls["cuMemcpyDtoHAsync"] == down + 1  # all that Python gets
+    assert len(again) == (3 if soon else 18)  # of the number, of elements on the device, and once more until machine code is made
+
+
+def test_casts_of_large_tensors_of_one_number_and_what_shares_their_memory(fake):
+    program = zynml.compile(SHARED, device="cuda:0")
+    for rows, columns in ((2, 3), (3, MADE_LATER // 8)):
+        assert (np.asarray(program.narrow(rows, columns)).astype(np.float64) == 2).all()  # 1 + 2^-8 is rounded to even
+    for count in (3, MADE_LATER):
+        with pytest.raises(zynml.ZynMLError, match="ZYN0813"):
+            program.twice(count)

@@ -7,10 +7,10 @@ import numpy as np
 
 from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, Scalar, TensorType, Type
-from runtime.tensor import Array, Tensor
+from runtime.tensor import Array, Filled, Tensor
 from zynml.stdlib.dtypes import dtype_of, given_dtype, limits, numpy_of, require_dtype, scalar_of, type_name
 from zynml.stdlib.family import FunctionFamily
-from zynml.stdlib.on_devices import computed_there
+from zynml.stdlib.on_devices import keep_planned, planned_there
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import dims_of, tensor_type
 
@@ -33,13 +33,17 @@ def _cast_rule(calls: CallTypes) -> Type:
 @family.function("operator as", result=_cast_rule, uses_settings=True)
 def cast(settings: StdlibSettings, value: Any, dtype: Any) -> Any:
     """`value as dtype`: rounds floats, cuts toward zero from float to int, stops where an int doesn't fit."""
+    if value.__class__ is Tensor and value.remote is not None:
+        return _cast_there(settings, value, dtype)
     target = require_dtype(dtype)
     source = dtype_of(value)
     if source is None:
         raise LibraryFault("0203", f"{type_name(value)} can't be converted to {target.value}")
     if isinstance(value, Tensor):
-        there = computed_there(settings, "a", (value,), source, target, value.shape) if _fits(source, target) else None
-        return Tensor(cast_array(value.contents, source, target)) if there is None else there
+        if value.is_unmade and value.filled is not None:
+            number = cast_array(np.asarray(value.filled.number).astype(value.dtype), source, target)[()]
+            return Tensor(None, None, Filled(number, value.shape, target.value))
+        return Tensor(cast_array(value.contents, source, target))
     if target.is_int and source.is_float:
         if value != value or value in (math.inf, -math.inf):
             raise LibraryFault("0806", f"{float(value)} has no {target.value}")
@@ -47,6 +51,22 @@ def cast(settings: StdlibSettings, value: Any, dtype: Any) -> Any:
     if target is DType.BOOL:
         return bool(value)
     return scalar_of(value, target)
+
+
+def _cast_there(settings: StdlibSettings, tensor: Tensor, dtype: Any) -> Tensor:
+    """The same for a tensor on a device: there, where nothing stops it."""
+    remote = tensor.remote
+    assert remote is not None
+    key = "as", dtype, remote.__class__, remote.layout
+    operation = settings.planned.get(key)
+    if operation is None:
+        source, target = DType(tensor.dtype_name), require_dtype(dtype)
+        operation = planned_there(settings, "a", (tensor,), source, target, tensor.shape) if _fits(source, target) else None
+        if operation is None:
+            return Tensor(cast_array(tensor.contents, source, target))
+        keep_planned(settings, key, operation)
+    made: Tensor = operation((tensor,))
+    return made
 
 
 def _fits(source: DType, target: DType) -> bool:

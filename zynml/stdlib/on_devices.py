@@ -48,12 +48,16 @@ def computed_there(
     key = _like(expression, operands, within, result, shape)
     known = settings.planned.get(key) if key is not None else None
     if known is None:
-        known = _planned(settings, expression, operands, within, result, shape)
+        known = planned_there(settings, expression, operands, within, result, shape)
         if key is not None and known is not None:
-            if len(settings.planned) >= PLANS_REMEMBERED:
-                settings.planned.clear()
-            settings.planned[key] = known
+            keep_planned(settings, key, known)
     return None if known is None else known(operands)
+
+
+def keep_planned(settings: StdlibSettings, key: Any, operation: "PlannedOperation") -> None:
+    if len(settings.planned) >= PLANS_REMEMBERED:
+        settings.planned.clear()
+    settings.planned[key] = operation
 
 
 @frozen(eq=False)
@@ -88,9 +92,10 @@ def _like(expression: str, operands: Sequence[Any], within: DType, result: DType
     return tuple(key)
 
 
-def _planned(
+def planned_there(
     settings: StdlibSettings, expression: str, operands: Sequence[Any], within: DType, result: DType, shape: tuple[int, ...]
 ) -> PlannedOperation | None:
+    """What makes the tensor that `computed_there` gives for operands that lie the same; None as there."""
     device = gpu_of(*operands)
     if device is None or 0 in shape or within.is_byte_float or result.is_byte_float:
         return None

@@ -165,6 +165,9 @@ class GpuRun:
     def placed(self, tensor: Tensor, updated: bool) -> DeviceArray:
         """The tensor's elements on this GPU, ready for work on the stream."""
         remote = tensor.remote
+        if updated and tensor.is_unmade:
+            tensor.make_there(lambda whole: sent(whole, self.gpu, stream=self.stream))
+            remote = tensor.remote
         elements_ = remote.elements if remote.__class__ is OnGpu and remote.gpu is self.gpu else None
         if elements_ is None and isinstance(tensor.remote, OnGpu) and tensor.remote.elements.is_contiguous:
             source = tensor.remote.elements

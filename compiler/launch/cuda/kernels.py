@@ -63,15 +63,16 @@ class CudaBlock:
         return self._launched(values, stream)
 
     def _brought(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The values, those on the host that are only read on the GPU: the call may be one that comes back then. Raises ZyntaxError."""
+        """The values, those on the host on the GPU: the call may be one that comes back then. Where something is updated they stay where
+        they are, as they may share its memory. Raises ZyntaxError."""
         on_host = [name for name, value in values.items() if value.__class__ is Tensor and value.remote is None]
-        if not on_host:
+        if not on_host or self.block.updated:
             return values
         there, gpu = {**values}, self.gpu
         try:
             for name in on_host:
                 tensor = values[name]
-                if name not in self.block.updated and tensor.is_contiguous:
+                if tensor.is_contiguous:
                     there[name] = Tensor(None, copy_on(tensor, gpu) or kept_copy(tensor, gpu, gpu.stream))
         except DeviceTrouble as trouble:
             raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None

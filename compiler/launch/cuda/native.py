@@ -30,7 +30,7 @@ from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import LEGACY, PER_THREAD, Stream
 from runtime.cuda.tensor_map import SIZE
 from runtime.dlpack import CUDA, type_code
-from runtime.tensor import Tensor
+from runtime.tensor import SharedElements, Tensor
 from runtime.unawaited import READING
 from runtime.unread import UNREAD, VOID
 
@@ -40,7 +40,7 @@ LAUNCH, CONTEXT, RECORDING = "cuLaunchKernelEx", "cuCtxGetCurrent", "cuStreamIsC
 EARLY = 6
 """The driver's number of the attribute of launches that may begin early."""
 
-CLASSES = (BorrowedMemory, DeviceArray, DeviceBuffer, OnGpu, Stream, Tensor)
+CLASSES = (BorrowedMemory, DeviceArray, DeviceBuffer, OnGpu, SharedElements, Stream, Tensor)
 """Those whose fields machine code knows."""
 
 
@@ -242,7 +242,7 @@ class _GpuCall:
             low, high = (w.add(self.numbers[other], constant(I64, bound)) for bound in span)
             code.require(w.binary("or", w.compare("ule", end, low), w.compare("ule", high, begin)))
         if self.values[position].__class__ is Tensor:
-            self.require_is(self.given[position], Tensor, "_shared", None)
+            self.require_unknown_to_host(self.given[position])
             there = w.load(PTR, self.field(self.given[position], Tensor, "remote"))
             owner = w.load(PTR, self.field(w.load(PTR, self.field(there, OnGpu, "elements")), DeviceArray, "owner"))
             users = code.call("PyObject_GetAttr", PTR, owner, code.object("users"))
@@ -250,6 +250,14 @@ class _GpuCall:
             count = code.call("PyTuple_Size", I64, users)
             code.do("Py_DecRef", users)
             self.sure(w.compare("eq", count, constant(I64, 0)))
+
+    def require_unknown_to_host(self, given: LlvmValue) -> None:
+        """The host knows nothing of elements that other tensors view, too: it would be old."""
+        code, w = self.code, self.w
+        shared, nothing = w.load(PTR, self.field(given, Tensor, "_shared")), code.object(None)
+        is_alone = w.compare("eq", shared, nothing)
+        host = code.either(is_alone, lambda: nothing, lambda: w.load(PTR, self.field(shared, SharedElements, "host")))
+        code.require(w.compare("eq", host, nothing))
 
     # ---- memory and the value ----
 
