@@ -65,3 +65,16 @@ def test_products_between_bounds(bounds: str, turned: bool) -> None:
         a[~where.any(1)] = np.nan
         b[10, 5] = np.inf
         check()
+
+
+@pytest.mark.parametrize(("loop", "where"), [("i..M", lambda i, j, k: k >= i), ("0..i + 1", lambda i, j, k: k <= i), ("j..M", lambda i, j, k: k >= j)])
+def test_loops_that_begin_or_end_on_the_diagonal(loop: str, where: Any) -> None:
+    """That a loop ends where its axis does bounds nothing."""
+    m, r = 136, np.random.default_rng(6)
+    a, b = r.integers(-4, 5, (m, m)).astype(np.float16), r.integers(-4, 5, (m, m)).astype(np.float16)
+    text = SOURCE.replace("0..M:\n                if WHEN: ", f"{loop}: ").replace("LEFT", "A[i, k]").replace("RIGHT", "B[k, j]")
+    out = np.full((m, m), -7, np.float32)
+    made = run(text, {"M": m}, {"A": a, "B": b, "out": out})
+    terms = np.where(where(*np.ogrid[:m, :m, :m]), a[:, None, :].astype(np.float64) * b.T[None].astype(np.float64), 0.0)
+    np.testing.assert_array_equal(out, terms.sum(-1))
+    assert on_warpgroups(made)

@@ -111,7 +111,7 @@ def _factors(function: HirFunction, target: Contract | Reduce, to: str) -> list[
     inside: list[list[Affine]] = [[], []]
     for guard in chain.from_iterable(map(conjuncts, guards)):
         forms = constraints_of(guard)
-        for form in [None] if forms is None else restricting(forms):
+        for form in [None] if forms is None else restricting(forms, function.axes):
             axes = _axes(guard) if form is None else {*form.names} & {*function.axes}
             position = next((position for position, operand in enumerate(factors) if axes <= _axes(operand)), None)
             if position is None:

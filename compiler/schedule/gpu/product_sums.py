@@ -126,7 +126,7 @@ def bounded_sum(function: HirFunction) -> SumOfLoads | None:
     if a is None or b is None or "reassoc" not in target.flags or not _alike(a, b) or bytes_of(dtype_of(a.results[0])) != 2:
         return None
     known = [constraints_of(guard) for guard in guards]
-    bounds = tuple(restricting([form for forms in known for form in forms or ()]))
+    bounds = tuple(restricting([form for forms in known for form in forms or ()], function.axes))
     own = [{axis for axis, _ in union_axes(load.results[0])} for load in (a, b)]
     if None in known or not bounds or not isinstance(value.source, Binary) or a.where is not None or b.where is not None:
         return None

@@ -30,9 +30,17 @@ def long_before_short(
     return number
 
 
-def restricting(forms: Sequence[Affine]) -> list[Affine]:
-    """Those of the forms that aren't at least 0 everywhere: axes and sizes are."""
-    return [form for form in forms if form.constant < 0 or any(coefficient < 0 for _, coefficient in form.terms)]
+def restricting(forms: Sequence[Affine], axes: Mapping[str, Affine]) -> list[Affine]:
+    """Those of the forms that aren't at least 0 everywhere: sizes are, and axes, which end before their extents."""
+
+    def least(form: Affine) -> Affine:
+        for axis, coefficient in form.terms:
+            if coefficient < 0 and isinstance(axis, str) and axis in axes:
+                form = form.without(axis) + (axes[axis] - 1) * coefficient
+        return form
+
+    bounds = [(form, least(form)) for form in forms]
+    return [form for form, low in bounds if low.constant < 0 or any(coefficient < 0 for _, coefficient in low.terms)]
 
 
 def uneven_bounds(field: HirFunction, forms: Sequence[Affine], axis: str) -> tuple[Affine, ...]:
