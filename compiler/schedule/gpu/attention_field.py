@@ -83,6 +83,11 @@ class AttentionField:
         return self.query.mem.dtype
 
     @property
+    def walked(self) -> tuple[str, ...]:
+        """The axes of its sums."""
+        return self.along, self.inner
+
+    @property
     def rows(self) -> int:
         """Queries of a block."""
         return self.unit.rows * self.down
@@ -129,7 +134,7 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     if {dtype_of(op.results[0]) for op in (scores, weighted)} != {"f32"}:
         return None
     inner = first.k[0]
-    depth, width = (_covering(facts, field, axis) for axis in (inner, value.axis))
+    depth, width = (covering(facts, field, axis) for axis in (inner, value.axis))
     if depth is None or width is None or dtype_of(rule.maximum.results[0]) != "f32":
         return None
     strict = isinstance(weighted, Reduce)
@@ -142,7 +147,7 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
         return None
     visible = visible_of(exponent.guards, rule.axis, query.axis)
     counted = counted_floats(field, facts)
-    weight = second.b if _uncast(second.a).source is value.load else second.a
+    weight = second.b if uncast(second.a).source is value.load else second.a
     if isinstance(weighted, Reduce) and not _hidden_by(exponent, weighted, weight):
         return None
     operands = (weight, query, key, value)
@@ -180,7 +185,7 @@ def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tu
     if query is None or key is None or query.across or key.across:
         return None
     for operand in (second.a, second.b):
-        load = plain_load(_uncast(operand))
+        load = plain_load(uncast(operand))
         if load is None or rows in {axis for form in load.index for axis in form.names}:
             continue
         for axis in (*second.m, *second.n):
@@ -196,12 +201,12 @@ def ends(side: BoxedOperand, axis: str, field: HirFunction) -> bool:
     return side.load.index[dim] == Affine.of(axis) and side.mem.dims[dim] == field.axes[axis]
 
 
-def _uncast(value: Value) -> Value:
+def uncast(value: Value) -> Value:
     """The narrow number behind a widening, which loses nothing."""
     return value.source.value if isinstance(value.source, Cast) and value.source.to == "f32" else value
 
 
-def _covering(facts: Facts, field: HirFunction, axis: str) -> int | None:
+def covering(facts: Facts, field: HirFunction, axis: str) -> int | None:
     """Elements that a tile has where an axis is so long, a multiple of 16."""
     most = facts.about(field.axes[axis])
     return max(16, -(-most // 16) * 16) if most <= MOST else None

@@ -1,33 +1,35 @@
-"""The one launch of a field that is attention: blocks take tiles of queries, and attend to the keys in one of two ways
-(`fragment_attention.py`, `warpgroup_attention.py`)."""
+"""The one launch of a field that is attention, or whose products are chained: blocks take tiles of queries, or rows, and walk along keys,
+or terms (`fragment_attention.py`, `warpgroup_attention.py`, `warpgroup_chain.py`)."""
 
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.attention_field import AttentionField
-from compiler.schedule.gpu.attention_walk import QueryTiles
-from compiler.schedule.gpu.attention_weights import AttendingBlock
+from compiler.schedule.gpu.attention_walk import QueryTiles, WalkedField
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
+from compiler.schedule.gpu.walking_block import WalkingBlock
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 
+Field = TypeVar("Field", bound=WalkedField)
 
-class AttentionDistributing(MatrixBlocks):
+
+class AttentionDistributing(MatrixBlocks, Generic[Field]):
     """`block_of`: what a block does."""
 
     def __init__(
         self,
         field: HirFunction,
-        attention: AttentionField,
-        block_of: Callable[[BlockTiles, AttentionField, QueryTiles, TileRegion], AttendingBlock],
+        attention: Field,
+        block_of: Callable[[BlockTiles, Field, QueryTiles, TileRegion], WalkingBlock],
         resident: int | None = None,
     ) -> None:
-        own, walked = (attention.query.axis, attention.value.axis), (attention.along, attention.inner)
-        super().__init__(field, own, walked, attention.threads, attention.words, resident)
+        own = attention.query.axis, attention.value.axis
+        super().__init__(field, own, attention.walked, attention.threads, attention.words, resident)
         self.attention, self.block_of = attention, block_of
-        self.block: AttendingBlock | None = None
+        self.block: WalkingBlock | None = None
         """Whose code is built."""
 
     def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:

@@ -2,16 +2,18 @@
 that share keys and values may be rows beside each other."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.attention_field import AttentionField
+from compiler.schedule.gpu.attention_field import Packed
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.boxed_operands import divides
+from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.indices import small, small_digits
-from compiler.schedule.gpu.seen_by_data import SeenTiles
+from compiler.schedule.gpu.seen_by_data import Compared, SeenTiles
+from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.region import TileRegion
 from runtime.records import evolve, frozen
 
@@ -20,10 +22,63 @@ HEADS = 16
 the L2 cache."""
 
 
+class WalkedField(Protocol):
+    """A field whose blocks have tiles of rows and walk along the terms, as attention's along keys: `rows` and `threads` of a block, `terms`
+    of a tile. Rows are along the axis of `query`, results along that of `value`, so many elements, `depth` and `width`, in a tile."""
+
+    @property
+    def query(self) -> BoxedOperand: ...
+
+    @property
+    def value(self) -> BoxedOperand: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def along(self) -> str: ...
+
+    @property
+    def walked(self) -> tuple[str, ...]: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def terms(self) -> int: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def visible(self) -> Visible: ...
+
+    @property
+    def compared(self) -> tuple[Compared, ...]: ...
+
+    @property
+    def packed(self) -> Packed | None: ...
+
+    @property
+    def parts(self) -> int: ...
+
+    @property
+    def resident(self) -> int | None: ...
+
+    @property
+    def words(self) -> tuple[str, ...]: ...
+
+
 class QueryTiles:
     """`batch`: the axes of the matrices, each of which is attended by itself."""
 
-    def __init__(self, field: HirFunction, attention: AttentionField, batch: Sequence[str], b: Builder) -> None:
+    def __init__(self, field: HirFunction, attention: WalkedField, batch: Sequence[str], b: Builder) -> None:
         self.field, self.attention, self.query, self.packed = field, attention, attention.query.axis, attention.packed
         self.batch = batch
         self.counts = [b.count(self.extent(axis)) for axis in self.batch]
@@ -114,7 +169,7 @@ class Walk:
 
 
 def walk_of(
-    placing: BlockTiles, attention: AttentionField, region: TileRegion, begun: Value | None = None, seen: SeenTiles | None = None
+    placing: BlockTiles, attention: WalkedField, region: TileRegion, begun: Value | None = None, seen: SeenTiles | None = None
 ) -> Walk:
     """The turns that this block's rows need; `seen`: what data say of them."""
     b, terms = region.builder, attention.terms

@@ -1,7 +1,6 @@
 """Weights of attention in registers, between its two products: what scores become, the maximum that grows, what earlier sums are
-multiplied by, the sums of weights. Warps have scores as the tensor cores leave them: four lanes share a row, each has two neighbours of
-every eight columns, and rows eight apart. As in FlashAttention-4 (2025), a maximum that grows by little is left as it is, which the
-division by the sums makes up for.
+multiplied by, the sums of weights. As in FlashAttention-4 (2025), a maximum that grows by little is left as it is, which the division by
+the sums makes up for.
 
 What follows the sums is the field's. Where they met what they must not, they are repaired first: a tile's products are of all its keys, and
 a weight of 0 times a value that is infinite or NaN is NaN, where the nest never reads that value. Rows with a NaN are summed once more, key
@@ -12,62 +11,38 @@ from math import inf, nan
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Cast, IsNan, Pack2, Reduce, Select, dtype_of
+from compiler.hir.core import Binary, Cast, Reduce, Select, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Store
-from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.counted_floats import counted
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.rescaling import LOWEST
+from compiler.schedule.gpu.walking_block import NONE, WalkingBlock
 from compiler.schedule.region import Target, TileRegion
-from runtime.records import evolve
-
-BOTH, BELOW, NONE = (True, False), (False,), ()
-"""With which bounds of keys those of a turn are compared: those above them, and those below."""
 
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
 
 
-class AttendingBlock:
-    """What a block of attention does, whoever multiplies. `terms`: keys of a tile that a warp has; `columns`: the axes of its registers
-    along them, neighbours and eights; `half`: that of its rows; `rows`: all axes along rows; `features`: along a value, as `columns`."""
+class AttendingBlock(WalkingBlock):
+    """What a block of attention does, whoever multiplies."""
 
-    columns: tuple[str, str]
-    half: str
-    rows: tuple[str, ...]
-    features: tuple[str, str]
-    lane: Affine
-    across: Affine
-    """The first column that a lane has."""
     factor: Value
     outer: Value
     """The factor without what the program and the base of the exponential multiply by."""
 
     def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
-        self.placing, self.attention, self.queries, self.region = placing, attention, queries, region
-        self.terms = attention.terms
+        super().__init__(placing, attention, queries, region)
+        self.attention = attention
         self.sums = [op for op in attention.rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         """Of weights."""
-        self.compared: dict[TileRegion, tuple[bool, ...]] = {}
-        """Of each turn: the bounds that may hide some of its keys."""
         self.bases: dict[TileRegion, tuple[Value, Value]] = {}
         """Of each turn: scores without their factor, and what their exponents are less by."""
-
-    def attended(self, group: Sequence[Target], block: Value, blocks: Value) -> None:
-        """What the block of this number among so many does: its tiles of queries with their keys, and what follows."""
-        raise NotImplementedError
-
-    def stored(self, target: Store, region: TileRegion) -> bool:
-        """Whether the block has a way of its own to store a result, and did."""
-        return False
 
     def at_first(self, b: Builder) -> list[Value]:
         """The maximum and the sums of weights before any key."""
@@ -75,36 +50,6 @@ class AttendingBlock:
             b.const(float("-inf"), self.tile_of_rows("f32")),
             *(b.const(0.0, self.tile_of_rows(dtype_of(op.results[0]))) for op in self.sums),
         ]
-
-    # ---- turns ----
-
-    def tile(self, walk: Walk, turn: Value) -> Affine:
-        return Affine.of(walk.last.name) - 1 - Affine.of(turn.name)
-
-    def start(self, walk: Walk, turn: Value) -> Affine:
-        """The first key of a turn that the warp has."""
-        return self.tile(walk, turn) * self.attention.terms
-
-    def stretches(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, tuple[bool, ...]]]:
-        """Turns behind the first: begin, end, and the bounds that may hide some of their keys."""
-        unit = b.const(1, "index")
-        parts: list[tuple[Value, Value, tuple[bool, ...]]] = [(walk.open, walk.closed, NONE)]
-        if walk.open is not unit:
-            parts.insert(0, (unit, walk.open, BOTH))
-        if walk.closed is not walk.turns:
-            parts.append((walk.closed, walk.turns, BELOW))
-        return parts
-
-    def turned(self, region: TileRegion, b: Builder, walk: Walk, number: Value, compared: tuple[bool, ...]) -> TileRegion:
-        """The scores of this turn: their places, and which exist."""
-        along, (pair, eight) = self.attention.along, self.columns
-        turn = region.inside(b, (along,))
-        turn.starts[along] = self.start(walk, number)
-        turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
-        self.compared[turn] = compared
-        if True in compared and not divides(self.attention.terms, self.placing.field.axes[along]):
-            turn.masks[along] = self.placing.field.axes[along]
-        return turn
 
     # ---- between the products ----
 
@@ -137,10 +82,6 @@ class AttendingBlock:
             no.yield_(output)
         return chosen.results[0]
 
-    def packed(self, b: Builder, weights: Value) -> Value:
-        """In pairs, as the left operand of the second product."""
-        return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
-
     def scaled(self, b: Builder, maximum: Value) -> Value:
         """The exponent of a maximum that earlier sums are less by: as it is, also while nothing is seen."""
         return b.mul(maximum, self.factor) if self.attention.rule.start == -inf else self.based(b, maximum)
@@ -153,42 +94,6 @@ class AttendingBlock:
             return b.op("max", b.mul(maximum, self.factor), b.const(least, "f32"))
         nothing = b.op("eq", maximum, b.const(float("-inf"), "f32"))
         return b.select(nothing, b.const(0.0, "f32"), b.mul(maximum, self.factor))
-
-    def tile_of_rows(self, dtype: str) -> Tile:
-        """A number for each row of a thread."""
-        return Tile(dtype, tuple((axis, self.placing.out.function.axes[axis]) for axis in self.rows))
-
-    def hidden(self, turn: TileRegion, value: Value) -> Value:
-        """Scores with what guards hide, and what isn't there, at -inf. Bounds are compared as whole numbers of 32 bits, relative to the
-        first of a thread's columns."""
-        b, attention = turn.builder, self.attention
-        along, (pair, eight) = attention.along, self.columns
-        nothing = b.const(float("-inf"), "f32")
-        for other in self.conditions(turn):
-            value = b.select(self.placing.value(other, turn), value, nothing)
-        if not self.compared[turn]:
-            return value
-        start = turn.starts[along]
-        limits: dict[bool, Value] = {}
-        if along in turn.masks:
-            limits[True] = b.index(turn.masks[along] - 1 - start)
-        for bound in attention.visible.bounds:
-            if bound.above not in self.compared[turn]:
-                continue
-            limit = b.index(evolve(bound, rest=self.placing.form(bound.rest, turn)).last(turn.forms[attention.query.axis]) - start)
-            known = limits.get(bound.above)
-            limits[bound.above] = limit if known is None else b.op("min" if bound.above else "max", limit, known)
-        column = b.cast(b.index(Affine.of(eight) * 8 + pair), "i32")
-        for above, limit in limits.items():
-            near = b.cast(b.op("min", b.op("max", limit, b.const(-1, "index")), b.const(self.terms, "index")), "i32")
-            own = b.sub(near, b.cast(b.index(self.across), "i32"))
-            value = b.select(b.op("le" if above else "ge", column, own), value, nothing)
-        return value
-
-    def conditions(self, turn: TileRegion) -> list[Value]:
-        """What may hide scores of a turn besides bounds."""
-        known = {each.condition for each in self.attention.compared} if self.compared[turn] == NONE else set()
-        return [other for other in self.attention.visible.others if other not in known]
 
     def make(self, op: Instruction, region: TileRegion) -> Value | None:
         """Weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are rounded to; where
@@ -276,46 +181,16 @@ class AttendingBlock:
         if rule.total is not rule.maximum.results[0]:
             region.made[rule.total] = b.op("max", most, b.const(rule.start, "f32"))
 
-    def speaks(self, b: Builder) -> Value:
-        """Whether the thread is the one that stores what its rows come to, of those that have them."""
-        return b.op("eq", b.index(self.across), b.const(0, "index"))
-
     def repaired(self, region: TileRegion, walk: Walk, maximum: Value, output: Value) -> Value:
         """The sums, or where they are NaN those of the keys that are there and that no guard hides."""
-        b, attention = region.builder, self.attention
-        wrong = b.emit(IsNan(value=output)).result
-        (any_wrong,) = b.reduce("or", wrong, over=(*self.features, *self.rows))
-        with b.branch(b.emit(Vote(operation="any", predicate=any_wrong)).result, [output.type]) as (again, fine, chosen):
-            first = again.index((Affine.of(walk.last.name) - walk.turns.name) * attention.terms)
-            end = again.op(
-                "min", again.index(Affine.of(walk.last.name) * attention.terms), again.index(self.placing.field.axes[attention.along])
-            )
-            base = self.based(again, maximum)
-            with again.loop("key", first.name, end.name, carried=[again.const(0.0, output.type)]) as (body, loop):
-                key = region.inside(body, (attention.along,))
-                key.forms[attention.along] = Affine.of(loop.variable.name)
-                key.made[attention.scores.results[0]] = self.score(key)
-                self.bases[key] = self.placing.value(attention.exponent.core, key), base
-                weight, value = (self.placing.value(factor, key) for factor in (attention.weight, attention.value.load.results[0]))
-                product = body.mul(body.cast(weight, "f32"), body.cast(value, "f32"))
-                for guard in attention.exponent.guards:
-                    product = body.select(self.placing.value(guard, key), product, body.const(0.0, "f32"))
-                body.yield_(body.add(loop.carried[0], product))
-            again.yield_(again.select(wrong, loop.results[0], output))
-            fine.yield_(output)
-        return chosen.results[0]
+        attention, base = self.attention, self.based(region.builder, maximum)
 
-    def score(self, region: TileRegion) -> Value:
-        """The sum of products of the thread's rows and one key."""
-        attention, b = self.attention, region.builder
-        rows = self.tile_of_rows("f32")
-        extent = self.placing.field.axes[attention.inner]
-        with b.loop("element", 0, extent, carried=[b.const(0.0, rows)]) as (body, loop):
-            inner = region.inside(body, (attention.inner,))
-            inner.forms[attention.inner] = Affine.of(loop.variable.name)
-            query, key = (body.cast(self.placing.value(side.load.results[0], inner), "f32") for side in (attention.query, attention.key))
-            body.yield_(body.fma(query, key, loop.carried[0]))
-        return loop.results[0]
+        def weighed(key: TileRegion) -> tuple[Value, Value]:
+            key.made[attention.scores.results[0]] = self.score(key, attention.query, attention.key, attention.inner)
+            self.bases[key] = self.placing.value(attention.exponent.core, key), base
+            return self.placing.value(attention.weight, key), self.placing.value(attention.value.load.results[0], key)
+
+        return self.summed_again(region, walk, output, attention.exponent.guards, weighed)
 
 
 def over_lanes(b: Builder, operator: str, value: Value) -> Value:

@@ -22,14 +22,18 @@ Factor = tuple[Value, tuple[Affine, ...], bool]
 
 
 class BoxedTiles:
-    """`stages` tiles of an operand: so many rows (or columns) along its own axes, `terms` along the axis `sum`."""
+    """`stages` tiles of an operand: so many rows (or columns) along its own axes, `terms` along the axis `sum`; in memory that another
+    operand has too, `like`, of which they are the same boxes."""
 
-    def __init__(self, b: Builder, side: BoxedOperand, stages: int, own: tuple[int, ...], sum: str, terms: int) -> None:
+    def __init__(
+        self, b: Builder, side: BoxedOperand, stages: int, own: tuple[int, ...], sum: str, terms: int, like: "BoxedTiles | None" = None
+    ) -> None:
         self.side, self.own, self.sum, self.terms, self.wide = side, own, sum, terms, wide_of(side.mem)
         across, self.lines = (prod(own), terms) if side.across else (terms, prod(own))
         self.boxes = -(-across // self.wide)
         dims = (stages, 1, self.boxes * self.lines, self.wide) if side.turned else (stages, self.boxes, self.lines, self.wide)
-        self.memory = b.emit(SharedAlloc(type=Mem(side.mem.dtype, dims, space=Space.SHARED, align=1024, swizzle="128B")), "tile").result
+        type = Mem(side.mem.dtype, dims, space=Space.SHARED, align=1024, swizzle="128B")
+        self.memory: Value = b.emit(SharedAlloc(type=type), "tile").result if like is None else like.memory
 
     @property
     def bytes(self) -> int:

@@ -50,6 +50,7 @@ from compiler.schedule.gpu.tensor_cores import multiplies_matrices
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupBlock, warpgroup_attention
+from compiler.schedule.gpu.warpgroup_chain import HANDING, ChainBlock, warpgroup_chain
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
@@ -251,6 +252,11 @@ def _attention_on_warps(field: HirFunction, facts: Facts) -> Launches | None:
     return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
 
 
+def _chain(field: HirFunction, facts: Facts) -> Launches | None:
+    chain = warpgroup_chain(field, facts)
+    return None if chain is None else launches_of_blocks(AttentionDistributing(field, chain, ChainBlock, HANDING).run())
+
+
 def _product(field: HirFunction, facts: Facts) -> Launches | None:
     product = warpgroup_product(field, facts)
     return None if product is None else _cut(field, product)
@@ -430,6 +436,7 @@ REDUCTIONS: tuple[Way, ...] = (register_launches, derived_launches, _passes, _bl
 WAYS: tuple[Way, ...] = (
     _attention,
     _attention_on_warps,
+    _chain,
     _by_residues,
     _product,
     thin_launches,

@@ -23,7 +23,7 @@ from compiler.hir.types import Mem, Space, Tile
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.attention_field import AttendingUnit, AttentionField, Packed, attention_field
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, shared_walk, walk_of
-from compiler.schedule.gpu.attention_weights import BOTH, AttendingBlock, over_lanes
+from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.facts import Facts
@@ -31,6 +31,7 @@ from compiler.schedule.gpu.indices import lane_index, small, thread_index, warp_
 from compiler.schedule.gpu.last_block import BlockPart, comes_last
 from compiler.schedule.gpu.shared_tiles import CHUNK, Place, SharedTile, padded
 from compiler.schedule.gpu.visible import Visible
+from compiler.schedule.gpu.walking_block import BOTH
 from compiler.schedule.gpu.warpgroup_results import taken
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD

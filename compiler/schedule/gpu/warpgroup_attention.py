@@ -6,41 +6,36 @@ The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup
 values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
 see to the first; only tiles that a guard cuts hide anything."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Pack2
 from compiler.hir.gpu import Atomic, FenceAsync, SharedAlloc, Shuffle, SyncThreads
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
-    BulkCommit,
-    BulkStore,
-    BulkWait,
     SetMaxRegisters,
     WarpgroupCommit,
     WarpgroupFence,
-    WarpgroupWait,
 )
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, Tile
 from compiler.machines.units.unit import Issue
-from compiler.schedule.gpu.attention_field import AttendingUnit, AttentionField, attention_field, ends
+from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, walk_of
-from compiler.schedule.gpu.attention_weights import BOTH, AttendingBlock, over_lanes
+from compiler.schedule.gpu.attention_weights import AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.boxed_operands import divides, stored_dims, wide_of
+from compiler.schedule.gpu.boxed_operands import divides, wide_of
 from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
 from compiler.schedule.gpu.seen_by_data import WORD, SeenTiles, TileSearch, compared_numbers
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
-from compiler.schedule.gpu.warpgroup_results import put_matrices
+from compiler.schedule.gpu.walking_block import BOTH
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
+from compiler.schedule.gpu.warpgroup_walk import ALL_GROUPS, REGISTERS, UNIT, AttentionGroup, WarpgroupWalk
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 
@@ -51,9 +46,6 @@ GROUPS = ((64, 3), (256, 2))
 """Elements of a query or value, and warpgroups that multiply: as many as registers are enough for."""
 REACH = 256
 """Elements that a box reaches over along a dim, at most."""
-
-
-UNIT = AttendingUnit(ROWS, WARPGROUP, copying=WARPGROUP)
 
 
 def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | None:
@@ -73,52 +65,6 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | No
     strict = attention.strict or not (divides(terms, field.axes[attention.along]) or ends(value, attention.along, field))
     return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict, resident=facts.processors, compared=compared)
 
-
-ALL_GROUPS, MEETING, TURNS = 1, 2, 5
-"""Barriers: of all that multiply; the first of those of one warpgroup; the first of those that a warpgroup waits at for its turn."""
-
-
-class AttentionGroup:
-    """One of `count` warpgroups: its number, its first `row` in the block's tile; the thread's warp and lane, and the first column that the
-    lane has."""
-
-    def __init__(self, b: Builder, count: int, thread: Value) -> None:
-        self.count = count
-        warp = warp_index(b)
-        self.lane = lane_index(b)
-        self.number = b.named(warp.floordiv(4) + -1)
-        self.row = self.number * ROWS
-        self.warp = warp % 4
-        self.column = (self.lane % 4) * 2
-        number = Affine.of(thread.name)
-        self.leader = b.op("eq", b.index(number % WARPGROUP), b.index(0))
-
-    def at_barriers(self, b: Builder, first: int, together: int, further: int = 0, among: Iterable[int] | None = None) -> None:
-        """Each warpgroup (`among` some) waits at its barrier, of those from the first on, for so many threads; or, `further`, only arrives
-        at that of the next."""
-        for number in range(self.count) if among is None else among:
-            with b.when(b.op("eq", b.index(self.number), b.index(number))) as own:
-                own.emit(SyncThreads(id=first + (number + further) % self.count, count=together, arrive=further > 0))
-
-    def meet(self, b: Builder) -> None:
-        """The threads of each warpgroup wait for each other."""
-        self.at_barriers(b, MEETING, WARPGROUP)
-
-    def begin_turns(self, b: Builder) -> None:
-        """The last lets the first go."""
-        self.at_barriers(b, TURNS, 2 * WARPGROUP, 1, (self.count - 1,))
-
-    def await_turn(self, b: Builder) -> None:
-        """Waits until the warpgroup before has asked for its products: what the tensor cores have of one is under way while the others
-        compute weights."""
-        self.at_barriers(b, TURNS, 2 * WARPGROUP)
-
-    def pass_turn(self, b: Builder) -> None:
-        self.at_barriers(b, TURNS, 2 * WARPGROUP, 1)
-
-
-REGISTERS = {2: (24, 240), 3: (32, 160)}
-"""Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""
@@ -161,12 +107,13 @@ def widened(b: Builder, number: Value, alike: bool) -> Value:
     return b.cast(b.emit(Shuffle(mode="idx", value=number, lane=b.const(0, "i32"))).result if alike else number, "index")
 
 
-class WarpgroupBlock(AttendingBlock):
+class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
     """One warpgroup copies, others multiply."""
 
     def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
         super().__init__(placing, attention, queries, region)
         self.memory = AttentionMemory(region.builder, attention)
+        self.result_memory = self.memory.query
 
     # ---- roles ----
 
@@ -290,12 +237,6 @@ class WarpgroupBlock(AttendingBlock):
         ring.fill(b, stage, parity, tiles.bytes)
         self.load(b, tiles, region, self.attention.along, self.tile(walk, number) * self.terms, stage, ring.full)
 
-    def load(self, b: Builder, tiles: BoxedTiles, region: TileRegion, rows: str, start: Affine, stage: Affine, barrier: Value) -> None:
-        """The copies of a tile whose rows begin at a place: whole rows."""
-        inner = region.inside(b, ())
-        inner.forms.update({axis: Affine() for axis in (*tiles.side.axes, tiles.sum)} | {rows: start})
-        tiles.load(self.placing, inner, stage, barrier, stage, (Affine(), 1), False)
-
     # ---- multiplying ----
 
     def multiplied(self, b: Builder, region: TileRegion, group: Sequence[Target]) -> None:
@@ -386,47 +327,6 @@ class WarpgroupBlock(AttendingBlock):
         self.given_back(b, memory.values, values)
         return [*after, self.packed(b, weights), self.rescaled(b, total, grown, growth)]
 
-    # ---- storing ----
-
-    def is_boxed(self, store: Store) -> bool:
-        """Whether bulk copies write the result's tile, from where the queries were: numbers of their type, that end in memory where the
-        axes do."""
-        mem, attention = mem_of(store.mem), self.attention
-        tile = {attention.query.axis: attention.rows, attention.value.axis: wide_of(mem)}
-        fits = mem.dtype == attention.dtype and attention.width <= attention.depth
-        dims = stored_dims(self.placing.field, store, tile) if fits else None
-        return dims is not None and dims[1] == mem.rank - 1
-
-    def stored(self, store: Store, region: TileRegion) -> bool:
-        """The tile through the shared memory of the warpgroup's queries."""
-        if not self.is_boxed(store):
-            return False
-        b, attention, group, memory = region.builder, self.attention, self.group, self.memory.query.memory
-        wide = wide_of(attention.query.mem)
-        feature, features = self.features
-        packed = b.emit(Pack2(value=self.placing.value(store.value, region), over=feature)).result
-        row = group.row + group.warp * 16 + group.lane % 16
-        group.meet(b)
-        places = [(self.stage, Affine.of(n // wide), row, group.lane.floordiv(16) * 8 + n % wide) for n in range(0, attention.width, 16)]
-        put_matrices(b, packed, (features, self.half), 0, memory, places)
-        b.emit(FenceAsync())
-        group.meet(b)
-        target = region.find(store.mem)
-        assert target is not None
-        rows, columns = attention.query.axis, attention.value.axis
-        box = tuple(ROWS if rows in form.names else wide if columns in form.names else 1 for form in store.index)
-        with b.when(group.leader) as leading:
-            inside = region.inside(leading, ())
-            inside.forms[rows] = region.starts[rows] + group.row
-            for part in range(-(-attention.width // wide)):
-                inside.forms[columns] = Affine.of(part * wide)
-                at = (self.stage, Affine.of(part), group.row, Affine())
-                there = tuple(self.placing.form(form, inside) for form in store.index)
-                leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
-            leading.emit(BulkCommit())
-            leading.emit(BulkWait(count=0, read=True))
-        return True
-
     # ---- products ----
 
     def scored(self, b: Builder, stage: Affine) -> Value:
@@ -439,14 +339,6 @@ class WarpgroupBlock(AttendingBlock):
             total = multiply(b, total, *factors, self.terms, step, b.const(part > 0, "i1"))
         b.emit(WarpgroupCommit())
         return total
-
-    def waited(self, b: Builder, values: Sequence[Value], count: int) -> list[Value]:
-        """The values when all products but those of the last groups are done."""
-        return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
-
-    def given_back(self, b: Builder, ring: StageRing, stage: Affine) -> None:
-        with b.when(self.group.leader) as freeing:
-            ring.free(freeing, stage)
 
     def weighted(self, b: Builder, stage: Affine, words: Value, output: Value) -> Value:
         """The products of a turn's weights with its values, on their way."""
