@@ -55,6 +55,12 @@ def test_tf32_takes_the_tiles_that_fill_the_last_round() -> None:
     assert best(work(8192, 8192, 16384, hot=True, across=1, boxed=False)).columns == 192
 
 
+@pytest.mark.parametrize("columns", [2304, 3072])
+def test_products_by_weights_take_whole_boxes_of_columns(columns: int) -> None:
+    """Measured on an H200: 128 by 96 takes 136 and 166 us, the best of whole boxes 82 and 113."""
+    assert best(work(768, columns, 16384, both_across=True)).columns % 64 == 0
+
+
 def test_the_least_estimate_is_taken() -> None:
     for _ in range(20):
         m, n, k = (int(2**size) for size in RANDOM.uniform(4, 14, 3))

@@ -309,6 +309,7 @@ def _work(
         makes_low=product.thrice and not product.low,
         across=wide_of(b.mem) if any(one.across for one in beside) else 1,
         turned=(a.turned, b.turned),
+        both_across=all(one.across and not one.turned for one in (*above, *beside)),
         hot=a.mem.dtype == "f32" and not product.thrice,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
         boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body)

@@ -223,6 +223,8 @@ class ProductWork:
     """Of the rows and of the columns, that these sums multiply."""
     uneven: bool = False
     """Whether sums are of any length, up to all steps: they take about as long as half as many that have all."""
+    both_across: bool = False
+    """Whether rows and columns both lie across the sum: there part of a box of columns takes matrix units as long as all of it."""
     makes_low: bool = False
     """Whether blocks make the second half of a stage themselves."""
     turned: tuple[bool, bool] = (False, False)
@@ -327,7 +329,8 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     down, aside = copied(tiling, work)
     across = [ASTRIDE if astride else 1 for astride in work.astride]
     lines = down * across[0] + aside / tiling.cluster * across[1]
-    products = rows * columns * PRODUCTS * work.sums * (3 if work.twice else 1)
+    wide = aside // work.operands[1] if work.both_across and columns > work.across else columns
+    products = rows * wide * PRODUCTS * work.sums * (3 if work.twice else 1)
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
     products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
     products += (rows + columns) * LOW if work.makes_low else 0
