@@ -44,6 +44,9 @@ TERMS = ((128, 128), (256, 64))
 scores of a tile beside the sums into registers."""
 GROUPS = ((64, 3), (256, 2))
 """Elements of a query or value, and warpgroups that multiply: as many as registers are enough for."""
+GROUPS_OF_BOUNDED = 2
+"""Where rows see keys up to a bound: tiles of fewer rows have fewer that are cut. On an H200 causal attention of 16 x 12 x 1,024 and of
+4 x 12 x 4,096 queries with 64 elements takes 97 and 280 us so, with three 110 and 301."""
 REACH = 256
 """Elements that a box reaches over along a dim, at most."""
 
@@ -58,6 +61,8 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | No
         return None
     largest = max(attention.depth, attention.width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
+    if attention.visible.bounds:
+        groups = min(groups, GROUPS_OF_BOUNDED)
     groups = min(groups, REACH // (ROWS * max(query.steps, default=1)))
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
