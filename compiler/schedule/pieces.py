@@ -19,13 +19,14 @@ FEWER, LEAST_HIGH = 2, 6
 @frozen
 class Piece:
     """`count` tiles of `plan` along an axis, from the one with the number `start` behind the element `offset`. `masked`: the last may reach
-    past the extent."""
+    past the extent. `reaches`: the last reaches back over the one before it, whose results are computed twice."""
 
     plan: AxisPlan
     start: Affine
     count: Affine
     masked: bool
     offset: Affine = Affine()
+    reaches: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -62,6 +63,11 @@ def pieces_of(plan: AxisPlan, ends: Sequence[AxisPlan], extent: Affine) -> Itera
     rest = extent.ceildiv(last.tile)
     if rest != start:
         yield Piece(last, start, rest - start, True)
+
+
+def reaching(plan: AxisPlan, extent: Affine) -> Piece:
+    """All of an axis of at least one tile, in whole tiles."""
+    return Piece(plan, Affine(), extent.ceildiv(plan.tile), False, reaches=plan.tile > 1)
 
 
 def _all_of(cuts: Sequence[Sequence[Piece]]) -> list[tuple[Piece, ...]]:

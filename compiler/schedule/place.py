@@ -23,7 +23,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule import running
 from compiler.schedule.in_chunks import chunked_loop, chunked_scans
 from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
-from compiler.schedule.pieces import Piece, blocks_of_rows, combinations_of, pieces_of, single, wide
+from compiler.schedule.pieces import Piece, blocks_of_rows, combinations_of, pieces_of, reaching, single, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
@@ -318,6 +318,9 @@ class Placing(TileValues):
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop for each combination of pieces."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == self.outer and plan.axis in needed]
+        if self.outer == "thread" and self.leaves_over(plans) and may_store_twice(self.field, group):
+            self.thread_loop([reaching(plan, self.field.axes[plan.axis]) for plan in plans], group, region)
+            return
         products = [product for op in self.field.body.body if (product := product_sum(op)) is not None]
         multiplies = any(product.m and product.n for product in products)
         lanes = 0 if self.outer != "thread" or multiplies else max(plan.lanes for plan in self.table.plans)
@@ -326,6 +329,13 @@ class Placing(TileValues):
         for pieces in combinations_of(plans, self.field.axes, blocks, lanes, self.table.halves):
             if not any(piece.is_empty for piece in pieces):
                 self.thread_loop(pieces, group, region)
+
+    def leaves_over(self, plans: Sequence[AxisPlan]) -> bool:
+        """Whether rows in registers of a map, no more than its extents, leave something over. (Vectors reach back elsewhere.)"""
+        if any(plan.lanes > 1 for plan in plans) or any(isinstance(op, Reduce | Contract | Scan) for op in self.field.body.body):
+            return False
+        tiles = [(self.field.axes[plan.axis].value or 0, plan.tile) for plan in plans if plan.tile > 1]
+        return all(extent >= tile for extent, tile in tiles) and any(extent % tile for extent, tile in tiles)
 
     def thread_loop(self, pieces: Sequence[Piece], group: Sequence[Target], region: TileRegion) -> None:
         """One loop over the tiles of all pieces."""
@@ -374,6 +384,10 @@ class Placing(TileValues):
             region.narrow.update({plan.axis: wide(plan) for plan in self.table.plans if plan.lanes > 1 and plan.place != self.outer})
         if piece.masked:
             region.masks[axis] = self.field.axes[axis]
+        if piece.reaches:
+            b, tile = region.builder, piece.plan.tile
+            start = b.op("min", b.index(Affine.of(number.name) * tile), b.index(self.field.axes[axis] - tile))
+            region.forms[axis] = piece.plan.within() + start.name
 
     def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
         """How the axis is written in the body of its loop."""

@@ -19,7 +19,7 @@ from compiler.hir.types import Mem, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.field import CACHE_LINE, table_for
 from compiler.schedule.materialise import materialise
-from compiler.schedule.pieces import Piece
+from compiler.schedule.pieces import reaching
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -136,14 +136,7 @@ class PlacingTurned(Placing):
             super().shared_out(group, region)
             return
         plans = [plan for plan in self.table.plans if plan.place == self.outer]
-        self.thread_loop([Piece(plan, Affine(), self.field.axes[plan.axis].ceildiv(plan.tile), False) for plan in plans], group, region)
-
-    def enter_piece(self, piece: Piece, number: Value, region: TileRegion) -> None:
-        super().enter_piece(piece, number, region)
-        if self.table is self.turned.table and piece.plan.tile > 1 and not piece.masked:
-            b, tile = region.builder, piece.plan.tile
-            start = b.op("min", b.index(Affine.of(number.name) * tile), b.index(self.field.axes[piece.plan.axis] - tile))
-            region.forms[piece.plan.axis] = piece.plan.within() + start.name
+        self.thread_loop([reaching(plan, self.field.axes[plan.axis]) for plan in plans], group, region)
 
     def pays(self, operand: TurnedOperand, b: Builder) -> Value:
         """Whether elements take part in products often enough, and results fill tiles."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -54,3 +55,22 @@ fn product(x: tensor[M, K], y: tensor[K, N]) { return compute(x, y) { for i in 0
     assert np.allclose(program.rows(given), x.sum(1), atol=1e-4)
     assert np.allclose(program.product(given, LAYOUTS["columns"](y.astype(np.float32))), x @ y, atol=1e-4)
     assert np.allclose(program.product(LAYOUTS["columns"](y.astype(np.float32)), given), y @ x, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("shape", [(64, 64, 3), (65, 33, 2), (127, 16, 5), (131, 49, 2), (63, 100, 3), (16, 17, 16)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_squares_reach_back_over_those_before(dtype: str, shape: tuple[int, int, int], threads: int) -> None:
+    """Extents that squares divide, that they leave something over of, and that are smaller than one."""
+    a, b, c = shape
+    kind = {"u8": np.uint8, "i16": np.int16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}[dtype]
+    program = zynml.compile(f"""
+def last(x: tensor[{c}, {a}, {b}, {dtype}]) {{ compute(x) {{ for n in 0..{c}, i in 0..{a}, j in 0..{b}: out[n, j, i] = x[n, i, j] }} }}
+def ends(x: tensor[{a}, {c}, {b}, {dtype}]) {{ compute(x) {{ for i in 0..{a}, n in 0..{c}, j in 0..{b}: out[j, n, i] = x[i, n, j] }} }}
+def added(x: tensor[{a}, {b}, {dtype}], y: tensor[{b}, {a}, {dtype}]) {{ compute(x, y) {{ for i in 0..{a}, j in 0..{b}: out[i, j] = x[i, j] + y[j, i] }} }}
+""", threads=threads)
+    random = np.random.default_rng(a)
+    x, y, z, w = (random.integers(0, 50, s).astype(kind) for s in ((c, a, b), (a, c, b), (a, b), (b, a)))
+    np.testing.assert_array_equal(np.asarray(program.last(x)), x.swapaxes(1, 2))
+    np.testing.assert_array_equal(np.asarray(program.ends(y)), y.transpose(2, 1, 0))
+    np.testing.assert_array_equal(np.asarray(program.added(z, w)), z + w.T)
