@@ -46,8 +46,11 @@ def combinations_of(
         return
     cut = {plan.axis: _cut(extents[plan.axis], plan, plan.narrowed()) for plan in plans}
     for piece in rows:
-        widths = (wide(column), column) if piece.plan.registers == 1 else (column, narrow(column), *([half(column)] if halves else []))
-        own = {**cut, piece.plan.axis: (piece,), column.axis: _cut(extents[column.axis], *widths)}
+        widths = (wide(column), column) if piece.plan.registers == 1 else (column, narrow(column))
+        columns = _cut(extents[column.axis], *widths)
+        if halves and piece.plan.registers > 1:
+            columns = (*columns[:-1], *_ends_in_half(columns[-1], extents[column.axis]))
+        own = {**cut, piece.plan.axis: (piece,), column.axis: columns}
         yield from _all_of([own[plan.axis] for plan in plans])
 
 
@@ -123,6 +126,14 @@ def blocks_of_rows(rows: AxisPlan, extent: Affine, b: Builder) -> tuple[Piece, .
         Piece(low, Affine(), lows, False, high * tile),
         Piece(single(rows), Affine(), extent - behind, False, behind),
     )
+
+
+def _ends_in_half(end: Piece, extent: Affine) -> tuple[Piece, Piece]:
+    """The vectors at the end, without the last where half of it holds all that is left; and that half."""
+    last = half(end.plan)
+    halves = extent.ceildiv(last.tile)
+    whole = halves.floordiv(end.plan.tile // last.tile)
+    return Piece(end.plan, end.start, whole - end.start, True), Piece(last, whole * 2, halves - whole * 2, True)
 
 
 def _cut(extent: Affine, *plans: AxisPlan) -> tuple[Piece, ...]:
