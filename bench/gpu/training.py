@@ -8,7 +8,9 @@ some 40 kernels, which takes most of the time; `--steps 10` is enough to compare
 `--layers 2 --width 64 --heads 4 --context 32 --batch 4 --steps 5 --device cpu` tries it out without a GPU.
 It exits with 1 where losses differ by more than `--within` (0.01) of PyTorch's.
 
-PyTorch's side is a module of `torch.nn.functional` under bf16 autocast, with its fused attention and its fused Adam. Both take each step
+With `--compile` a third side is PyTorch's again, whose losses and derivatives are code of `torch.compile`.
+
+PyTorch's side is a module of `torch.nn.functional` under bf16 autocast, with its fused attention and its fused Adam. All take each step
 in turn, in one process. A step's time is between two points at which the host has waited for the device; the first third of the steps,
 in which kernels are compiled, isn't counted. Schedules are chosen by estimates alone, unless `--tune` lets the first steps try some out."""
 
@@ -51,14 +53,15 @@ def weights_of(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 class Peer:
-    """The same network in PyTorch, with copies of the program's weights."""
+    """The same network in PyTorch, with copies of the program's weights; `compiled`: by `torch.compile`."""
 
-    def __init__(self, model: Any, layers: int, heads: int, rate: float, device: str) -> None:
+    def __init__(self, model: Any, layers: int, heads: int, rate: float, device: str, compiled: bool = False) -> None:
         import torch
 
         self.layers, self.heads, self.rate, self.device = layers, heads, rate, device
         self.w = {name: torch.from_numpy(np.array(weight.value.array)).to(device).requires_grad_() for name, weight in weights_of(model)}
         self.adam = torch.optim.Adam(self.w.values(), lr=rate, betas=(0.9, 0.99), eps=1e-8, fused=True)
+        self.loss_of = torch.compile(self.loss) if compiled else self.loss
 
     def norm(self, x: Any, name: str) -> Any:
         from torch.nn import functional
@@ -92,7 +95,7 @@ class Peer:
         for group in self.adam.param_groups:
             group["lr"] = self.rate * min(1.0, step / 20)
         with torch.autocast(self.device.split(":")[0], torch.bfloat16):
-            loss = self.loss(token, following)
+            loss = self.loss_of(token, following)
         self.adam.zero_grad(set_to_none=True)
         loss.backward()
         self.adam.step()
@@ -107,6 +110,7 @@ def main() -> None:
     parser.add_argument("--within", type=float, default=0.01, help="the largest difference of two losses, over PyTorch's")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--tune", action="store_true", help="let the first steps try schedules out")
+    parser.add_argument("--compile", action="store_true", help="PyTorch's network by `torch.compile`, too")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if not options.tune:
@@ -131,7 +135,7 @@ def windows(options: argparse.Namespace) -> Iterator[tuple[Any, Any]]:
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """The losses of both, their largest difference, and the times of their steps."""
+    """The losses of all, their largest difference, and the times of their steps; the ratio is of the quickest of PyTorch's to ours."""
     import torch
 
     from compiler.driver import CompileOptions
@@ -143,16 +147,18 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     program: Any = open_program(str(ROOT / "programs" / "zynml" / "gpt.zynml"), settings, Sources(), lambda warning: None)
     functions = program.host.functions
     model = functions["gpt"](options.layers, options.width, options.heads, options.context)
-    peer = Peer(model, options.layers, options.heads, options.rate, options.device)
+    ways = {"PyTorch": False, **({"torch.compile": True} if options.compile else {})}
+    network = model, options.layers, options.heads, options.rate, options.device
+    peers = {name: Peer(*network, compiled) for name, compiled in ways.items()}
     gpu = options.device.startswith("cuda")
     wait = torch.cuda.synchronize if gpu else lambda: None
-    losses: dict[str, list[float]] = {"ours": [], "PyTorch": []}
-    times: dict[str, list[float]] = {"ours": [], "PyTorch": []}
+    losses: dict[str, list[float]] = {"ours": [], **{name: [] for name in peers}}
+    times: dict[str, list[float]] = {name: [] for name in losses}
     for step, given in enumerate(windows(options), 1):
         wide = [torch.from_numpy(part.astype(np.int64)).to(options.device) for part in given]
         calls = {
             "ours": partial(functions["train"], model, *map(Tensor, given), step, options.rate),
-            "PyTorch": partial(peer.train, *wide, step),
+            **{name: partial(peer.train, *wide, step) for name, peer in peers.items()},
         }
         for name, call in calls.items():
             wait()
@@ -164,7 +170,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         print(f"step {step}  {'  '.join(shown)}", flush=True)
     warm = options.steps // 3
     medians = {name: statistics.median(values[warm:]) for name, values in times.items()}
-    differences = [abs(ours - theirs) / theirs for ours, theirs in zip(*losses.values(), strict=True)]
+    differences = [abs(ours - theirs) / theirs for ours, theirs in zip(losses["ours"], losses["PyTorch"], strict=True)]
     return {
         "device": torch.cuda.get_device_properties(0).name if gpu else options.device,
         "driver": driver_of() if gpu else None,
@@ -175,7 +181,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         # one that is NaN is the largest
         "largest_relative_difference": float(np.max(differences)),
         "step_s": medians,
-        "ratio": medians["PyTorch"] / medians["ours"],
+        "ratio": min(medians[name] for name in peers) / medians["ours"],
     }
 
 
