@@ -1,6 +1,7 @@
 """Loops whose bounds are data or other variables, and recurrences: rows of sparse matrices, bags of an embedding, triangles."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,10 @@ def rows(scale: int = 1) -> Iterator[Row]:
     yield sparse("16 a row, columns anywhere", count, _alike, near=False)
     yield sparse("16 a row, columns near the diagonal", count, _alike, near=True)
     yield sparse("rows of power law", count, _power_law, near=False)
-    yield sparse("3 a row, columns near the diagonal", 4 * count, lambda arrays, rows: _alike(arrays, rows, 3), near=True)
+    yield sparse("3 a row, columns near the diagonal", 4 * count, partial(_alike, each=3), near=True, mean=3)
+    for each in (8, 112, 1024):
+        yield sparse(f"{each} a row, columns anywhere", 16 * count // each, partial(_alike, each=each), near=False, mean=each)
+    yield sparse("rows of power law, 63 on average", count // 4, partial(_power_law, mean=63, longest=300_000), near=False, mean=63)
     for words, columns, each in ((1 << 17, 128, 20), (1 << 20, 32, 40)):
         yield bags(words, columns, (1 << 21) // scale // each, each)
     yield sparse_times_matrix((1 << 18) // scale, 64)
@@ -28,10 +32,12 @@ def _alike(arrays: Arrays, rows: int, each: int = 16) -> Any:
     return torch.full((rows,), each, device=arrays.device)
 
 
-def _power_law(arrays: Arrays, rows: int) -> Any:
-    """Of exponent 2.5: 16 in the mean, some rows have thousands."""
+def _power_law(arrays: Arrays, rows: int, mean: int = 16, longest: int = 43_511) -> Any:
+    """Of exponent 2.5: some rows have thousands of elements, one the most."""
     drawn = torch.rand(rows, device=arrays.device, generator=arrays.generator)
-    return torch.clamp(16 / 3 * (1 - drawn) ** (-1 / 1.5), max=43_511).long()
+    lengths = torch.clamp(mean / 3 * (1 - drawn) ** (-1 / 1.5), max=longest).long()
+    lengths[rows // 3] = longest
+    return lengths
 
 
 def _starts(lengths: Any) -> Any:
@@ -46,7 +52,7 @@ def _columns(arrays: Arrays, lengths: Any, near: bool) -> Any:
     return torch.clamp(own + arrays.whole(-32, 32, total, dtype=torch.int64), 0, rows - 1)
 
 
-def sparse(name: str, count: int, lengths: Any, near: bool) -> Row:
+def sparse(name: str, count: int, lengths: Any, near: bool, mean: int = 16) -> Row:
     """A sparse matrix by rows times a vector."""
 
     def inputs(arrays: Arrays) -> list[Any]:
@@ -60,7 +66,7 @@ def sparse(name: str, count: int, lengths: Any, near: bool) -> Row:
     def exactly(start: Any, column: Any, weight: Any, x: Any, rows: int) -> Any:
         return library(start, column, weight.double(), x.double(), rows)
 
-    moved = of_bytes(count * (3 if name.startswith("3") else 16) * 12 + count * 16)
+    moved = of_bytes(count * mean * 12 + count * 16)
     return Row(f"sparse rows {count}, {name}", sources.SPARSE_ROWS, inputs, {"cuSPARSE": library}, moved, 1e-5, exactly, 1.0, quick=True)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.schedule.gpu import ragged_parts
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a", "emulator:sm_75")
@@ -445,3 +446,80 @@ def test_rows_of_every_length_of_elements_of_every_type(element: str, index: str
             wrong[place] = start[-1]
             with pytest.raises(zynml.ZynMLError, match=rf"index {start[-1]} is out of range: axis 0 of `v`"):
                 f(start, v, wrong)
+
+
+LONGEST = {
+    "one long row": [4099],
+    "long rows among short ones": [3, 700, 0, 1, 5000, 129, 130, 2, 2, 900, 64],
+    "each row long": [300, 301, 2000, 257],
+    "a block with many": [1] * 37 + [400, 1025] * 9 + [0] * 40,
+    "short rows": [7] * 500,
+}
+
+
+SHARED = """
+def f(start: tensor[P, i32], column: tensor[K, i32], v: tensor[K], x: tensor[N]) {{
+    compute(start, column, v, x) -> tensor[P - 1] {{
+        for r in 0..P - 1:
+            {before}
+            for k in start[r]..start[r + 1]:
+                {joined}
+            {after}
+    }}
+}}
+"""
+
+
+def shared_rows(before: str, joined: str, after: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program with parts of 128 elements, of rows with more than 256."""
+    for name, value in (("PART", 128), ("FAR", 256), ("FEWEST", 0)):
+        monkeypatch.setattr(ragged_parts, name, value)
+    text = SHARED.format(before=before, joined=joined, after=after)
+    program = zynml.compile(text, device="emulator:sm_90a", sanitize=True)
+    like = program._session.launches_like(["start=100,column=10000,v=10000,x=50"], "emulator:sm_90a")[0]
+    assert len(like.threads.launches.launches) == 2
+    return program
+
+
+@pytest.mark.parametrize("kind", LONGEST)
+@pytest.mark.parametrize("what", ["sum", "vector", "maximum and count"])
+def test_rows_that_blocks_share(kind: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = (starts(np.array(LONGEST[kind])) + 3).astype(np.int32)
+    v, x = _RANDOM.integers(-9, 9, start[-1] + 1).astype(np.float32), _RANDOM.integers(-9, 9, 50).astype(np.float32)
+    column = _RANDOM.integers(0, 50, len(v)).astype(np.int32)
+    end = "\n" + 12 * " "
+    lines = {
+        "sum": ("var s = 0.0", "s += v[k]", "out[r] = s"),
+        "vector": ("var s = 1.0", "s += v[k] * x[column[k]]", "out[r] = s + x[r - r / 50 * 50]"),
+        "maximum and count": (f"var s = -100.0{end}var c = 0.0", f"s = max(s, v[k]){end}    c += 1.0", "out[r] = s + 100.0 * c"),
+    }
+    wanted = {
+        "sum": lambda r, a, b: v[a:b].sum(),
+        "vector": lambda r, a, b: 1 + (v[a:b] * x[column[a:b]]).sum() + x[r % 50],
+        "maximum and count": lambda r, a, b: v[a:b].max(initial=-100) + 100 * (b - a),
+    }[what]
+    program = shared_rows(*lines[what], monkeypatch)
+    for _ in range(2):
+        assert program.f(start, column, v, x).tolist() == [wanted(row, a, b) for row, (a, b) in enumerate(pairwise(start))]
+
+
+def test_long_rows_that_share_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is room for the parts of some of them: blocks do the others alone, in this call and the next."""
+    start = np.array([0, 999, 1, 998, 2, 997, 3, 996, 4, 995, 5, 994, 500, 900, 0, 1000], np.int32)
+    v = _RANDOM.integers(-9, 9, 1000).astype(np.float32)
+    program = shared_rows("var s = 0.0", "s += v[k]", "out[r] = s", monkeypatch)
+    for _ in range(2):
+        assert program.f(start, np.zeros(1000, np.int32), v, np.zeros(1, np.float32)).tolist() == [v[a:b].sum() for a, b in pairwise(start)]
+
+
+@pytest.mark.parametrize("wrong", [{77: -3}, {1203: 41}, {640: 41, 1203: 50}, {0: 99, 1599: 41}])
+def test_a_wrong_column_of_a_row_that_blocks_share(wrong: dict[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    start = np.array([0, 130, 650, 650, 1600], np.int32)
+    column, v, x = _RANDOM.integers(0, 41, 1600).astype(np.int32), floats(1600), floats(41)
+    program = shared_rows("var s = 0.0", "s += v[k] * x[column[k]]", "out[r] = s", monkeypatch)
+    expected = by_rows(start, v * x[column])
+    bad = column.copy()
+    bad[list(wrong)] = list(wrong.values())
+    with pytest.raises(zynml.ZynMLError, match=f"index {wrong[min(wrong)]} is out of range: axis 0 of `x` has 41 elements"):
+        program.f(start, bad, v, x)
+    np.testing.assert_allclose(program.f(start, column, v, x), expected, rtol=1e-5, atol=1e-4)

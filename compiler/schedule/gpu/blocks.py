@@ -26,8 +26,9 @@ from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.marching import march_of, marched, marched_through_rings, ring_parts
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, march_along_lines
 from compiler.schedule.gpu.pieces import align
-from compiler.schedule.gpu.ragged import LaneCooperation, lanes_of_rows, row_words
-from compiler.schedule.gpu.ragged_spans import ragged_spans, span_launch
+from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
+from compiler.schedule.gpu.ragged_launches import RaggedRows
+from compiler.schedule.gpu.ragged_parts import RowParts, row_parts
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
 from compiler.schedule.gpu.scatter_targets import most_elements
@@ -66,6 +67,9 @@ class _Scheduling:
     words: list[str] = Factory(list)
     scattered: dict[For, ScatteredSums] = Factory(dict)
     """Loops whose iterations meet in elements that data name."""
+    shapes: dict[For, RowShape] = Factory(dict)
+    parted: dict[For, RowParts | None] = Factory(dict)
+    """Leading loops whose rows data bound, and how."""
     methods: dict[For, tuple[ScatterSum, ...]] = Factory(dict)
 
     def run(self) -> Launches:
@@ -93,8 +97,9 @@ class _Scheduling:
             elif self.is_reduction(group.loop):
                 stages += self.reduction(around, group, number, alone[group.loop])
             else:
-                stages.append(self.leading(around, group, number, alone[group.loop]))
-        return Launches(tuple(stages), tuple(around.memories), ("the nest as written", *self.words))
+                stages += self.leading(around, group, number, alone[group.loop])
+        zeros = frozenset(around.others[parts.taken] for parts in self.parted.values() if parts is not None)
+        return Launches(tuple(stages), tuple(around.memories), ("the nest as written", *self.words), zeros=zeros)
 
     def filling(self, around: Around, number: int, alone: Mapping[For, Spread]) -> SortNest | None:
         """The nest in front of a sort, where it does nothing but compute the elements."""
@@ -128,6 +133,9 @@ class _Scheduling:
             if op in self.scattered:
                 targets = (target for method in self.methods[op] for target in (*method.before, *method.targets))
                 return {target.apart: mem_of(target.apart) for target in targets if target.apart is not None}
+            if not self.is_reduction(op):
+                parts = self.ragged(alone[op])
+                return parts.memories if parts is not None else {}
             return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
 
         def in_place(sort: Sort) -> bool:
@@ -158,7 +166,23 @@ class _Scheduling:
 
     # ---- a leading nest ----
 
-    def leading(self, around: Around, group: Group, number: int, nest: Spread) -> Launch | Either:
+    def ragged(self, nest: Spread) -> RowParts | None:
+        """Looks how threads share rows whose bounds data decide; the memories of rows that blocks share."""
+        if nest.outer not in self.parted:
+            spreads, body, parts = spreads_in(nest.inner.body, self.facts), [*nest.between, *nest.inner.body.body], None
+            bounded = not spreads or extents_of(spreads, self.facts, nest.loops) is not None
+            shape = None
+            if not bounded and _fits_a_thread(self.memories_in(nest)) and self.block(BLOCK) == (BLOCK, 1, 1):
+                shape = row_shape(nest, spreads, self.facts, self.known)
+            if shape is not None:
+                self.shapes[nest.outer] = shape
+                if (shape.long is not None or shape.by_block) and not self.own(nest):
+                    walked = [extent for spread in spreads.values() for extent in walked_extents(spread, self.facts)]
+                    parts = row_parts(body, spreads, walked, self.facts, self.known)
+            self.parted[nest.outer] = parts
+        return self.parted[nest.outer]
+
+    def leading(self, around: Around, group: Group, number: int, nest: Spread) -> Sequence[Launch | Either]:
         """A block an iteration or a thread an iteration; where sizes decide, both."""
         names = ", ".join(loop.variable.name for loop in nest.loops)
         body = nest.inner.body
@@ -166,30 +190,26 @@ class _Scheduling:
         threadable = _fits_a_thread(self.memories_in(nest))
         if not spreads and threadable:
             self.words.append(f"{names}: a thread an iteration")
-            return self.threads(around, group, f"{number}", nest)
+            return [self.threads(around, group, f"{number}", nest)]
         extents = extents_of(spreads, self.facts, nest.loops)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         inner = _loops(spreads)
-        spans = ragged_spans(nest, spreads, self.facts, self.known) if extents is None and not self.own(nest) else None
-        if spans is not None and self.block(BLOCK) == (BLOCK, 1, 1):
-            self.words.append(spans.words(names))
-            return span_launch(spans, around, group, f"{number}", self.known, self.facts)
-        lanes = lanes_of_rows(nest, spreads, self.facts, self.known) if threadable and extents is None else None
-        if lanes is not None and prod(self.block(BLOCK)) % self.known.machine.lanes == 0:
-            self.words.append(row_words(lanes, names, inner))
-            return self.rows(around, group, f"{number}", nest, spreads, lanes)
+        if (shape := self.shapes.get(nest.outer)) is not None:
+            self.words.append(shape.words(names, inner))
+            rows = RaggedRows(nest, spreads, shape, self.parted[nest.outer], tuple(self.own(nest)), self.facts, self.known)
+            return rows.launches(around, group, f"{number}")
         if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
-            return self.blocks(around, group, f"{number}", nest, spreads, extents)
+            return [self.blocks(around, group, f"{number}", nest, spreads, extents)]
         if all(e.value is not None and e.value < LONG for e in extents):
             self.words.append(f"{names}: a thread an iteration, because {inner} is short")
-            return self.threads(around, group, f"{number}", nest)
+            return [self.threads(around, group, f"{number}", nest)]
         many = "" if contiguous else f", or from {MANY} iterations on, since memory is contiguous along {nest.inner.variable.name}"
         self.words.append(
             f"{names}: a block an iteration, its threads share {inner}; a thread an iteration where that is shorter than {LONG}{many}"
         )
         blocks = self.blocks(around, group, f"{number}", nest, spreads, extents)
-        return Either(blocks, self.threads(around, group, f"{number}_threads", nest), tuple(extents), contiguous)
+        return [Either(blocks, self.threads(around, group, f"{number}_threads", nest), tuple(extents), contiguous)]
 
     def memories_in(self, nest: Spread) -> list[Value]:
         own = [op.result for op in nest.outer.walk() if isinstance(op, Alloc)]
@@ -257,21 +277,6 @@ class _Scheduling:
         if tiles is not None:
             return start.finish(tiles.blocks, 1)
         return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
-
-    def rows(self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], lanes: int) -> Launch:
-        """Some lanes an iteration."""
-        start = Start(around, name, self.block(BLOCK))
-        align(start, self.known)
-        b, body = start.out.body, [*nest.between, *nest.inner.body.body]
-        start.take(group, b)
-        counts = counts_of(nest, start.copy, b)
-        barriers = Barriers(self.facts, spreads)
-        barriers.place(Region([], body))
-        work = LaneCooperation(start, spreads, barriers, lanes, b.product(counts))
-        work.digits(nest, work.row, counts, b)
-        work.own(self.own(nest), b)
-        work.all(body, b)
-        return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads // lanes)
 
     # ---- a reduction at the top ----
 

@@ -150,6 +150,10 @@ class Cooperation(InstructionCopy):
         totals = dict(zip(parameters, walked.results, strict=True))
         return [[totals[cell] if cell in totals else b.get(self.values[cell]) for cell in fold.cells] for fold in spread.folds]
 
+    def ends(self, loop: For, b: Builder) -> tuple[Affine, Affine]:
+        """Where a loop begins and ends for the threads that share it."""
+        return self.form(loop.low), self.form(loop.high)
+
     @contextmanager
     def walk(
         self, spread: Spread, number: Value, stride: Value | int, carried: Sequence[Value], b: Builder
@@ -157,8 +161,8 @@ class Cooperation(InstructionCopy):
         """The loop over a thread's iterations, with the variables of the spread loops."""
         if len(spread.loops) == 1 and isinstance(stride, int):
             loop = spread.outer
-            low = self.form(loop.low) + Affine.of(number.name) * loop.step
-            with b.loop(loop.variable.name, low, self.form(loop.high), loop.step * stride, carried) as (inner, outer):
+            low, high = self.ends(loop, b)
+            with b.loop(loop.variable.name, low + Affine.of(number.name) * loop.step, high, loop.step * stride, carried) as (inner, outer):
                 self.values[loop.variable] = outer.variable
                 yield inner, outer
             return

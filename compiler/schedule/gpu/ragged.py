@@ -1,33 +1,45 @@
 """Rows of a ragged axis on lanes: `for k in ptr[r]..ptr[r + 1]`. Each row has some neighbouring lanes of a warp, as many as suit a row of
-the mean length, so that a block does many rows. Which lane adds what depends on the row's length alone: every run gives the same bits."""
+the mean length, so that a block does many rows; a lane has several elements under way. Rows that are far longer than the mean are left to
+the block, which does them one after the other, or shares them out (`ragged_parts.py`). Which lane adds what depends on the row's length
+alone: every run gives the same bits."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 
 from compiler.analysis.dependence import NestFacts
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For, If, While, Yield
-from compiler.hir.gpu import Shuffle
+from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads, Vote
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
-from compiler.hir.types import bytes_of
+from compiler.hir.types import Mem, Slot, Space
+from compiler.schedule.gpu.at_once import AtOnce
 from compiler.schedule.gpu.barriers import Barriers
-from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
-from compiler.schedule.gpu.need import read_names
+from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.reduction import combined, over_lanes
 from compiler.schedule.gpu.spread import Spread, is_single
 from compiler.schedule.stages import Start
+from compiler.schedule.threads import BLOCK
+from runtime.records import frozen
 
 TURNS = 4
-"""Elements of a mean row that a lane has, at most; twice as many of 8 or 16 bits."""
+"""Elements that a lane has under way; twice as many where data don't say which are read."""
 
 LONG_ROW = 2048
 """Elements of a mean row from which a block is worth it, however many rows there are."""
 
 FEW = 512
 """Threads of a multiprocessor below which there are few rows, one a warp."""
+
+LONG = 8
+"""Means, or turns of a row's lanes, from which on a row is left to the block."""
+
+RESIDENT, LOOKING_UP = 6, 5
+"""Blocks of a multiprocessor for which there are registers; the second where data say which elements are read."""
 
 ACROSS = 8
 """Neighbours along a leading loop that read enough side by side: 32 bytes of f32."""
@@ -40,27 +52,44 @@ _TAKEN = (Load, Store, Check, GetSlot, SetSlot, MakeSlot, For, While, If, Yield)
 """What has effects, and may stand beside loops that lanes share."""
 
 
-def row_words(lanes: int, names: str, over: str) -> str:
-    return f"{names}: a thread an iteration" if lanes == 1 else f"{names}: {lanes} lanes an iteration, which share {over}"
+@frozen
+class RowShape:
+    """`lanes` threads share a row, of which each has so many elements under way; `resident`: blocks of a processor that have registers.
+    `long`: iterations from which on a row is left to the block; None where lanes do all of them."""
+
+    lanes: int
+    turns: int
+    resident: int
+    long: int | None = None
+
+    @property
+    def by_block(self) -> bool:
+        return self.lanes == BLOCK
+
+    def words(self, names: str, over: str) -> str:
+        who = "a thread" if self.lanes == 1 else "a block" if self.by_block else f"{self.lanes} lanes"
+        long = "" if self.long is None else f"; where {over} is longer than {self.long}, the block"
+        return f"{names}: {who} an iteration, {self.turns} of {over} at once{long}"
 
 
-def lanes_of_rows(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> int | None:
-    """How many lanes share the loops of each iteration of a leading nest, whose bounds data decide; None where a block should do an
-    iteration, or has to."""
+def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> RowShape | None:
+    """How threads share the loops of each iteration of a leading nest, whose bounds data decide; None where a block has to do an
+    iteration."""
     body = Region([], [*nest.between, *nest.inner.body.body])
     barriers = Barriers(facts, spreads)
     barriers.place(body)
     if barriers.before or _reads_what_it_stores(body) or not all(_takes(op, spreads) for op in body.body):
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
+    turns, resident = (TURNS, LOOKING_UP) if any(map(_looks_up, spreads)) else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
-        return 1
+        return RowShape(1, turns, resident)
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     few = rows * known.machine.lanes < known.processors * FEW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
-        return None
-    most = TURNS if _widest(spreads, facts) >= 4 else 2 * TURNS
-    return min(known.machine.lanes, power_of_two(-(-mean // most)))
+        return RowShape(BLOCK, turns, resident)
+    lanes = min(known.machine.lanes, power_of_two(-(-mean // turns)))
+    return RowShape(lanes, turns, resident, LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None)
 
 
 def _reads_what_it_stores(body: Region) -> bool:
@@ -79,10 +108,11 @@ def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
     )
 
 
-def _widest(spreads: Mapping[For, Spread], facts: NestFacts) -> int:
-    """Bytes of the widest element that the loops read."""
-    loops = {facts.nest.of_loop(spread.inner) for spread in spreads.values()}
-    return max((bytes_of(mem_of(access.mem).dtype) for access in facts.nest.accesses if loops.intersection(access.loops)), default=4)
+def _looks_up(loop: For) -> bool:
+    """Whether it reads where other elements say."""
+    ops = [op for op in loop.walk() if op is not loop]
+    names = depending([op.result for op in ops if isinstance(op, Load)], ops)
+    return any(isinstance(op, Load) and not names.isdisjoint(op.symbols) for op in ops)
 
 
 def _is_across(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> bool:
@@ -96,19 +126,45 @@ def _is_across(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kn
     return any(bool(access.index) and abs(access.index[-1].coefficient(across.axis)) == 1 for access in along)
 
 
-def _mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
-    """About how many iterations a spread loop has: of the shortest memory that it walks along, an equal part for each row."""
+def _may_wait(body: Region, spreads: Mapping[For, Spread]) -> bool:
+    """Whether a row's loops may be left out, to be done later: nothing is stored before them, and nothing that follows could fail for
+    what they come to without iterations."""
+    results, begun = set[str](), False
+    for op in body.body:
+        if isinstance(op, For) and op in spreads:
+            begun, cells = True, [cell for fold in spreads[op].folds for cell in fold.cells]
+            if results & {*op.low.names, *op.high.names} or any(isinstance(cell.type, Slot) for cell in cells):
+                return False
+            results |= {result.name for result in op.results}
+            continue
+        if not begun and any(isinstance(inside, Store) for inside in op.walk()):
+            return False
+        for inside in op.walk():
+            if results & read_names(inside):
+                if op.regions or isinstance(inside, Check | Load):
+                    return False
+                results |= {result.name for result in inside.results}
+    return begun
+
+
+def walked_extents(spread: Spread, facts: NestFacts) -> list[Affine]:
+    """Of the memories that a spread loop walks along."""
     loop = facts.nest.of_loop(spread.inner)
-    extents = [
+    return [
         mem_of(access.mem).dims[place]
         for access in facts.nest.accesses
         if loop in access.loops
         for place, form in enumerate(access.index)
         if abs(form.coefficient(loop.axis)) == 1
     ]
-    magnitudes = dict(known.magnitudes)
-    counted = [known.about(extent) for extent in extents if set(extent.names) <= magnitudes.keys()]
-    rows = prod(max(1, known.about(facts.nest.of_loop(op).extent)) for op in _leading(nest, spread, facts))
+
+
+def _mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
+    """About how many iterations a spread loop has: of the shortest memory that it walks along, an equal part for each row."""
+    sizes = {name: most if name in known.exact else most * 3 // 4 for name, most in known.magnitudes}
+    counted = [extent.evaluate(sizes.__getitem__) for extent in walked_extents(spread, facts) if sizes.keys() >= set(extent.names)]
+    leading = [facts.nest.of_loop(op).extent for op in _leading(nest, spread, facts)]
+    rows = prod(max(1, extent.evaluate(lambda name: sizes.get(name, known.about(Affine.of(name))))) for extent in leading)
     return max(1, min(counted) // rows) if counted else UNKNOWN_ROW
 
 
@@ -126,15 +182,15 @@ def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
     return [loop for loop in nest.loops if loop.variable.name in reached]
 
 
-class LaneCooperation(Cooperation):
+class LaneCooperation(AtOnce):
     """The work of rows as the code of one thread, which is one of the lanes of a row."""
 
-    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, lanes_of_row: int, rows: Value) -> None:
+    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value, warp: int) -> None:
         """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
-        super().__init__(start, spreads, barriers, lanes_of_row)
+        super().__init__(start, spreads, barriers, warp, shape.turns)
         b = start.out.body
-        self.lanes_of_row = lanes_of_row
-        place, lanes, one = b.index(start.place, "place"), b.const(lanes_of_row, "index"), b.const(1, "index")
+        self.shape, self.long = shape, None
+        place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")
         self.lane = b.op("rem", place, lanes, name="lane")
         row = b.op("div", place, lanes)
         self.inside = b.op("lt", row, rows, name="inside")
@@ -142,13 +198,49 @@ class LaneCooperation(Cooperation):
         self.leading = b.op("eq", self.lane, b.const(0, "index"))
         self.first = b.both(self.inside, self.leading)
 
+    long: Value | None
+    """Whether the row is left to the block, once that is known."""
+
     def spread(self, spread: Spread, b: Builder) -> None:
         """Each lane's iterations, then what a monoid joins joined over the lanes of the row, and with what was there before."""
+        loop, lanes = spread.outer, self.shape.lanes
+        if self.shape.long is not None and self.long is None:
+            length = b.index(self.form(loop.high) - self.form(loop.low))
+            self.long = b.op("lt", b.const(self.shape.long * loop.step, "index"), length, name="long")
+            self.first = b.both(self.first, b.op("xor", self.long, b.const(True, "i1")))
         before = [[self.before(cell, spread, b) for cell in fold.cells] for fold in spread.folds]
-        own = self.share(spread, self.lane, self.lanes_of_row, b)
+        own = self.share(spread, self.lane, lanes, b)
         for fold, values, outside in zip(spread.folds, own, before, strict=True):
-            total = over_lanes(b, fold.monoid, values, self.lanes_of_row)
-            if self.lanes_of_row > 1:
-                lane = b.const(0, "i32")
-                total = [b.emit(Shuffle(mode="idx", value=value, lane=lane, width=self.lanes_of_row)).result for value in total]
+            total = over_lanes(b, fold.monoid, values, lanes)
+            if lanes > 1:
+                total = [b.emit(Shuffle(mode="idx", value=value, lane=b.const(0, "i32"), width=lanes)).result for value in total]
             self.after(fold, spread, combined(b, fold.monoid, outside, total), b)
+
+    def ends(self, loop: For, b: Builder) -> tuple[Affine, Affine]:
+        """Long rows end at once."""
+        low, high = super().ends(loop, b)
+        return (low, high) if self.long is None else (low, Affine.of(b.select(self.long, b.index(low), b.index(high)).name))
+
+    @contextmanager
+    def long_rows(self, b: Builder) -> Iterator[tuple[Builder, Value]]:
+        """A loop of the block over the long ones of its rows, and the number of the row: each warp leaves a bit for each of its lanes that
+        is the first one of such a row."""
+        assert self.long is not None
+        count, lanes = self.start.threads // self.lanes, self.shape.lanes
+        words = self.start.out.body.emit(SharedAlloc(type=Mem("u32", (count,), space=Space.SHARED)), "words").result
+        own = b.both(self.long, b.both(self.inside, self.leading))
+        ballot = b.cast(b.emit(Vote(operation="ballot", predicate=own)).result, "u32")
+        b.store(words, ballot, [b.op("div", self.thread, b.const(self.lanes, "index")).name])
+        b.emit(SyncThreads())
+        found, zero, one = b.const(0, "u32"), b.const(0, "u32"), b.const(1, "u32")
+        for number in range(count):
+            found = b.op("or", found, b.load(words, [number]))
+        rows = self.lanes // lanes
+        first = Affine.of(self.start.number.name) * (self.start.threads // lanes)
+        with b.when(b.op("ne", found, zero)) as some, some.loop("warp", 0, count, unroll=1) as (each, warp):
+            word = each.load(words, [warp.variable.name])
+            with each.when(each.op("ne", word, zero)) as its, its.loop("group", 0, rows, unroll=1) as (body, group):
+                shift = body.cast(body.mul(group.variable, body.const(lanes, "index")), "u32")
+                with body.when(body.op("ne", body.op("and", body.op("shr", word, shift), one), zero)) as row:
+                    yield row, row.index(first + Affine.of(warp.variable.name) * rows + group.variable.name)
+                    row.emit(SyncThreads())

@@ -1,0 +1,92 @@
+"""Launches of rows of a ragged axis: some lanes a row, or a block, and behind that blocks that share the longest."""
+
+from collections.abc import Mapping
+from math import prod
+
+from compiler.analysis.dependence import NestFacts
+from compiler.hir.build import Builder
+from compiler.hir.control import For
+from compiler.hir.instruction import Instruction, Region, Value
+from compiler.hir.module import LaunchBounds
+from compiler.schedule.gpu.at_once import AtOnce
+from compiler.schedule.gpu.barriers import Barriers
+from compiler.schedule.gpu.cooperate import counts_of
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.pieces import align
+from compiler.schedule.gpu.ragged import LaneCooperation, RowShape
+from compiler.schedule.gpu.ragged_parts import BLOCKS, RowParts, RowsInParts
+from compiler.schedule.gpu.spread import Spread
+from compiler.schedule.launches import Launch
+from compiler.schedule.stages import Around, Group, Start, iterations
+from compiler.schedule.threads import BLOCK
+from runtime.records import evolve, frozen
+
+
+@frozen(eq=False)
+class RaggedRows:
+    """A leading nest whose rows data bound, and how threads share them. `own`: slots and scratch memories of each row."""
+
+    nest: Spread
+    spreads: Mapping[For, Spread]
+    shape: RowShape
+    parts: RowParts | None
+    own: tuple[Value, ...]
+    facts: NestFacts
+    known: Facts
+
+    @property
+    def body(self) -> list[Instruction]:
+        return [*self.nest.between, *self.nest.inner.body.body]
+
+    def launches(self, around: Around, group: Group, name: str) -> list[Launch]:
+        launches = [_Launch(self, around, group, name).finish()]
+        if self.parts is not None:
+            behind = _Launch(self, around, group, f"{name}_parts")
+            assert behind.parts is not None
+            launches.append(behind.parts.launch(behind.variables, BLOCKS * self.known.processors))
+        return launches
+
+
+class _Launch:
+    """A launch that begins like the others."""
+
+    def __init__(self, rows: RaggedRows, around: Around, group: Group, name: str) -> None:
+        self.rows, self.start = rows, Start(around, name, (BLOCK, 1, 1))
+        align(self.start, rows.known)
+        self.start.take(group, self.start.out.body)
+        self.counts = counts_of(rows.nest, self.start.copy, self.start.out.body)
+        self.barriers = Barriers(rows.facts, rows.spreads)
+        self.barriers.place(Region([], rows.body))
+        self.block = AtOnce(self.start, rows.spreads, self.barriers, rows.known.machine.lanes, rows.shape.turns)
+        self.parts = RowsInParts(rows.parts, self.block, around) if rows.parts is not None else None
+
+    def variables(self, row: Value, b: Builder) -> None:
+        """Makes a row's variables known to the block."""
+        self.block.digits(self.rows.nest, row, self.counts, b)
+        self.block.own(self.rows.own, b)
+
+    def by_block(self, row: Value, b: Builder) -> None:
+        self.variables(row, b)
+        if self.parts is not None:
+            self.parts.leave(row, b)
+        else:
+            self.block.all(self.rows.body, b)
+
+    def finish(self) -> Launch:
+        """All rows."""
+        rows, shape, start = self.rows, self.rows.shape, self.start
+        b, share = start.out.body, 1 if shape.by_block else start.threads // shape.lanes
+        if shape.by_block:
+            self.by_block(start.number, b)
+        else:
+            work = LaneCooperation(start, rows.spreads, self.barriers, shape, b.product(self.counts), rows.known.machine.lanes)
+            work.digits(rows.nest, work.row, self.counts, b)
+            work.own(rows.own, b)
+            work.all(rows.body, b)
+            if work.long is not None:
+                with work.long_rows(b) as (inner, row):
+                    self.by_block(row, inner)
+        launch = start.finish(tuple(iterations(loop) for loop in rows.nest.loops), share)
+        if (info := launch.function.kernel_info) is not None:
+            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(prod(launch.block), shape.resident))
+        return launch
