@@ -18,3 +18,10 @@ def zeroed_memories(lowered: LoweredKernel) -> frozenset[str]:
     """Names of the function's memories that start at 0."""
     pairs = zip(lowered.function.parameters, lowered.plan.arguments, strict=True)
     return frozenset(p.name for p, a in pairs if isinstance(a, ResultArgument) and lowered.plan.results[a.index].zeroed)
+
+
+def always_zeroed(lowered: LoweredKernel) -> frozenset[str]:
+    """Those that do in every launch, whatever its sizes are."""
+    pairs = zip(lowered.function.parameters, lowered.plan.arguments, strict=True)
+    results = [(p.name, lowered.plan.results[a.index]) for p, a in pairs if isinstance(a, ResultArgument)]
+    return frozenset(name for name, result in results if result.zeroed and not result.unless)

@@ -4,6 +4,7 @@ same."""
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from compiler.analysis.check import always_zeroed
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.gpu import WARP, WarpIndex
 from compiler.hir.instruction import InstructionFamily
@@ -62,7 +63,8 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     as_written = _runs_as_written(built, facts.machine)
     field = _field_where(built, facts)
     try:
-        kernel = ThreadKernel(built, None if as_written else launches_for(built.nest, field, facts), facts)
+        known = evolve(facts, zeroed=always_zeroed(built.lowered))
+        kernel = ThreadKernel(built, None if as_written else launches_for(built.nest, field, known), facts)
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None

@@ -8,7 +8,7 @@ Who does what depends on sizes alone: the same sizes give the same bits on every
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from compiler.analysis.dependence import LoopKind, NestFacts
+from compiler.analysis.dependence import LoopKind, NestFacts, analyse
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
@@ -18,6 +18,7 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot, bytes_of
+from compiler.machines.gpu import Feature
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
@@ -36,6 +37,9 @@ from compiler.schedule.gpu.scattered import ScatteredSums, is_relaxed, scattered
 from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.sort_source import SortNest, nest_of
+from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
+from compiler.schedule.gpu.sorted_rows import SortedRows, sorted_rows, with_sorted_rows
+from compiler.schedule.gpu.sorting import WARP
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.gpu.turns import in_turns, turns_of
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
@@ -56,7 +60,27 @@ EACH = 4
 
 def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -> Launches:
     """The launches of a nest in form A; `known`: of the launch's sizes. Raises `NotPlaceable` for what no thread can do."""
-    return _Scheduling(nest, facts, known).run()
+    sorted_: dict[For, SortedRowNest] = {}
+    for op in [op for op in nest.body.body if isinstance(op, For)]:
+        if (found := _rows_to_sort(op, nest, facts, known)) is not None:
+            nest, keys, rows = with_sorted_rows(nest, found)
+            sorted_[op] = SortedRowNest(found, keys, rows, left_of_shares(found, known))
+    return _Scheduling(nest, analyse(nest) if sorted_ else facts, known, sorted=sorted_).run()
+
+
+def _rows_to_sort(op: For, nest: HirFunction, facts: NestFacts, known: Facts) -> SortedRows | None:
+    """Rows that the loop adds where data say, where sorting their numbers takes less than changing their elements by atomics."""
+    sums = scattered_sums(op, facts)
+    if sums is None or is_relaxed(nest) or known.machine.lanes != WARP or not known.machine.has(Feature.BLOCK_ORDER):
+        return None
+    small = any(target.copies for method in _methods(sums, False, known) for target in method.targets)
+    return None if small else sorted_rows(sums, nest, known)
+
+
+def _methods(sums: ScatteredSums, relaxed: bool, known: Facts) -> tuple[ScatterSum, ...]:
+    methods = [sum_of(mem, monoid, relaxed, sums.bounded) for mem, monoid in sums.memories.items()]
+    total = most_elements([iterations(loop) for loop in sums.nest.loops], known)
+    return with_copies(methods, total, not sums.other_stores, known)
 
 
 @define(eq=False)
@@ -71,6 +95,8 @@ class _Scheduling:
     parted: dict[For, RowParts | None] = Factory(dict)
     """Leading loops whose rows data bound, and how."""
     methods: dict[For, tuple[ScatterSum, ...]] = Factory(dict)
+    sorted: dict[For, SortedRowNest] = Factory(dict)
+    """Those whose rows are sorted first."""
 
     def run(self) -> Launches:
         alone = {op: spread for op in self.nest.body.body if isinstance(op, For) and (spread := self.on_grid(op)) is not None}
@@ -130,6 +156,8 @@ class _Scheduling:
 
     def groups(self, alone: Mapping[For, Spread]) -> Around:
         def partial(op: For) -> dict[Value, Mem]:
+            if op in self.sorted:
+                return {(left := self.sorted[op].left): mem_of(left)}
             if op in self.scattered:
                 targets = (target for method in self.methods[op] for target in (*method.before, *method.targets))
                 return {target.apart: mem_of(target.apart) for target in targets if target.apart is not None}
@@ -143,9 +171,7 @@ class _Scheduling:
 
         relaxed = is_relaxed(self.nest)
         for op, sums in self.scattered.items():
-            methods = [sum_of(mem, monoid, relaxed, sums.bounded) for mem, monoid in sums.memories.items()]
-            total = most_elements([iterations(loop) for loop in sums.nest.loops], self.known)
-            self.methods[op] = with_copies(methods, total, not sums.other_stores, self.known)
+            self.methods[op] = _methods(sums, relaxed, self.known)
         return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:
@@ -160,6 +186,10 @@ class _Scheduling:
     def scattering(self, around: Around, group: Group, number: int) -> list[Launch]:
         assert group.loop is not None
         sums = self.scattered[group.loop]
+        if group.loop in self.sorted:
+            rows = SortedRowSums(around, number, sums, self.sorted[group.loop], self.known)
+            self.words.append(rows.words())
+            return rows.launches()
         scattering = Scattering(around, group, number, sums, self.methods[group.loop], tuple(self.own(sums.nest)), self.known)
         self.words.append(scattering.words())
         return scattering.launches()

@@ -51,6 +51,8 @@ class Facts:
     """How a product for warpgroups is cut, where that was chosen for the sizes themselves."""
     table: ThreadTable | None = None
     """What threads of a derived kernel have, where that was chosen."""
+    zeroed: frozenset[str] = frozenset()
+    """Memories that are zeros before the first launch."""
 
     def about(self, form: Affine) -> int:
         """About how large an extent is; one that nothing is known of counts as large."""

@@ -150,18 +150,19 @@ class _Making:
 
     def counted(self, fill: Sequence[Launch | Either], merges: SortPasses | None) -> CountedSort:
         assert DIGITS == THREADS and self.counts is not None
-        passes = shifts(mem_of(self.sort.keys).dtype)
-        if self.nest is not None and DTYPES[mem_of(self.sort.keys).dtype] <= DIGIT:
-            passes = passes[:1]
+        passes = shifts(self.sort)
+        if self.nest is not None and -(-(self.sort.bits or DTYPES[mem_of(self.sort.keys).dtype]) // DIGIT) % 2:
+            passes = passes[:-1]  # the first pass may go either way
+        odd = len(passes) % 2
         return CountedSort(
             self.extent,
             tuple(fill),
             merges,
             self.launch("clear", mem_of(self.counts).dims[-2], _clear),
             self.launch("count", self.extent.ceildiv(TURNS * COUNTED * THREADS), self.count),
-            self.moved("only" if len(passes) == 1 else "first"),
-            self.moved("back") if len(passes) > 1 else None,
-            self.moved("there") if len(passes) > 2 else None,
+            self.moved("only" if odd else "first"),
+            self.moved("there" if odd else "back") if len(passes) > 1 else None,
+            self.moved("back" if odd else "there") if len(passes) > 2 else None,
             passes,
             FEWEST,
         )
@@ -170,7 +171,8 @@ class _Making:
         count_digits(b, lines, self.source(start), block, thread, start.out.axis("item", COUNTED))
 
     def moved(self, direction: str) -> Launch:
-        """A pass from the source (`only` one, or `first` of several), or one way between the sorted memories and their second ones."""
+        """A pass from the source (`only` one, or the first of an odd number; `first` of an even one), or one way between the sorted
+        memories and their second ones."""
         items = items_of(self.sort)
 
         def build(start: Start, b: Builder, lines: SortedLines, block: Value, thread: Value) -> None:

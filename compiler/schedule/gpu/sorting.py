@@ -59,9 +59,10 @@ def items_of(sort: Sort) -> int:
     return min(MOST_ITEMS, TILE_BYTES // (PASS_THREADS * widest))
 
 
-def shifts(dtype: str) -> tuple[int, ...]:
+def shifts(sort: Sort) -> tuple[int, ...]:
     """Where the digit of each pass begins; an even number of passes, so that what goes there comes back."""
-    digit_shifts = list(range(0, DTYPES[dtype], DIGIT))
+    dtype = mem_of(sort.keys).dtype
+    digit_shifts = list(range(0, sort.bits or DTYPES[dtype], DIGIT))
     return tuple(digit_shifts if len(digit_shifts) % 2 == 0 else [*digit_shifts, digit_shifts[-1] + DIGIT // 2])
 
 
@@ -70,7 +71,7 @@ def counts_memory(sort: Sort) -> Mem:
     dims = list(mem_of(sort.keys).dims)
     extent = dims.pop(sort.axis)
     worth = (extent + (ALWAYS - FEWEST)).floordiv(ALWAYS) if dims else Affine((), 1)
-    rows = extent.floordiv(PASS_THREADS * items_of(sort)) + worth * (len(shifts(mem_of(sort.keys).dtype)) + 2)
+    rows = extent.floordiv(PASS_THREADS * items_of(sort)) + worth * (len(shifts(sort)) + 2)
     return Mem("u64", (*dims, rows, Affine((), DIGITS)), align=64)
 
 
@@ -137,7 +138,7 @@ class SortedLines:
 
     @property
     def passes(self) -> int:
-        return len(shifts(mem_of(self.sort.keys).dtype))
+        return len(shifts(self.sort))
 
     def place(self, along: Affine) -> list[Affine]:
         """Where an element of the line is."""
@@ -180,7 +181,7 @@ def count_digits(b: Builder, lines: SortedLines, keys: SortSource, number: Value
         for item in range(COUNTED):
             with body.when(taken(body, inside, axis, item)) as counted:
                 key = taken(counted, ordered, axis, item)
-                for row, shift in enumerate(shifts(digits.dtype)):
+                for row, shift in enumerate(shifts(lines.sort)):
                     digit = counted.cast(digits.digit(counted, key, counted.const(shift, "index")), "index")
                     index = (Affine((), row), Affine.of(digit.name))
                     counted.emit(Atomic(operation="add", mem=own, index=index, value=counted.const(1, "u32"), scope="block"))
