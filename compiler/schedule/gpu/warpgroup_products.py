@@ -34,7 +34,7 @@ from compiler.schedule.gpu.taking_part import long_before_short, steps_between
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border, BoundedSteps
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
-from compiler.schedule.gpu.warpgroup_results import TurnedSums, is_turned, result_boxes, store_boxes
+from compiler.schedule.gpu.warpgroup_results import MovedSums, moved_sums, result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_rounds import AnyRounds, ClusterSums, CutRounds, Leftovers, RoundPart, Rounds, UnevenRounds
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, TileRequests, digit
 from compiler.schedule.region import Target, TileRegion
@@ -144,23 +144,22 @@ class MultiplyingRole:
                 inner.made[one.target.results[0]] = complete[number]
             if product.may_repair:
                 wrong = block.border.noted(group, complete[group.block], part.round, b)
-            if is_turned(placing.field, product):
-                self.turned(region, b, complete[group.block])
+            if (moving := moved_sums(placing, group)) is not None:
+                self.moved(region, b, complete[group.block], moving)
             else:
                 placing.produce(self.targets, inner, {})
             if product.may_repair:
                 with b.when(wrong) as again:
                     block.border.repaired(placing, group, self.targets, region, part.round, again)
 
-    def turned(self, region: TileRegion, b: Builder, complete: Value) -> None:
-        """What follows the sums of a block of rows, where results lie along the rows."""
+    def moved(self, region: TileRegion, b: Builder, complete: Value, moving: MovedSums) -> None:
+        """What follows the sums of a block of rows, when other lanes have them."""
         product, group, placing = self.block.product, self.group, self.block.placing
-        turned = TurnedSums(placing, group)
-        row = b.index(group.first_row(group.block) + lane_index(b))
-        places = [digit(Affine.of(row.name), size, extent, product.rows, [turned.second]) for _, size, extent in product.a.digits]
-        for part in turned.parts():
-            inner = group.at(region, b, places, group.first_column + turned.column(b) + part)
-            inner.made[product.target.results[0]] = turned.turned(b, complete, part)
+        row = b.index(group.first_row(group.block) + moving.row(b))
+        places = [digit(Affine.of(row.name), size, extent, product.rows, moving.further) for _, size, extent in product.a.digits]
+        for part in moving.parts():
+            inner = group.at(region, b, places, group.first_column + moving.column(b) + part)
+            inner.made[product.target.results[0]] = moving.moved(b, complete, part)
             placing.produce(self.targets, inner, {})
 
     def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], bounded: BoundedSteps | None = None) -> list[Value]:

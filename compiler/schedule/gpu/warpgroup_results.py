@@ -1,7 +1,7 @@
 """Results on their way from registers to memory. Those of 16 bits go through shared memory and in bulk copies, where memory is contiguous
 along the columns; wider numbers fill whole sectors from registers. Where memory is contiguous along the rows, registers have eight of them
 side by side, and the cache takes each such piece by itself: sums change places through shared memory first, so that a warp writes whole
-lines."""
+lines. So do those of 16 bits whose rows begin at any address, as boxes can't."""
 
 from collections.abc import Iterable, Mapping
 from math import prod
@@ -9,7 +9,7 @@ from math import prod
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
-from compiler.hir.gpu import FenceAsync, SharedAlloc
+from compiler.hir.gpu import FenceAsync, SharedAlloc, WarpSync
 from compiler.hir.hopper import MOST_STEP, BulkCommit, BulkStore, BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
@@ -143,42 +143,117 @@ def is_turned(field: HirFunction, product: WarpgroupProduct) -> bool:
     return wide and alone and product.width % TURNED == 0 and stored_rows(field, product.a.axes) is not None
 
 
-class TurnedSums:
-    """The sums of a warpgroup, a few columns after the other, so that lanes have neighbouring rows of one column each."""
+def is_lined(field: HirFunction, product: WarpgroupProduct) -> bool:
+    """Whether the lanes of a warp get neighbouring columns before they store: of 16 bits, where rows begin at any address, so that boxes
+    can't hold them."""
+    stores = [op for op in field.body.body if isinstance(op, Store)]
+    along = all(op.index[-1].coefficient(product.b.axis) == 1 and _is_plain(mem_of(op.mem)) for op in stores)
+    boxed = any(mem_of(op.mem).dtype not in BOXED or result_boxes(op, field, product) is not None for op in stores)
+    return along and not boxed and len(product.summed) == 1 and not product.low and product.width % TURNED == 0
 
-    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup) -> None:
-        product, out = group.product, placing.out
-        self.group = group
-        self.own, self.pair = out.axis("turned0", TURNED // WARPS), out.axis("turned1", 2)
-        if TurnedSums not in placing.memories:
+
+def _is_plain(mem: Mem) -> bool:
+    return mem.strides is None or mem.strides[-1].value == 1
+
+
+class MovedSums:
+    """The sums of a warpgroup, a few columns after the other, moved to other lanes through shared memory."""
+
+    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup, dims: tuple[int, ...], name: str) -> None:
+        self.group, product = group, group.product
+        if name not in placing.memories:
             assert placing.body is not None
-            type = Mem(product.to, (product.tiling.warpgroups, TURNED, ROWS + GAP), space=Space.SHARED, align=WORD * WORD)
-            placing.memories[TurnedSums] = placing.body.emit(SharedAlloc(type=type), "turned").result
-        self.memory = placing.memories[TurnedSums]
+            type = Mem(product.to, (product.tiling.warpgroups, *dims), space=Space.SHARED, align=WORD * WORD)
+            placing.memories[name] = placing.body.emit(SharedAlloc(type=type), name).result
+        self.memory = placing.memories[name]
 
     def parts(self) -> range:
         """The first column of each part."""
         return range(0, self.group.width, TURNED)
 
+    def row(self, b: Builder) -> Affine:
+        """The thread's first, of 64."""
+        raise NotImplementedError
+
     @property
-    def second(self) -> tuple[str, int]:
-        """Of the lane's two rows, and how far that lies from the first."""
-        return self.pair, ROWS // 2
+    def further(self) -> list[tuple[str, int]]:
+        """Axes of its other rows, and how far each lies from the first."""
+        raise NotImplementedError
+
+    def column(self, b: Builder) -> Affine:
+        raise NotImplementedError
+
+    def moved(self, b: Builder, sums: Value, first: int) -> Value:
+        """The part of the sums that begins at this column."""
+        raise NotImplementedError
+
+    def pieces(self, b: Builder, sums: Value, first: int) -> Iterable[tuple[Value, Affine, Affine]]:
+        """What the thread has of a part: groups of 8 columns, with column and row of each of its sums."""
+        pair, own, half = self.group.digits
+        lane, warp = lane_index(b), warp_index(b) % WARPS
+        for eight in range(TURNED // MATRIX):
+            value = taken(b, sums, {own: first // MATRIX + eight})
+            yield value, (lane % 4) * 2 + pair + eight * MATRIX, warp * 16 + lane.floordiv(4) + Affine.of(half) * 8
+
+
+class TurnedSums(MovedSums):
+    """Lanes have neighbouring rows of one column each."""
+
+    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup) -> None:
+        super().__init__(placing, group, (TURNED, ROWS + GAP), "turned")
+        self.own, self.pair = placing.out.axis("turned0", TURNED // WARPS), placing.out.axis("turned1", 2)
+
+    def row(self, b: Builder) -> Affine:
+        return lane_index(b)
+
+    @property
+    def further(self) -> list[tuple[str, int]]:
+        return [(self.pair, ROWS // 2)]
 
     def column(self, b: Builder) -> Affine:
         return (warp_index(b) % WARPS) * (TURNED // WARPS) + self.own
 
-    def turned(self, b: Builder, sums: Value, first: int) -> Value:
-        """The part of the sums that begins at this column."""
-        pair, own, half = self.group.digits
-        lane, warp = lane_index(b), warp_index(b) % WARPS
+    def moved(self, b: Builder, sums: Value, first: int) -> Value:
         self.group.meet(b)
-        for eight in range(TURNED // MATRIX):
-            value = taken(b, sums, {own: first // MATRIX + eight})
-            at = [self.group.team, (lane % 4) * 2 + pair + eight * MATRIX, warp * 16 + lane.floordiv(4) + Affine.of(half) * 8]
-            b.store(self.memory, value, at)
+        for value, column, row in self.pieces(b, sums, first):
+            b.store(self.memory, value, [self.group.team, column, row])
         self.group.meet(b)
-        return b.load(self.memory, [self.group.team, self.column(b), lane + Affine.of(self.pair) * (ROWS // 2)])
+        return b.load(self.memory, [self.group.team, self.column(b), lane_index(b) + Affine.of(self.pair) * (ROWS // 2)])
+
+
+class LinedSums(MovedSums):
+    """Lanes have neighbouring columns of one row each, the 16 rows of their warp one after the other: no other warp takes part."""
+
+    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup) -> None:
+        super().__init__(placing, group, (ROWS, TURNED + 2 * GAP), "lined")
+        self.rows = [(placing.out.axis(f"lined{n}", 2), 1 << n) for n in range(4)]
+
+    def row(self, b: Builder) -> Affine:
+        return (warp_index(b) % WARPS) * 16
+
+    @property
+    def further(self) -> list[tuple[str, int]]:
+        return self.rows
+
+    def column(self, b: Builder) -> Affine:
+        return lane_index(b)
+
+    def moved(self, b: Builder, sums: Value, first: int) -> Value:
+        b.emit(WarpSync())
+        for value, column, row in self.pieces(b, sums, first):
+            b.store(self.memory, value, [self.group.team, row, column])
+        b.emit(WarpSync())
+        row = self.row(b)
+        for axis, step in self.rows:
+            row += Affine.of(axis) * step
+        return b.load(self.memory, [self.group.team, row, lane_index(b)])
+
+
+def moved_sums(placing: BlockTiles, group: MultiplyingWarpgroup) -> MovedSums | None:
+    """How sums move before they are stored; None: they don't."""
+    if is_turned(placing.field, group.product):
+        return TurnedSums(placing, group)
+    return LinedSums(placing, group) if is_lined(placing.field, group.product) else None
 
 
 def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: ResultBoxes) -> Value:
