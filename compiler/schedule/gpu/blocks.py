@@ -42,11 +42,12 @@ from compiler.schedule.gpu.sorted_rows import SortedRows, sorted_rows, with_sort
 from compiler.schedule.gpu.sorting import WARP
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.gpu.turns import in_turns, turns_of
+from compiler.schedule.gpu.workgroup_tiles import Tiles
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of
 from compiler.schedule.threads import BLOCK
-from runtime.records import Factory, define, frozen
+from runtime.records import Factory, define
 
 ALONE = 1024
 """Threads of a block that does everything there is to do."""
@@ -447,47 +448,6 @@ class _Scheduling:
         """The threads of a block: the program's `@workgroup`, or as many as suit."""
         info = self.nest.kernel_info
         return info.workgroup if info is not None and info.workgroup is not None else (threads, 1, 1)
-
-
-@frozen(eq=False)
-class Tiles:
-    """A leading nest on blocks of the shape that the program gives: x along the last loop, y along the one before, z before that."""
-
-    nest: Spread
-    block: Dims
-
-    @property
-    def widths(self) -> list[int]:
-        """Threads along each loop; what the block has beyond the loops lies along the first."""
-        extents = [*reversed(self.block)][-len(self.nest.loops) :]
-        spare = prod(self.block) // prod(extents)
-        widths = [1] * (len(self.nest.loops) - len(extents)) + extents
-        return [widths[0] * spare, *widths[1:]]
-
-    @property
-    def blocks(self) -> tuple[Affine, ...]:
-        """Blocks along each loop."""
-        return tuple(iterations(loop).ceildiv(width) for loop, width in zip(self.nest.loops, self.widths, strict=True))
-
-    def inside(self, work: Cooperation, counts: Sequence[Value], b: Builder) -> Value:
-        """Binds the loops' variables; whether they are inside the loops."""
-        thread, block = work.thread, work.start.number
-        all_inside: Value | None = None
-        for loop, count, width in reversed([*zip(self.nest.loops, counts, self.widths, strict=True)]):
-            along = b.const(width, "index")
-            number, thread = b.op("rem", thread, along), b.op("div", thread, along)
-            if loop is not self.nest.outer:
-                wide = b.op("div", b.add(count, b.const(width - 1, "index")), along)
-                wide = b.op("max", wide, b.const(1, "index"))
-                block, tile = b.op("div", block, wide), b.op("rem", block, wide)
-            else:
-                tile = block
-            position = b.add(b.mul(tile, along), number)
-            work.variable(loop, position, b)
-            inside = b.op("lt", position, count)
-            all_inside = b.both(all_inside, inside)
-        assert all_inside is not None
-        return all_inside
 
 
 def privately_in(group: Group, alone: Mapping[For, Spread], facts: NestFacts) -> set[Value]:
