@@ -166,6 +166,16 @@ def constraints_of(condition: Value) -> list[Affine] | None:
             return None
 
 
+def conjuncts(condition: Value) -> Iterator[Value]:
+    """Conditions all of which must hold."""
+    match condition.source:
+        case Binary(operator="and", left=left, right=right):
+            yield from conjuncts(left)
+            yield from conjuncts(right)
+        case _:
+            yield condition
+
+
 def collect(function: HirFunction) -> Nest:
     """All accesses of the function in order, with their loops."""
     return _Collector(Nest(function)).run()

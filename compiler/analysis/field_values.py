@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import copysign
 
-from compiler.analysis.accesses import affine_value, constraints_of
+from compiler.analysis.accesses import affine_value, conjuncts, constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -203,7 +203,7 @@ class _Replacement:
             return value
         if isinstance(new, Load) and isinstance(op, Load) and new.index != op.index and new.pad is None:
             guards = [*self.conditions, *([] if new.where is None else [new.where])]
-            return guarded_load(self.made, new.mem, new.index, guards, value.name)
+            return guarded_load(self.made, new.mem, new.index, _needed(self.made, new, guards), value.name)
         results = self.simplified(new)
         self.multiple[op] = results
         return results[number]
@@ -289,6 +289,23 @@ def guarded_load(field: FieldValues, mem: Value, index: tuple[Affine, ...], cond
     if conditions and not all(facts.proves_inside(form, dim) for form, dim in zip(index, dims, strict=True)):
         where = field.conjunction(conditions)
     return field.emit(Load(mem=mem, index=index, where=where), name)[0]
+
+
+def _needed(field: FieldValues, load: Load, guards: Sequence[Value]) -> list[Value]:
+    """Those of the guards, part by part, that keep an index inside its memory; all of them where that isn't known. A guard that says more
+    varies along axes that the index doesn't: what is read would be computed again for each."""
+    kept = [part for guard in guards for part in conjuncts(guard)]
+
+    def inside(held: Sequence[Value]) -> bool:
+        facts = field.facts(*held)
+        return all(facts.proves_inside(form, dim) for form, dim in zip(load.index, mem_of(load.mem).dims, strict=True))
+
+    if not inside(kept):
+        return list(guards)
+    for part in tuple(kept):
+        fewer = [other for other in kept if other is not part]
+        kept = fewer if inside(fewer) else kept
+    return kept
 
 
 def padded(field: FieldValues, condition: Value, load: Value, otherwise: Value, context: Sequence[Value]) -> Value | None:

@@ -3,6 +3,7 @@ zeros for what lies outside, such an access needs no guard."""
 
 from collections.abc import Collection, Iterable, Iterator
 
+from compiler.analysis.accesses import conjuncts
 from compiler.analysis.field_values import OPPOSITE
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Compare, Const, Index, Unary, dtype_of
@@ -59,16 +60,6 @@ def _form(value: Value) -> Affine | None:
             return Affine.of(number)
         case _:
             return None
-
-
-def conjuncts(condition: Value) -> Iterator[Value]:
-    """Conditions all of which must hold."""
-    match condition.source:
-        case Binary(operator="and", left=left, right=right):
-            yield from conjuncts(left)
-            yield from conjuncts(right)
-        case _:
-            yield condition
 
 
 def rules_out(held: Collection[Value], condition: Value) -> bool:

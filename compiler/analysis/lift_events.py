@@ -3,9 +3,8 @@ and reads of memory that the nest writes, a placeholder each. `C[p] = C[p] (+) e
 
 from collections.abc import Callable, Sequence
 
-from compiler.analysis.accesses import COMMUTATIVE, walk
+from compiler.analysis.accesses import COMMUTATIVE, conjuncts, walk
 from compiler.analysis.field_values import FieldValues, Refused, guarded_load
-from compiler.analysis.guards import conjuncts
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.core import Binary, Combine, Select, Unary, dtype_of, union_axes

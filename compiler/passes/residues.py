@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from math import gcd
 
-from compiler.analysis.accesses import walk
-from compiler.analysis.guards import conjuncts
+from compiler.analysis.accesses import conjuncts, walk
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt

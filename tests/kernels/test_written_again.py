@@ -173,3 +173,31 @@ def test_elements_read_at_other_places_are_made_of_what_lies_inside(device: str)
             b[j] = -(2.0 if a[j] < y[j, j] else 0.5)
         for found, wanted in zip(program.backwards(y), (a, b), strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+GREY = """
+def brighter(image: tensor[H, W, C, u8]): tensor[H, W, C, u8] {
+    compute(image) { for y in 0..H, x in 0..W, c in 0..C: out[y, x, c] = if c == 3 { image[y, x, c] } else { image[y, x, c] / 2 + 20 } }
+}
+def grey(image: tensor[H, W, C, u8]): tensor[H, W, C, u8] {
+    compute(image) {
+        for y in 0..H, x in 0..W, c in 0..C:
+            var value = image[y, x, c] as i32
+            if C >= 3 and c < 3: value = (image[y, x, 0] as i32 + image[y, x, 1] as i32 + image[y, x, 2] as i32) / 3
+            out[y, x, c] = value as u8
+    }
+}
+def f(image: tensor[H, W, C, u8]): tensor { grey(brighter(image)) }
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_what_a_joined_block_reads_at_one_place_is_guarded_where_that_may_be_outside(channels: int, device: str) -> None:
+    image = np.random.default_rng(channels).integers(0, 256, (5, 7, channels)).astype(np.uint8)
+    wanted = image.astype(np.int64) // 2 + 20
+    wanted[..., 3:] = image[..., 3:]
+    if channels >= 3:
+        wanted[..., :3] = wanted[..., :3].sum(-1, keepdims=True) // 3
+    found = np.asarray(zynml.compile(GREY, device=device).f(image))
+    np.testing.assert_array_equal(found, wanted)

@@ -15,7 +15,7 @@ OPEN = "for i in 0..M, j in 0..N { var v = x[i, j]; while v > y[i, j]: v *= 0.5;
 @pytest.mark.parametrize(
     ("types", "nest", "wanted"),
     [
-        ("x: tensor[M, K, f32], y: tensor[K, N, f32]", PRODUCT, 1 << 20),
+        ("x: tensor[M, K, f32], y: tensor[K, N, f32]", PRODUCT, 1 << 19),
         ("x: tensor[M, K, f32], y: tensor[K, f32]", MATRIX_BY_VECTOR, 1 << 18),
         ("x: tensor[M, N, f32], y: tensor[M, N, f32]", MAP, 1 << 18),
         ("x: tensor[M, N, f32], y: tensor[M, N, f32]", OPEN, 1 << 12),

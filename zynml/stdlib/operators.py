@@ -202,6 +202,13 @@ def power_floats(left: float, right: float) -> float:
     return float(np.power(np.float64(left), np.float64(right)))
 
 
+def power_arrays(left: Any, right: Any) -> Any:
+    """Of f32 in f64, rounded once: the last bit of NumPy's own power of f32 depends on the vectors of the CPU."""
+    if np.result_type(left, right) != np.float32:
+        return np.power(left, right)
+    return np.power(np.asarray(left, np.float64), right).astype(np.float32)
+
+
 def _quiet_power(left: float, right: float) -> float:
     try:
         return math.pow(left, right)
@@ -216,7 +223,7 @@ ARITHMETIC = {
     "mul": ("*", python.mul, python.mul, integers.multiply, np.multiply),
     "div": ("/", integers.divide_ints, divide_floats, integers.divide, np.divide),
     "rem": ("%", integers.remainder_ints, remainder_floats, integers.remainder, np.fmod),
-    "pow": ("^", integers.power_ints, _quiet_power, integers.power, np.power),
+    "pow": ("^", integers.power_ints, _quiet_power, integers.power, power_arrays),
 }
 
 

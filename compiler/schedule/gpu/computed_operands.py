@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from math import prod
 
-from compiler.analysis.accesses import constraints_of
-from compiler.analysis.guards import conjuncts
+from compiler.analysis.accesses import conjuncts, constraints_of
 from compiler.analysis.recognise import only_product, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
