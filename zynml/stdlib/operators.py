@@ -28,7 +28,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.tensor import Array, Tensor
 from runtime.values import RecordValue, is_number_array
-from zynml.stdlib import integers
+from zynml.stdlib import floats, integers
 from zynml.stdlib.dtypes import (
     combine_types,
     combine_values,
@@ -183,47 +183,13 @@ def _on_abstract_types(symbol: str, left: Any, right: Any, run: Callable[[Any, A
     return value
 
 
-def divide_floats(left: float, right: float) -> float:
-    if right:
-        return left / right
-    if left == 0 or left != left:
-        return math.nan
-    return math.copysign(math.inf, left) * math.copysign(1.0, right)
-
-
-def remainder_floats(left: float, right: float) -> float:
-    try:
-        return math.fmod(left, right)
-    except ValueError:
-        return math.nan
-
-
-def power_floats(left: float, right: float) -> float:
-    return float(np.power(np.float64(left), np.float64(right)))
-
-
-def power_arrays(left: Any, right: Any) -> Any:
-    """Of f32 in f64, rounded once: the last bit of NumPy's own power of f32 depends on the vectors of the CPU."""
-    if np.result_type(left, right) != np.float32:
-        return np.power(left, right)
-    return np.power(np.asarray(left, np.float64), right).astype(np.float32)
-
-
-def _quiet_power(left: float, right: float) -> float:
-    try:
-        return math.pow(left, right)
-    except (OverflowError, ValueError):
-        with np.errstate(all="ignore"):
-            return power_floats(left, right)
-
-
 ARITHMETIC = {
     "add": ("+", python.add, python.add, integers.add, np.add),
     "sub": ("-", python.sub, python.sub, integers.subtract, np.subtract),
     "mul": ("*", python.mul, python.mul, integers.multiply, np.multiply),
-    "div": ("/", integers.divide_ints, divide_floats, integers.divide, np.divide),
-    "rem": ("%", integers.remainder_ints, remainder_floats, integers.remainder, np.fmod),
-    "pow": ("^", integers.power_ints, _quiet_power, integers.power, power_arrays),
+    "div": ("/", integers.divide_ints, floats.divide, integers.divide, np.divide),
+    "rem": ("%", integers.remainder_ints, floats.remainder, integers.remainder, np.fmod),
+    "pow": ("^", integers.power_ints, floats.power, integers.power, floats.power_arrays),
 }
 
 
