@@ -101,7 +101,11 @@ class Crossing:
                 if value.__class__ is not np.ndarray and isinstance(value, np.ma.MaskedArray):
                     hint = "`.filled(value)` gives its elements with a value for the masked ones; tensors have no mask"
                     raise ZyntaxError(Diagnostic("0807", f"a masked array of NumPy type {value.dtype} has no counterpart", hint=hint))
-                if not has_elements(value.dtype) or not value.dtype.isnative:
+                if not value.dtype.isnative and has_elements(value.dtype.newbyteorder("=")):
+                    message = f"an array of NumPy type {value.dtype} can't be taken: its bytes are in the other order"
+                    hint = f"`.astype(np.{value.dtype.name})` gives its elements in the order of this machine"
+                    raise ZyntaxError(Diagnostic("0807", message, hint=hint))
+                if not has_elements(value.dtype):
                     raise _no_counterpart(f"an array of NumPy type {value.dtype}", _known())
                 if not value.flags.c_contiguous and any(stride % value.itemsize for stride in value.strides):
                     strides = f"strides of {', '.join(map(str, value.strides))} bytes"
@@ -153,13 +157,17 @@ class Crossing:
             if not hasattr(value, "__dlpack__"):
                 return self.borrow(value, None)
             where, ordinal = (int(part) for part in value.__dlpack_device__())
+            if getattr(value, "is_neg", bool)():  # what PyTorch hands out of such a tensor says nothing of it
+                message = f"this {type(value).__name__} can't be taken: its memory holds its elements with the other sign"
+                raise ZyntaxError(Diagnostic("0807", message, hint="`.resolve_neg()` gives its elements with their own"))
             if where in ON_HOST:
                 return Tensor(import_host_array(value))
             if where in ON_DEVICE:
                 return self.borrow(value, ordinal)
         except (BufferError, ValueError, TypeError, RuntimeError) as refusal:
             message = f"this {type(value).__name__} can't be taken: {refusal}"
-            raise ZyntaxError(Diagnostic("0807", message, hint=_hint())) from None
+            hint = _hint() if isinstance(refusal, ValueError) else None  # what its library refuses, it explains itself
+            raise ZyntaxError(Diagnostic("0807", message, hint=hint)) from None
         message = f"this {type(value).__name__} lies on a device that programs can't use (DLPack's kind {where}, number {ordinal})"
         raise ZyntaxError(Diagnostic("0501", message, hint="move it to the CPU or to a CUDA device first"))
 

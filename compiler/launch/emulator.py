@@ -169,9 +169,9 @@ def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...
 
 
 def _as_one_axis(parameter: Value, argument: Any) -> Any:
-    """The argument as the kernel takes it: with one index over all elements, where that is how the block runs over them."""
+    """The argument as the kernel takes it: with one index over all elements, side by side, where that is how the block runs over them."""
     is_flat = isinstance(parameter.type, Mem) and parameter.type.rank == 1 and np.ndim(argument) > 1
-    return argument.reshape(-1) if is_flat else argument
+    return np.ascontiguousarray(argument).reshape(-1) if is_flat else argument
 
 
 def as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:

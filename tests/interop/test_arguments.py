@@ -18,6 +18,8 @@ def whole(x: int): int { x }
 def small(x: i32): i32 { x }
 def listed(x: list[float]): list[float] { x }
 def smalls(x: list[i32]): list[i32] { x }
+def wholes(x: list[i64]): list[i64] { x }
+def placed(x: [i64; 2]): i64 { x[0] }
 def pair(x: (int, f32)): (int, f32) { x }
 def anything(x) { x }
 def every(x): list[int] { [n for n in x] }
@@ -65,6 +67,13 @@ REFUSED = [
     ("number", 2**24 + 1, "`x` is 16777217, which f32 can't hold exactly", "`float(x)` rounds it"),
     ("number", np.int64(2**24 + 1), "`x` is 16777217, which f32 can't hold exactly", "`float(x)` rounds it"),
     ("pair", (1, 2**24 + 1), "`x` holds 16777217, which f32 can't hold exactly", "`float(...)` rounds it"),
+    ("whole", 2**63, "`x` is 9223372036854775808, which i64 can't hold", "i64 holds -9223372036854775808 to 9223372036854775807"),
+    ("small", -(2**31) - 1, "`x` is -2147483649, which i32 can't hold", "i32 holds -2147483648 to 2147483647"),
+    ("wholes", [1, 2**63], "`x` holds 9223372036854775808, which i64 can't hold", "i64 holds -9223372036854775808 to 9223372036854775807"),
+    ("wholes", np.array([2**63], np.uint64), "`x` holds 9223372036854775808, which i64 can't hold",
+     "i64 holds -9223372036854775808 to 9223372036854775807"),
+    ("smalls", [300, 2**31], "`x` holds 2147483648, which i32 can't hold", "i32 holds -2147483648 to 2147483647"),
+    ("placed", [1, 2**63], "`x` holds 9223372036854775808, which i64 can't hold", "i64 holds -9223372036854775808 to 9223372036854775807"),
 ]  # fmt: skip
 
 
@@ -132,6 +141,35 @@ def test_masked_arrays_are_refused(program):
     assert message(program.scale, np.ma.masked_array(np.ones(2, np.float32), [False, True])) == (
         "error[ZYN0807]: a masked array of NumPy type float32 has no counterpart\n"
         "hint: `.filled(value)` gives its elements with a value for the masked ones; tensors have no mask"
+    )
+
+
+def test_arrays_in_the_other_byte_order_are_refused(program):
+    for value, name in ((np.ones(2, ">f4"), "float32"), (np.array(1, ">i8"), "int64")):
+        assert message(program.anything, value) == (
+            f"error[ZYN0807]: an array of NumPy type {value.dtype} can't be taken: its bytes are in the other order\n"
+            f"hint: `.astype(np.{name})` gives its elements in the order of this machine"
+        )
+        assert program.anything(value.astype(name)).tolist() == value.tolist()
+
+
+def test_tensors_of_pytorch_with_the_negative_bit_are_refused(program):
+    class Tensor:
+        def __init__(self):
+            self.held = np.ones(3, np.float32)
+
+        def is_neg(self):
+            return True
+
+        def __dlpack_device__(self):
+            return self.held.__dlpack_device__()
+
+        def __dlpack__(self, **options):
+            return self.held.__dlpack__(**options)
+
+    assert message(program.scale, Tensor()) == (
+        "error[ZYN0807]: this Tensor can't be taken: its memory holds its elements with the other sign\n"
+        "hint: `.resolve_neg()` gives its elements with their own"
     )
 
 

@@ -16,6 +16,7 @@ from tests.kernels.checks import (
     SIGNED,
     SIZES,
     Array,
+    compiled,
     exactly,
     holds,
     laid_out,
@@ -71,6 +72,12 @@ def test_one_index_over_tensors_of_one_shape_runs_flat(layout: str, rank: int) -
         got = launched(text, laid_out(x, layout), y)
         wx, wy = wide(x, y)
         holds(got, wx + 2 * wy, np.abs(wx) + 2 * np.abs(wy), 2)
+
+
+def test_one_index_over_a_view_runs_flat_in_the_interpreter_of_threads() -> None:
+    x, y = numbers("f32", (7, 6)), numbers("f32", (7, 1))
+    for view in (x[::-1, ::-1], y[::-1], np.broadcast_to(x[:1, :1], (7, 6)), x[:, ::2]):
+        exactly(compiled(mapping("x[i]"), device="emulator").f(view), view)
 
 
 def _erf(x: float) -> float:

@@ -131,6 +131,16 @@ def test_reductions_of_truth(operator: str, function: Any, layout: str) -> None:
             exactly(launched(reducing(operator, 2, ", axis=0"), laid_out(x, layout)), function(x, axis=0))
 
 
+@pytest.mark.parametrize("tier", (0, 1))
+@pytest.mark.parametrize(("operator", "function"), (("min", np.min), ("max", np.max)))
+def test_extremes_of_truth(operator: str, function: Any, tier: int) -> None:
+    for size in (1, 3, 33, 1000):
+        for share in (0.01, 0.99):
+            x = generator(size, share).random((size, 65)) < share
+            exactly(launched(reducing(operator, 2, ", axis=1"), x, tier=tier), function(x, axis=1))
+            exactly(launched(reducing(operator, 2, ", axis=0"), x, tier=tier), function(x, axis=0))
+
+
 @pytest.mark.parametrize("dtype", INTS)
 def test_and_or_of_ints_are_bitwise(dtype: str) -> None:
     for size in (1, 31, 257):

@@ -11,6 +11,7 @@ from compiler.backends.host.record_values import RECORD_TYPES
 from compiler.backends.host.values import weak_to
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
+from compiler.typed_ast.conversions import INT_RANGES
 from compiler.typed_ast.types import DType, ListType, Scalar, TensorType, TupleType, Type, UnknownType
 from runtime.lazy_numpy import np
 from runtime.records import evolve
@@ -22,7 +23,7 @@ EXACT = {DType.F64: 1 << 53, DType.F32: 1 << 24, DType.F16: 1 << 11, DType.BF16:
 """The largest number up to which a float type holds every int."""
 
 ORDINARY = 1 << 8
-"""Python's ints up to here fit every type that programs commonly use, and aren't looked at."""
+"""Python's ints up to here fit every float type that programs commonly use, and aren't looked at."""
 
 
 def taken_as(parameter: nodes.Parameter, to: Type, function: str, layouts: RecordLayouts, convert: Callable[[Any, Type], Any]) -> Taker:
@@ -81,9 +82,20 @@ class _Refusal:
         message = f"`{self.parameter.name}` {verb} {number}, which {dtype.value} can't hold exactly"
         return ZyntaxError(Diagnostic("0807", message, self.parameter.span, "declared here", hint=f"`{rounding}` rounds it"))
 
+    def require_held(self, verb: str, number: int, dtype: DType, rounding: str) -> None:
+        """Raises ZyntaxError where the type doesn't hold this int."""
+        low, high = INT_RANGES.get(dtype, (number, number))
+        if not low <= number <= high:
+            message = f"`{self.parameter.name}` {verb} {number}, which {dtype.value} can't hold"
+            hint = f"{dtype.value} holds {low} to {high}"
+            raise ZyntaxError(Diagnostic("0807", message, self.parameter.span, "declared here", hint=hint))
+        if dtype.is_float and not _is_exact(number, dtype):
+            raise self.inexact(verb, number, dtype, rounding)
+
 
 def _number(to: DType, refuse: _Refusal) -> Taker:
     make, takes_floats = scalar_class(to), to.is_float
+    low, high = INT_RANGES.get(to, (-ORDINARY, ORDINARY))
     name = refuse.parameter.name
 
     def take(value: Any) -> Any:
@@ -93,8 +105,8 @@ def _number(to: DType, refuse: _Refusal) -> Taker:
                 return make(value)
             raise refuse.of("a float", to.value, f"`int({name})` cuts it off")
         if kind is int:
-            if takes_floats and not -ORDINARY <= value <= ORDINARY and not _is_exact(value, to):
-                raise refuse.inexact("is", value, to, f"float({name})")
+            if not low <= value <= high:
+                refuse.require_held("is", value, to, f"float({name})")
             return value if to is DType.I64 else weak_to(value, to)
         have = dtype_of(value) if isinstance(value, bool | np.generic) else None
         if have is None or have is to:
@@ -193,10 +205,9 @@ def _contained(value: Any, to: Type, refuse: _Refusal) -> Any:
         case TupleType(elements=elements) if value.__class__ is tuple and len(value) == len(elements):
             return tuple(_contained(type_, each, refuse) for type_, each in zip(value, elements, strict=True))
         case Scalar(dtype):
-            if value.__class__ is int and dtype is not DType.I64:
-                if dtype.is_float and not _is_exact(value, dtype):
-                    raise refuse.inexact("holds", value, dtype, "float(...)")
-                return weak_to(value, dtype)
+            if value.__class__ is int:
+                refuse.require_held("holds", value, dtype, "float(...)")
+                return value if dtype is DType.I64 else weak_to(value, dtype)
             if value.__class__ is float and dtype.is_float and dtype is not DType.F64:
                 return weak_to(value, dtype)
     return _known(value)

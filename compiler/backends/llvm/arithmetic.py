@@ -36,6 +36,8 @@ def binary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue, b: LlvmVa
         return w.binary(operator, a, b)
     unsigned = is_unsigned(dtype)
     if operator in ("min", "max"):
+        if dtype == "i1":  # without its passes LLVM has no code for extremes of single bits
+            return w.binary("and" if operator == "min" else "or", a, b)
         return w.intrinsic(f"{'u' if unsigned else 's'}{operator}", a, b)
     if operator in ("shl", "shr"):
         amount = w.binary("and", b, constant(b.type, DTYPES[dtype] - 1))
