@@ -35,7 +35,7 @@ from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
 from compiler.schedule.padded import PaddedSource, padded_source
 from compiler.schedule.pieces import lower, single
-from compiler.schedule.table import AxisPlan, Table, Unheeded
+from compiler.schedule.table import SIMD, AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
 from runtime.records import evolve, frozen
 
@@ -136,7 +136,8 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     if any(isinstance(op, Alloc) for op in field.body.body):
         return None
     width = machine.lanes(product.dtype)
-    if width < 2 or (product.sums and any(plan.lanes not in (1, width) for plan in table.plans)):
+    alike = all(plan.lanes in (1, width) for plan in table.plans)
+    if width < 2 or (product.sums and not alike):
         return None
     written = contiguity(field, [*stores])
     summed = product.k[0] if len(product.k) == 1 else None
@@ -148,7 +149,8 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         lies_along = summed is not None and votes[summed] > 0
         wished = tile_of(field).get(last, registers * lanes)
         registers = next((number for number in range(registers, 0, -1) if wished % (number * lanes) == 0), registers)
-        plan = AxisPlan(last, "time", registers, lanes, digit=PANEL)
+        # small operands are computed by the table, whose vectors may have other lanes
+        plan = AxisPlan(last, "time", registers, lanes, digit=PANEL, simd=SIMD if alike else f"{SIMD}_{PANEL}")
         turns = (1, 1) if not lies_along else (1, width) if lanes == 1 else (width, 1)
         if lanes > 1:
             low = single(plan)

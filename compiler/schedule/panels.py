@@ -82,7 +82,7 @@ class PlacingPacked(PlacingWindows):
         self.copied: Value | None = None
         """Where few columns are."""
         for side in (packing.rows, packing.columns):
-            for plan in (side.plan, side.low, AxisPlan(self.summed, "time", *side.turns, digit=TURNED)):
+            for plan in (side.plan, side.low, self.square(side)):
                 self.declare(plan)
         for plan in (plan for _, few in packing.few for plan in few.plans):
             self.declare(plan)
@@ -133,6 +133,10 @@ class PlacingPacked(PlacingWindows):
             return region.builder.load(self.copied, [region.forms[self.summed], self.table[axis].within()])
         where = self.mask(region, [self.summed], None)
         return region.builder.load(self.copied, [region.forms[axis], region.forms[self.summed]], where)
+
+    def square(self, side: Side) -> AxisPlan:
+        """Squares of the sum's axis, as a side turns them on the way into its panels."""
+        return AxisPlan(self.summed, "time", *side.turns, digit=TURNED, simd=self.packing.columns.plan.simd)
 
     def packed_or_not(self, stores: Sequence[Target], root: TileRegion) -> None:
         guarded = self.packing.filters.operand if self.product.guard is not None else None
@@ -286,7 +290,7 @@ class PlacingPacked(PlacingWindows):
 
     def pack(self, side: Side, behind: Value, region: TileRegion, block: TermBlock) -> None:
         """Copies a block of an operand to its panels, up to that with the number `behind`."""
-        plan = AxisPlan(self.summed, "time", *side.turns, digit=TURNED)
+        plan = self.square(side)
         terms, start = Affine.of(block.count.name), block.start
         extents = [region.builder.count(self.field.axes[axis]) for axis in self.product.k]
         places = region.builder.digits(start, extents[1:])

@@ -6,8 +6,9 @@ from enum import Enum
 from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelMetadata
-from compiler.typed_ast.nodes import Expression, Function, Node
+from compiler.typed_ast.nodes import Expression, Function, Name, Node
 from compiler.typed_ast.types import ShapeExpr, Type
+from compiler.typed_ast.walk import walk
 from runtime.records import Factory, define, field
 
 
@@ -137,6 +138,11 @@ class Scope:
     def as_now(self) -> "Scope":
         """The scope without what is added to it later."""
         return Scope(self.parent, dict(self.entries))
+
+    def as_now_for(self, expression: Node) -> "Scope":
+        """What the names of an expression stand for in this scope, whatever is added to it later."""
+        names = [node.name for node in walk(expression) if isinstance(node, Name)]
+        return Scope(self.parent, {name: self.entries[name] for name in names if name in self.entries})
 
     def close(self) -> None:
         """Ends this block: its variables are remembered by the block around it."""

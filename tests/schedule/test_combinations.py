@@ -180,3 +180,21 @@ def test_a_batch_of_distances(programs: tuple[Any, Any]) -> None:
     np.testing.assert_allclose(both(programs, "by_head", a, b), expected, atol=1e-4)
 
 
+
+
+@pytest.mark.parametrize("columns", (1, 2, 3, 7, 8, 12, 15, 16, 17))
+def test_columns_whose_number_is_written_have_vectors_of_so_many(columns: int) -> None:
+    text = f"""
+def along(a: tensor[M, D], b: tensor[{columns}, D]): tensor {{
+    compute(a, b) {{ for i in 0..M, j in 0..{columns}, d in 0..D: out[i, j] += abs(a[i, d] - b[j, d]) }}
+}}
+def across(a: tensor[M, D], b: tensor[D, {columns}]): tensor {{
+    compute(a, b) {{ for i in 0..M, j in 0..{columns}, d in 0..D: out[i, j] += abs(a[i, d] - b[d, j]) }}
+}}
+"""
+    program = zynml.compile(text)
+    for rows, terms in ((1, 1), (3, 31), (33, 65)):
+        a, b = (np.random.default_rng(seed).integers(-99, 99, (size, terms)).astype(np.float32) for seed, size in ((1, rows), (2, columns)))
+        exact = np.abs(a[:, None, :] - b).sum(2)  # whole numbers below 2^24: every order of the sum gives it
+        np.testing.assert_array_equal(program.along(a, b), exact)
+        np.testing.assert_array_equal(program.across(a, np.ascontiguousarray(b.T)), exact)

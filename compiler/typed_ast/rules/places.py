@@ -31,7 +31,7 @@ def let(checker: Checker, node: nodes.Let, scope: Scope) -> Type:
         found = _without_type(checker, node.value, scope, f"let x: int? = {checker.meaning.none}")
         held = strong(found)
     known = constant(node.value, scope) if not node.mutable else None
-    before = scope.as_now() if held == I64 and not node.mutable else None
+    before = scope.as_now_for(node.value) if held == I64 and not node.mutable else None
     begin = whole_constant(node.value, scope) if held == I64 and node.mutable else None
     for variable in _bound(checker, node, held, known, scope):
         if isinstance(node.pattern, nodes.BindingPattern):
