@@ -7,7 +7,7 @@ import pytest
 
 import zynml
 from compiler.hir.core import Cast, Index
-from tests.attentions import AXES, CASES, PASSES, expected, source
+from tests.attentions import AXES, CASES, PASSES, Case, expected, source
 from tests.schedule.attention_runs import NUMPY, ULP, check, run
 
 
@@ -46,6 +46,33 @@ def test_windows_that_skip_tiles(case: str) -> None:
 def test_blocks_take_tiles_of_queries_until_there_are_none(case: str, sizes: tuple[int, ...], processors: int) -> None:
     """Some see nothing, whose keys no ring has."""
     check("two passes", CASES[case], sizes, processors=processors)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("keys", [2, 130, 643])
+@pytest.mark.parametrize(("operator", "seen"), [("==", np.equal), ("<=", np.less_equal), (">", np.greater)])
+def test_numbers_in_any_order_that_rows_and_keys_have_of_their_own(operator: str, seen: Any, keys: int) -> None:
+    random = np.random.default_rng(keys)
+    q, k, v = (random.standard_normal((1, 1, rows, 16)).astype(NUMPY["bf16"]) for rows in (140, keys, keys))
+    of_rows, of_keys = np.sort(random.integers(0, 6, (1, 140))).astype(np.int32), random.integers(0, 6, (1, keys)).astype(np.int32)
+    of_keys[0, 128:400] = 3
+    case = Case(
+        f"(if R[b, i] {operator} A[b, j] {{ s * scale }} else {{ -inf }})",
+        lambda s, i, j, given: np.where(seen(of_rows[:, None, :, None], of_keys[:, None, None]), s * given["scale"], -np.inf),
+        inputs=("R: tensor[B, M, i32]", "A: tensor[B, N, i32]"),
+    )
+    known = {"B": 1, "H": 1, "M": 140, "N": keys, "D": 16, "C": 16}
+    found = run(source("two passes", case), {"Q": q, "K": k, "V": v, "scale": 0.25, "R": of_rows, "A": of_keys}, known, (1, 1, 140, 16), "bf16")
+    wanted, size = expected(case, q, k, v, {"scale": 0.25})
+    assert np.all((np.abs(found - wanted) <= 2 * ULP["bf16"] * size + 1e-6) | (np.isnan(found) & np.isnan(wanted)))
+
+
+def test_a_cap_holds_scores_of_every_size() -> None:
+    def spread(q: Any, k: Any, v: Any) -> None:
+        q[0, 0, :30] *= 1e-4
+        q[0, 0, 30:50] *= 1e4
+        q[0, 0, 5, 3] = np.nan
+
+    check("two passes", CASES["capped"], (1, 1, 70, 70, 16, 16), change=spread)
 
 
 def test_distances_are_counted_from_a_threads_first_one() -> None:

@@ -105,18 +105,18 @@ class QueryTiles:
 
     def placed(self, b: Builder, number: Value) -> tuple[Value, Value]:
         """The matrix and the tile of this number in the order in which blocks take them: matrix by matrix where all tiles are the same
-        work, else the longest first."""
-        visible, heads, tiles = self.attention.visible, self.heads, self.tiles
-        above, below = ([bound.across for bound in some if bound.across] for some in (visible.upper, visible.lower))
-        if bool(above) == bool(below):
+        work, else the longest first; of windows, those that the begin or the end of the keys cuts come last."""
+        heads, tiles = self.heads, self.tiles
+        across = [bound.across for bound in self.attention.visible.bounds if bound.across]
+        if not across:
             return small(b, "div", number, tiles), small(b, "rem", number, tiles)
         several = b.mul(tiles, b.const(HEADS, "index"))
         first = b.mul(small(b, "div", number, several), b.const(HEADS, "index"))
         within = small(b, "rem", number, several)
         heads_here = b.op("min", b.sub(heads, first), b.const(HEADS, "index"))
         tile = small(b, "div", within, heads_here)
-        grows = any(across > 0 for across in (*above, *below))
-        return b.add(first, small(b, "rem", within, heads_here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
+        longest = b.sub(b.sub(tiles, b.const(1, "index")), tile) if max(across) > 0 else tile
+        return b.add(first, small(b, "rem", within, heads_here)), longest
 
     def enter(self, head: Value, tile: Value, region: TileRegion) -> list[Affine]:
         """The places of a matrix and a tile of it; the numbers of the matrix."""

@@ -11,7 +11,7 @@ from math import inf, nan
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Cast, Reduce, Select, dtype_of
+from compiler.hir.core import Binary, Cast, Reduce, Select, Unary, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.schedule.gpu.attention_field import AttentionField
@@ -19,7 +19,7 @@ from compiler.schedule.gpu.attention_walk import QueryTiles, Walk
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.counted_floats import counted
-from compiler.schedule.gpu.exponents import sign_of
+from compiler.schedule.gpu.exponents import LOG2_E, multiplied, sign_of
 from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.gpu.walking_block import NONE, WalkingBlock
 from compiler.schedule.region import Target, TileRegion
@@ -102,6 +102,8 @@ class AttendingBlock(WalkingBlock):
         if attention.exponent.is_weight(op) and region in self.bases:
             scores, base = self.bases[region]
             return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn", "ftz"))
+        if op is attention.exponent.cap and region in self.compared:
+            return self.capped(region, op)
         seen = self.compared.get(region) == NONE and not self.conditions(region)
         if isinstance(op, Select) and (attention.exponent.hides(op) or (op.condition in attention.exponent.guards and seen)):
             return self.placing.value(op.then, region)
@@ -110,6 +112,18 @@ class AttendingBlock(WalkingBlock):
         if isinstance(op, Binary) and op.operator == "div" and op.right.source in attention.rule.rescaled and dtype_of(op.right) == "f32":
             return b.mul(self.placing.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.placing.value(op.right, region)))
         return None
+
+    def capped(self, region: TileRegion, op: Unary) -> Value:
+        """A tanh, 1 - 2 / (2^(x * 2 log2(e)) + 1), without the digits of one near 0."""
+        b, unit = region.builder, region.builder.const(1.0, "f32")
+        value, factors, divisors = multiplied(op.value, set(self.attention.walked))
+        scale = b.const(2 * LOG2_E, "f32")
+        for factor in factors:
+            scale = b.mul(scale, self.placing.value(factor, region))
+        for divisor in divisors:
+            scale = b.op("div", scale, self.placing.value(divisor, region))
+        power = b.op("exp2", b.mul(self.placing.value(value, region), scale), flags=("afn", "ftz"))
+        return b.fma(b.op("div", unit, b.add(power, unit), flags=("afn", "ftz")), b.const(-2.0, "f32"), unit)
 
     def added(self, region: TileRegion, op: Reduce, total: Value, growth: Value) -> Value:
         b = region.builder

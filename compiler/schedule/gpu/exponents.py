@@ -4,7 +4,8 @@ select that gives -inf) stays hidden in y, since F is positive.
 
 A factor that only the run knows may be negative or 0. Then the sign goes to the queries, before they are multiplied."""
 
-from math import inf, log
+from collections.abc import Callable
+from math import inf, log, prod
 
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of, union_axes
@@ -15,6 +16,8 @@ from compiler.schedule.gpu.need import needed
 from runtime.records import frozen
 
 LOG2_E = 1 / log(2)
+MOST_CAPPED = 2.0**9
+"""What a tanh may be multiplied by in the exponents."""
 
 
 @frozen(eq=False)
@@ -73,6 +76,14 @@ class Exponent:
         return own * (LOG2_E if self.rule.exponential == "exp" else 1.0)
 
     @property
+    def cap(self) -> Unary | None:
+        """The tanh that the core is, where it may be off by some 2^-21 whatever its size: so are exponents then, times no more than 2^9."""
+        op = self.core.source
+        numbers = [float(factor.source.value) for factor in self.factors if isinstance(factor.source, Const)]
+        known = len(numbers) == len(self.factors) and not self.divisors and self.constant * prod(numbers) <= MOST_CAPPED
+        return op if known and isinstance(op, Unary) and op.operator == "tanh" and "afn" in op.flags else None
+
+    @property
     def signed(self) -> bool:
         """Whether the factor's sign is for the run to tell."""
         return not (all(map(_positive, self.factors)) and all(_positive(divisor) or _root(divisor) for divisor in self.divisors))
@@ -86,20 +97,27 @@ def exponent_of(rule: Online, scores: Value, rows: str) -> Exponent:
     while isinstance(value.source, Select) and is_number(value.source.otherwise, -inf):
         guards.append(value.source.condition)
         value = value.source.then
-    core = value
+    core, factors, divisors = multiplied(value, varying)
+    if core is not scores:
+        core, factors, divisors = multiplied(value, varying, _positive)
+    return Exponent(rule, tuple(guards), core, factors, divisors)
+
+
+def multiplied(
+    value: Value, varying: set[str], accepted: Callable[[Value], bool] = lambda value: True
+) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
+    """A value without what all scores of a tile are multiplied by, and divided by, as far as that is accepted; both of these."""
     factors: list[Value] = []
     divisors: list[Value] = []
-    while isinstance(core.source, Binary) and core.source.operator in ("mul", "div"):
-        left, right = core.source.left, core.source.right
-        if core.source.operator == "mul" and _uniform(left, varying):
+    while isinstance(value.source, Binary) and value.source.operator in ("mul", "div"):
+        left, right = value.source.left, value.source.right
+        if value.source.operator == "mul" and _uniform(left, varying):
             left, right = right, left
-        if not _uniform(right, varying):
+        if not _uniform(right, varying) or not accepted(right):
             break
-        (divisors if core.source.operator == "div" else factors).append(right)
-        core = left
-    if core is not scores:
-        return Exponent(rule, tuple(guards), value)
-    return Exponent(rule, tuple(guards), core, tuple(factors), tuple(divisors))
+        (divisors if value.source.operator == "div" else factors).append(right)
+        value = left
+    return value, tuple(factors), tuple(divisors)
 
 
 def is_number(value: Value, number: float) -> bool:

@@ -1,7 +1,7 @@
 """Which tiles of keys the rows of a tile may see, where data decide it: conditions that compare a whole number of the row with one of the
 key, as masks of documents do. A warp looks at a tile's rows for the range of their numbers, then at all keys: a tile of keys in which none
-compares with any number of that range is outside of what the rows see, and one in which all compare with all needs no condition. Numbers
-in any order are right; sorted ones leave out the most."""
+compares with any number of that range is outside of what the rows see, and one in which all compare with all needs no condition. Of its
+keys each lane has some neighbours, of which the range counts. Numbers in any order are right; sorted ones leave out the most."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -66,7 +66,7 @@ class SeenTiles:
 
 class TileSearch:
     """A warp's search of the tiles of `terms` keys. `lane`: the thread's number in the warp; `registers`: axes of registers, those of its
-    rows and those of its keys of a tile."""
+    rows and those of its keys of a tile, which are neighbours."""
 
     def __init__(
         self, placing: Placing, compared: Sequence[Compared], lane: Affine, registers: tuple[str, str], row: str, along: str, terms: int
@@ -78,51 +78,49 @@ class TileSearch:
         """The tiles from `low` to `high` that rows see, whose places the region has."""
         b = rows.builder
         ranges = [tuple(self._of_rows(each.row, monoid, rows) for monoid in ("min", "max")) for each in self.compared]
-        with b.loop("tiles", low.name, high.name, ABREAST, carried=[high, low, high, high]) as (body, loop):
+        # the last keys stand for some that aren't there; where there are fewer than a lane reads, nothing is left out
+        behind = b.sub(b.index(self.placing.field.axes[self.along]), b.const(self.terms // WORD, "index"))
+        few = b.op("lt", behind, b.const(0, "index"))
+        first, end = b.select(few, low, high), b.select(few, high, low)
+        with b.loop("tiles", end.name, high.name, ABREAST, carried=[first, end, high, high]) as (body, loop):
             state = loop.carried
             numbers = [body.add(loop.variable, body.const(n, "index")) for n in range(ABREAST)]
-            places = [self._of_tile(rows.inside(body, (self.along,)), number, high) for number in numbers]
-            read = [[self.placing.value(each.key, keys) for each in self.compared] for keys in places]
-            for number, keys, values in zip(numbers, places, read, strict=True):
-                some, every = self._tests(keys, values, ranges)
+            read = [self._of_tile(rows.inside(body, (self.along,)), number, behind) for number in numbers]
+            for number, values in zip(numbers, read, strict=True):
+                some, every = self._tests(body, values, ranges)
                 state = _further(body, state, number, high, some, every)
             body.yield_(*state)
         return SeenTiles(*loop.results)
 
-    def _of_tile(self, keys: TileRegion, number: Value, high: Value) -> TileRegion:
-        """The places of a tile's keys, those before the tile `high`."""
-        b, along, terms = keys.builder, self.along, self.terms
-        keys.forms[along] = Affine.of(number.name) * terms + self.lane + Affine.of(self.registers[1]) * WORD
-        last = b.op("min", b.index(Affine.of(high.name) * terms), b.index(self.placing.field.axes[along]))
-        keys.masks[along] = Affine.of(last.name)
-        return keys
-
-    def _tests(self, keys: TileRegion, values: Sequence[Value], ranges: Sequence[tuple[Value, ...]]) -> tuple[Value, Value]:
-        """Whether some key of a tile compares with a number of the rows, and whether all compare with all."""
+    def _of_tile(self, keys: TileRegion, number: Value, behind: Value) -> list[Value]:
+        """The numbers of a lane's keys of a tile."""
         b = keys.builder
+        first = b.op("min", b.index(Affine.of(number.name) * self.terms + self.lane * (self.terms // WORD)), behind)
+        keys.forms[self.along] = Affine.of(first.name) + Affine.of(self.registers[1])
+        return [self.placing.value(each.key, keys) for each in self.compared]
+
+    def _tests(self, b: Builder, values: Sequence[Value], ranges: Sequence[tuple[Value, ...]]) -> tuple[Value, Value]:
+        """Whether some key of a tile may compare with a number of the rows, and whether all compare with all."""
         some = every = None
         for each, key, (least, most) in zip(self.compared, values, ranges, strict=True):
-            possible, certain = _conditions(b, each.operator, key, least, most)
+            possible, certain = _conditions(b, each.operator, self._joined(b, "min", key), self._joined(b, "max", key), least, most)
             some, every = reduce(b.both, possible, some), reduce(b.both, certain, every)
         assert some is not None and every is not None
-        some, every = (self.placing.masked(test, beyond, [self.along], keys) for test, beyond in ((some, False), (every, True)))
-        return self._of_keys(b, "or", "any", some), self._of_keys(b, "and", "all", every)
+        return b.emit(Vote(operation="any", predicate=some)).result, b.emit(Vote(operation="all", predicate=every)).result
 
     def _of_rows(self, value: Value, monoid: str, rows: TileRegion) -> Value:
         """The least or the greatest number of the tile's rows, in all lanes."""
         b = rows.builder
         (nothing,) = identity_of(monoid, [dtype_of(value)])
-        made = self.placing.masked(self.placing.value(value, rows), nothing, [self.row], rows)
-        if self.registers[0] in {name for name, _ in union_axes(made)}:
-            (made,) = b.reduce(monoid, made, over=(self.registers[0],))
+        made = self._joined(b, monoid, self.placing.masked(self.placing.value(value, rows), nothing, [self.row], rows))
         for distance in (1, 2, 4, 8, 16):
             made = b.op(monoid, made, exchanged(b, made, distance))
         return made
 
-    def _of_keys(self, b: Builder, monoid: str, operation: str, value: Value) -> Value:
-        if self.registers[1] in {name for name, _ in union_axes(value)}:
-            (value,) = b.reduce(monoid, value, over=(self.registers[1],))
-        return b.emit(Vote(operation=operation, predicate=value)).result
+    def _joined(self, b: Builder, monoid: str, value: Value) -> Value:
+        """The least or the greatest of a lane's numbers."""
+        own = tuple(axis for axis, _ in union_axes(value) if axis in self.registers)
+        return b.reduce(monoid, value, over=own)[0] if own else value
 
 
 def _further(b: Builder, state: Sequence[Value], tile: Value, high: Value, some: Value, every: Value) -> list[Value]:
@@ -139,12 +137,14 @@ def _further(b: Builder, state: Sequence[Value], tile: Value, high: Value, some:
     ]
 
 
-def _conditions(b: Builder, operator: str, key: Value, least: Value, most: Value) -> tuple[list[Value], list[Value]]:
-    """What must hold for some number from the least to the most to compare with the key, and what for all of them to."""
+def _conditions(b: Builder, operator: str, first: Value, last: Value, least: Value, most: Value) -> tuple[list[Value], list[Value]]:
+    """What must hold for some number from the least to the most to compare with a key from the first to the last, and what for all of them
+    to."""
     match operator:
         case "eq":
-            return [b.op("le", least, key), b.op("ge", most, key)], [b.op("eq", least, key), b.op("eq", most, key)]
+            certain = [b.op("eq", least, first), b.op("eq", most, last), b.op("eq", least, most)]
+            return [b.op("le", least, last), b.op("ge", most, first)], certain
         case "lt" | "le":
-            return [b.op(operator, least, key)], [b.op(operator, most, key)]
+            return [b.op(operator, least, last)], [b.op(operator, most, first)]
         case _:
-            return [b.op(operator, most, key)], [b.op(operator, least, key)]
+            return [b.op(operator, most, first)], [b.op(operator, least, last)]

@@ -35,7 +35,7 @@ from compiler.schedule.gpu.seen_by_data import WORD, SeenTiles, TileSearch, comp
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.walking_block import BOTH
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, SHARED_BYTES, WARPGROUP
-from compiler.schedule.gpu.warpgroup_walk import ALL_GROUPS, REGISTERS, UNIT, AttentionGroup, WarpgroupWalk
+from compiler.schedule.gpu.warpgroup_walk import ALL_GROUPS, REGISTERS, SEARCHING, UNIT, AttentionGroup, WarpgroupWalk
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 
@@ -73,8 +73,9 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | No
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""
-FOUND = 4
-"""Tiles of queries that are found ahead."""
+FOUND = 2
+"""Tiles of queries that are found: the one that is attended, and the next. A block that took more could be left with them when others
+have none."""
 TWICE = 128
 """Elements of a query or value of which there is room for two tiles of queries."""
 
@@ -129,7 +130,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         with b.when(first) as once:
             self.memory.begin(once)
         b.emit(SyncThreads())
-        copies, multiplies = REGISTERS[attention.down]
+        copies, multiplies = (SEARCHING if attention.compared else REGISTERS)[attention.down]
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
             with copying.when(first) as leading:
@@ -153,8 +154,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         number, round = b.slot(block, "number"), b.slot(b.const(0, "index"), "round")
 
         def told(b: Builder, *words: Value) -> None:
-            stage, parity = memory.place(b, memory.found, b.get(round))
-            memory.found.await_empty(b, stage, parity)
+            stage, _ = memory.place(b, memory.found, b.get(round))
             with b.when(leader) as one:
                 for place, word in enumerate(words):
                     one.store(memory.numbers, one.cast(word, "u32"), [stage, Affine.of(place)])
@@ -162,16 +162,17 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
 
         with b.repeat() as (before, body):
             before.condition(before.op("lt", before.get(number), total))
-            other = body.slot(body.const(0, "u32"), "other")
-            with body.when(leader) as one:
-                most = one.cast(one.sub(total, one.const(1, "index")), "u32")
-                one.set(other, one.emit(Atomic(operation="inc", mem=taken, index=(Affine(),), value=most)).result)
             inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
             head, tile = self.queries.placed(body, body.get(number))
             self.queries.enter(head, tile, inner)
             seen = self.looked_for(inner)
             told(body, head, tile, *([] if seen is None else [seen.first, seen.end, seen.whole, seen.whole_end]))
             body.set(round, body.add(body.get(round), body.const(1, "index")))
+            memory.found.await_empty(body, *memory.place(body, memory.found, body.get(round)))
+            other = body.slot(body.const(0, "u32"), "other")
+            with body.when(leader) as one:
+                most = one.cast(one.sub(total, one.const(1, "index")), "u32")
+                one.set(other, one.emit(Atomic(operation="inc", mem=taken, index=(Affine(),), value=most)).result)
             body.set(number, body.add(blocks, widened(body, body.get(other), bool(self.attention.compared))))
         told(b, self.queries.heads, *[b.const(0, "index")] * (memory.words - 1))
 
@@ -275,7 +276,9 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
             stage = memory.place(body, memory.keys, walk.begun)
             memory.keys.await_full(body, *stage)
             body.emit(WarpgroupFence())
-            (scores,) = self.waited(body, [self.scored(body, stage[0])], 0)
+            asked = self.scored(body, stage[0])
+            self.foreseen(turn)
+            (scores,) = self.waited(body, [asked], 0)
             self.given_back(body, memory.keys, stage[0])
             _, _, *after, weights = self.softened(turn, scores, first.carried[:-1])
             memory.values.await_full(body, *stage)
@@ -322,6 +325,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         asked = self.scored(b, keys[0])
         total = self.weighted(b, values, weights, total)
         self.group.pass_turn(b)
+        self.foreseen(turn)
         (scores,) = self.waited(b, [asked], 1)
         self.given_back(b, memory.keys, keys[0])
         growth, grown, *after, weights = self.softened(turn, scores, before)
@@ -331,6 +335,11 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         total, weights = self.waited(b, [total, weights], 0)
         self.given_back(b, memory.values, values)
         return [*after, self.packed(b, weights), self.rescaled(b, total, grown, growth)]
+
+    def foreseen(self, turn: TileRegion) -> None:
+        """Reads the numbers of keys that a turn's conditions compare, while its scores are on their way."""
+        for each in self.attention.compared if self.compared[turn] else ():
+            self.placing.value(each.key, turn)
 
     # ---- products ----
 

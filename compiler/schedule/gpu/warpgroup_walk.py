@@ -67,6 +67,8 @@ class AttentionGroup:
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
+SEARCHING = {**REGISTERS, 2: (40, 232)}
+"""The same, where one that copies also searches."""
 
 
 class WarpgroupWalk(WalkingBlock):
