@@ -246,7 +246,7 @@ def _reach(field: HirFunction, axis: str) -> tuple[int, int]:
     def least(indices: Iterable[tuple[Affine, ...]]) -> int:
         return min((len(index) - 1 - dim for index in indices for dim, form in enumerate(index) if axis in form.names), default=0)
 
-    return least([*loads, *stores]), least(loads)
+    return (least(loads), least([*loads, *stores]))
 
 
 def _choose_vector(
@@ -348,7 +348,7 @@ def _turn_squares(
     vector, other = (rows[0], column) if across >= 0 else (column, rows[0])
     lanes = _lanes(field, other, _lanes(field, vector, min(machine.lanes(facts.widest), SQUARE)))
     if lanes > 1:
-        line = CACHE_LINE // bytes_of(facts.widest)
+        line = CACHE_LINE // min(bytes_of(mem_of(op.mem).dtype) for op in (*loads, *stores))
         tiles[vector] = (1, lanes)
         tiles[other] = (line if _registers(field, other, line, 1) == line > lanes else lanes, 1)
         reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")

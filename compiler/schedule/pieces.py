@@ -11,6 +11,8 @@ from runtime.records import evolve, frozen
 WIDE = 4
 """Times as many vectors in flight for a row by itself as there are for each row of a block: the registers of its rows are free."""
 
+LEAST_SQUARE = 4
+"""Elements of the smallest square that is turned."""
 
 FEWER, LEAST_HIGH = 2, 6
 """Rows that low blocks have less than others of so many rows or more."""
@@ -70,7 +72,24 @@ def pieces_of(plan: AxisPlan, ends: Sequence[AxisPlan], extent: Affine) -> Itera
 
 def reaching(plan: AxisPlan, extent: Affine) -> Piece:
     """All of an axis of at least one tile, in whole tiles."""
-    return Piece(plan, Affine(), extent.ceildiv(plan.tile), False, reaches=plan.tile > 1)
+    reaches = plan.tile > 1 and (extent.value is None or extent.value % plan.tile != 0)
+    return Piece(plan, Affine(), extent.ceildiv(plan.tile), False, reaches=reaches)
+
+
+def squares_of(plans: Sequence[AxisPlan]) -> list[list[AxisPlan]]:
+    """The plans, and where they turn squares of vectors, those of smaller ones, for axes that no whole one fits into."""
+    lanes = max((plan.lanes for plan in plans), default=1)
+    turned = lanes > 1 and any(plan.registers % lanes == 0 for plan in plans)
+    sizes = [lanes >> halves for halves in range(lanes.bit_length())] if turned else []
+    smaller = [[square(plan, size) for plan in plans] for size in sizes if size >= LEAST_SQUARE]
+    return [list(plans), *(each for each in smaller if [plan.tile for plan in each] != [plan.tile for plan in plans])]
+
+
+def square(plan: AxisPlan, size: int) -> AxisPlan:
+    """Cuts its axis in squares of so many elements each way."""
+    if plan.lanes > 1:
+        return evolve(plan, registers=1, lanes=size, simd=f"{plan.simd}_{size}")
+    return evolve(plan, registers=size, digit=f"q{size}") if plan.registers > 1 else plan
 
 
 def _all_of(cuts: Sequence[Sequence[Piece]]) -> list[tuple[Piece, ...]]:

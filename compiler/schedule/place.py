@@ -23,7 +23,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule import running
 from compiler.schedule.in_chunks import chunked_loop, chunked_scans
 from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
-from compiler.schedule.pieces import Piece, blocks_of_rows, combinations_of, pieces_of, reaching, single, wide
+from compiler.schedule.pieces import Piece, blocks_of_rows, combinations_of, pieces_of, reaching, single, squares_of, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
@@ -43,7 +43,17 @@ class Placing(TileValues):
     outer = "thread"
     """The place that top-level loops are shared out to."""
 
+    @property
+    def squares(self) -> Sequence[Sequence[AxisPlan]]:
+        """The table's plans, and those of smaller squares."""
+        return squares_of(self.table.plans) if self.outer == "thread" else [self.table.plans]
+
+    def declare_squares(self) -> None:
+        for plan in (each for smaller in self.squares[1:] for each in smaller):
+            self.declare(plan)
+
     def run(self) -> HirFunction:
+        self.declare_squares()
         root = TileRegion(self.out.body)
         for parameter in self.field.parameters:
             root.made[parameter] = self.out.parameter(parameter.name, parameter.type)
@@ -318,9 +328,34 @@ class Placing(TileValues):
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop for each combination of pieces."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == self.outer and plan.axis in needed]
-        if self.outer == "thread" and self.leaves_over(plans) and may_store_twice(self.field, group):
-            self.thread_loop([reaching(plan, self.field.axes[plan.axis]) for plan in plans], group, region)
+        if self.outer == "thread" and self.may_reach(plans) and may_store_twice(self.field, group):
+            self.reaching_back(self.squares, plans, group, region)
+        else:
+            self.in_pieces(plans, group, region)
+
+    def reaching_back(
+        self, sizes: Sequence[Sequence[AxisPlan]], shared: Sequence[AxisPlan], group: Sequence[Target], region: TileRegion
+    ) -> None:
+        """Rows of a map in the first of these sizes of tiles that no extent is less than."""
+        if not sizes:
+            self.in_pieces(shared, group, region)
             return
+        (plans, *smaller), extents = sizes, self.field.axes
+        axes = {plan.axis for plan in shared}
+        pieces = [reaching(plan, extents[plan.axis]) for plan in plans if plan.axis in axes]
+        tiled = [plan for plan in plans if plan.tile > 1 and (smaller or plan.lanes == 1)]
+        more = [extents[plan.axis] - plan.tile for plan in tiled if extents[plan.axis].value is None]
+        if not more:
+            self.thread_loop(pieces, group, region)
+            return
+        with region.builder.branch(all_hold(more, region.builder)) as (then, otherwise, _):
+            inner = region.inside(then, ())
+            inner.narrow.update({plan.axis: plan for plan in plans})
+            self.thread_loop(pieces, group, inner)
+            self.reaching_back(smaller, shared, group, region.inside(otherwise, ()))
+
+    def in_pieces(self, plans: Sequence[AxisPlan], group: Sequence[Target], region: TileRegion) -> None:
+        """The stores in whole tiles and smaller ones behind them."""
         products = [product for op in self.field.body.body if (product := product_sum(op)) is not None]
         multiplies = any(product.m and product.n for product in products)
         lanes = 0 if self.outer != "thread" or multiplies else max(plan.lanes for plan in self.table.plans)
@@ -330,12 +365,14 @@ class Placing(TileValues):
             if not any(piece.is_empty for piece in pieces):
                 self.thread_loop(pieces, group, region)
 
-    def leaves_over(self, plans: Sequence[AxisPlan]) -> bool:
-        """Whether rows in registers of a map, no more than its extents, leave something over. (Vectors reach back elsewhere.)"""
+    def may_reach(self, plans: Sequence[AxisPlan]) -> bool:
+        """Whether rows in registers of a map may leave something over. (Vectors reach back elsewhere.)"""
         if any(plan.lanes > 1 for plan in plans) or any(isinstance(op, Reduce | Contract | Scan) for op in self.field.body.body):
             return False
-        tiles = [(self.field.axes[plan.axis].value or 0, plan.tile) for plan in plans if plan.tile > 1]
-        return all(extent >= tile for extent, tile in tiles) and any(extent % tile for extent, tile in tiles)
+        extents = {plan: self.field.axes[plan.axis].value for plan in plans if plan.tile > 1}
+        if any(extent is not None and extent < plan.tile for plan, extent in extents.items()):
+            return False
+        return any(extent is None or extent % plan.tile for plan, extent in extents.items())
 
     def thread_loop(self, pieces: Sequence[Piece], group: Sequence[Target], region: TileRegion) -> None:
         """One loop over the tiles of all pieces."""

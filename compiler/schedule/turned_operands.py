@@ -167,5 +167,6 @@ class PlacingTurned(Placing):
         self.out.function.axes.update(placing.out.function.axes)
         self.out._taken.update(placing.out.function.axes)
         placing.out = self.out
+        placing.declare_squares()
         placing.produce([store], TileRegion(b, made={source: region.made[operand.mem], target: copied}), {})
         return copied

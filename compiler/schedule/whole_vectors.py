@@ -44,11 +44,13 @@ def store_in_vectors(
     if within is not None:
         whole = b.op("and", whole, within)
     tiles = b.select(whole, b.index(Affine.of(count.name).floordiv(plan.tile)), none)
-    with b.loop(f"{axis}0", 0, Affine.of(tiles.name), **placing.marks(plan)) as (body, loop):
-        start = body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * plan.tile)
-        _enter(placing, plan, start, group, region.inside(body, (axis,)), bounds.conditions)
-    vectors, vector = Affine.of(count.name).floordiv(plan.lanes), single(plan)
-    with b.loop(f"{axis}0", Affine.of(tiles.name) * plan.registers, vectors) as (body, loop):
+    vectors, vector, done = Affine.of(count.name).floordiv(plan.lanes), single(plan), Affine()
+    if plan.registers > 1 or bounds.conditions != inner:
+        done = Affine.of(tiles.name) * plan.registers
+        with b.loop(f"{axis}0", 0, Affine.of(tiles.name), **placing.marks(plan)) as (body, loop):
+            start = body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * plan.tile)
+            _enter(placing, plan, start, group, region.inside(body, (axis,)), bounds.conditions)
+    with b.loop(f"{axis}0", done, vectors, **({} if plan.registers > 1 else placing.marks(plan))) as (body, loop):
         start = body.index(Affine.of(low.name) + Affine.of(loop.variable.name) * plan.lanes)
         _enter(placing, vector, start, group, region.inside(body, (axis,)), inner)
     last = b.sub(behind, b.const(plan.lanes, "index"))

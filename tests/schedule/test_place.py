@@ -167,3 +167,20 @@ def test_two_extents_below_zero_are_no_work() -> None:
             for i in range(1, n - 1):
                 expected[2048 + i * m + 1 : 2048 + i * m + m - 1] = values[2048 + i * m + 1 : 2048 + i * m + m - 1]
             np.testing.assert_array_equal(around, expected)
+
+
+def test_axes_that_no_square_fits_into_are_turned_in_smaller_ones() -> None:
+    """A transpose of matrices of any size: squares of 16, 8 and 4, which reach back over rows that they leave over."""
+    f = FunctionBuilder("transpose", Form.FIELD, {"i": Affine.of("A"), "j": Affine.of("B")})
+    x, out = f.parameter("x", Mem("f32", ["A", "B"], readonly=True)), f.parameter("out", Mem("f32", ["B", "A"], noalias=True))
+    for name in ("A", "B"):
+        f.parameter(name, INDEX)
+    f.body.store(out, f.body.load(x, ["i", "j"]), ["j", "i"])
+    field = f.finish()
+    function = place(field, table_for(field, MACHINES[0]))
+    verify(function)
+    assert {extent.value for extent in function.axes.values()} == {16, 8, 4}
+    for shape in (24, 33), (12, 40), (5, 4), (3, 50), (0, 7):
+        values, result = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape), np.zeros(shape[::-1], np.float32)
+        interpret(function, [values, result, *shape])
+        np.testing.assert_array_equal(result, values.T)

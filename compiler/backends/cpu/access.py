@@ -153,7 +153,7 @@ def store(frame: CpuFrame, op: Store) -> None:
     align = bytes_of(dtype)
     whole = (align, notes)
     if frame.streams and fills_lines(frame, op, frame.definitions):
-        whole = (LINE, f"{notes}, !nontemporal {w.module.node(['i32 1'])}")
+        whole = (min(LINE, max(lanes, 1) * align), f"{notes}, !nontemporal {w.module.node(['i32 1'])}")
 
     if op.where is None and not is_guarded(frame, indexing.index):
         for across, together in (turned_axis(indexing, axes), store_turned), (interleaved_axis(indexing, axes), store_interleaved):

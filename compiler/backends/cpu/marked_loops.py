@@ -4,7 +4,7 @@ from compiler.analysis.ends_by_data import ends_by_data
 from compiler.analysis.fetches import fetches
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
-from compiler.backends.cpu.streamed import is_large, streamed_by
+from compiler.backends.cpu.streamed import is_large, made_in, streamed_by
 from compiler.backends.llvm import structured
 from compiler.backends.llvm.trigonometry import OF_ANGLES
 from compiler.backends.llvm.writer import LlvmValue
@@ -24,7 +24,7 @@ def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> N
     if stores:
         w = frame.w
         large, other, after = w.label("large"), w.label("cached"), w.label("stored")
-        w.branch_if(is_large(frame, stores), large, other)
+        w.branch_if(is_large(frame, stores, made_in(frame, op)), large, other)
         for label, frame.streams in (large, True), (other, False):
             w.start(label)
             _loop(frame, op, low, high)

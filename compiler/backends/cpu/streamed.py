@@ -1,16 +1,15 @@
 """Results that no cache holds are stored past the caches, where loops fill whole lines of these: else each line would be read before it is
 written. Such a loop is in the code twice; the size of the result decides as it runs."""
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Collection, Mapping, Sequence
 
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.llvm.bundle import is_simd
 from compiler.backends.llvm.types import I64
-from compiler.backends.llvm.writer import LlvmValue, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, While
-from compiler.hir.core import FLOAT_FUNCTIONS, Const, Index, Unary
+from compiler.hir.core import FLOAT_FUNCTIONS, Binary, Const, Index, Unary
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Mem, Tile, bytes_of
@@ -18,8 +17,8 @@ from compiler.hir.types import Mem, Tile, bytes_of
 LINE = 64
 """Bytes of a line of the cache, which one vector fills."""
 
-STREAMED = 24 << 20
-"""Bytes of a result from which it is stored past the caches: most of what the last one holds."""
+STREAMED = 12 << 20
+"""Bytes of a result from which it is stored past the caches: with what is read beside it, more than the last one holds."""
 
 Definitions = Mapping[str, Instruction]
 
@@ -32,29 +31,50 @@ def streamed_by(frame: CpuFrame, loop: For) -> list[Store]:
     functions = any(isinstance(op, Unary) and op.operator in FLOAT_FUNCTIONS for op in inside)
     if not wide or functions or loop.carried or any(isinstance(op, For | While) for op in inside):
         return []
-    made = {**frame.definitions, **{value.name: op for op in inside for value in op.results}}
+    made = made_in(frame, loop)
     return [op for op in inside if isinstance(op, Store) and fills_lines(frame, op, made)]
 
 
+def made_in(frame: CpuFrame, loop: For) -> Definitions:
+    """Instructions by their results, those of a loop too."""
+    return {**frame.definitions, **{value.name: op for top in loop.body.body for op in top.walk() for value in op.results}}
+
+
 def fills_lines(frame: CpuFrame, op: Store, made: Definitions) -> bool:
-    """Whether each vector that is stored lies on a line of its own, if the memory begins at one. `made`: instructions by their results."""
+    """Whether each vector that is stored lies on a line of its own, or on one with those beside it, if the memory begins at a line and the
+    sizes are as `_whole_lines` asks. `made`: instructions by their results."""
+    return _whole_lines(frame, op, made) is not None
+
+
+def _whole_lines(frame: CpuFrame, op: Store, made: Definitions) -> list[Affine] | None:
+    """The numbers of bytes that must be whole lines for that; None where nothing makes sure of it."""
     mem, type = mem_of(op.mem), op.value.type
     if op.mem not in frame.kernel.function.parameters or not mem.noalias or op.where is not None or not isinstance(type, Tile):
-        return False
+        return None
     axes = {name: extent.value or 0 for name, extent in type.axes}
     lanes = next((extent for name, extent in axes.items() if is_simd(name)), 0)
     along = [name for name in axes if op.index and op.index[-1].coefficient(name) == 1]
     size = bytes_of(mem.dtype)
-    if lanes * size != LINE or len(along) != 1 or axes[along[0]] % lanes or _is_read(frame, op):
-        return False
-    strides = [stride * size for stride in _strides(mem)]
-    own = op.index[-1] - Affine.of(along[0])
-    forms = zip((*op.index[:-1], own), strides, strict=True)
-    return strides[-1] == size and all(_is_multiple(made, form, stride) for form, stride in forms)
+    if len(along) != 1 or axes[along[0]] % max(lanes, 1) or _is_read(frame, op):
+        return None
+    # squares beside each other fill a line together
+    if not lanes or axes[along[0]] * size % LINE or (is_simd(along[0]) and lanes * size != LINE):
+        return None
+    strides = _strides(mem)
+    if strides[-1].value != 1:
+        return None
+    sizes = {parameter.name for parameter in frame.kernel.function.parameters}
+    asked: list[Affine] = []
+    for form, stride in zip((*op.index[:-1], op.index[-1] - Affine.of(along[0])), strides, strict=True):
+        more = _asked(made, sizes, form, stride * size)
+        if more is None:
+            return None
+        asked += more
+    return asked
 
 
-def is_large(frame: CpuFrame, stores: Sequence[Store]) -> LlvmValue:
-    """Whether all of the memories are large, and begin at a line."""
+def is_large(frame: CpuFrame, stores: Sequence[Store], made: Definitions) -> LlvmValue:
+    """Whether all of the memories are large and begin at a line, and what is stored goes on in whole lines."""
     w, held = frame.w, frame.w.true()
     for mem in dict.fromkeys(op.mem for op in stores):
         memory = frame.memories[mem.name]
@@ -62,9 +82,14 @@ def is_large(frame: CpuFrame, stores: Sequence[Store]) -> LlvmValue:
         for dim in memory.type.dims:
             size = w.mul(size, frame.affine(dim))
         begin = w.value(I64, f"ptrtoint {memory.pointer} to i64")
-        aligned = w.compare("eq", w.binary("and", begin, constant(I64, LINE - 1)), constant(I64, 0))
-        held = w.binary("and", held, w.binary("and", aligned, w.compare("sge", size, constant(I64, STREAMED))))
+        held = w.binary("and", held, w.binary("and", _is_on_line(w, begin), w.compare("sge", size, constant(I64, STREAMED))))
+    for form in dict.fromkeys(form for op in stores for form in _whole_lines(frame, op, made) or ()):
+        held = w.binary("and", held, _is_on_line(w, frame.affine(form)))
     return held
+
+
+def _is_on_line(w: FunctionWriter, number: LlvmValue) -> LlvmValue:
+    return w.compare("eq", w.binary("and", number, constant(I64, LINE - 1)), constant(I64, 0))
 
 
 def _is_read(frame: CpuFrame, store: Store) -> bool:
@@ -72,23 +97,46 @@ def _is_read(frame: CpuFrame, store: Store) -> bool:
     return any(isinstance(op, Load) and op.mem is store.mem for op in ops)
 
 
-def _strides(mem: Mem) -> list[int]:
-    """In elements; 0 where a number isn't known."""
+def _strides(mem: Mem) -> list[Affine]:
+    """In elements. Where dimensions have extents that only a launch knows, a divisor of all strides outside of these."""
     if mem.strides is not None:
-        return [stride.value or 0 for stride in mem.strides]
-    return [prod(dim.value or 0 for dim in mem.dims[number + 1 :]) for number in range(mem.rank)]
+        return list(mem.strides)
+    strides, stride = list[Affine](), Affine.of(1)
+    for dim in reversed(mem.dims):
+        strides.append(stride)
+        stride = stride * dim.value if dim.value is not None else dim * stride.value if stride.value is not None else stride
+    return strides[::-1]
 
 
-def _is_multiple(made: Definitions, form: Affine, stride: int) -> bool:
-    """Whether a form times a stride in bytes is a whole number of lines."""
-    if form.value == 0 or (stride and stride % LINE == 0):
-        return True
-    if not stride or form.constant * stride % LINE:
-        return False
+def _asked(made: Definitions, sizes: Collection[str], form: Affine, stride: Affine) -> list[Affine] | None:
+    """What must be whole lines, so that a form times a stride in bytes is; None where nothing makes sure of it. `sizes`: names that a
+    launch knows."""
+    if form.value == 0:
+        return []
+    if stride.value is None:
+        return [stride]
+    if form.constant * stride.value % LINE:
+        return None
+    asked: list[Affine] = []
     for symbol, coefficient in form.terms:
-        step, op = coefficient * stride, made.get(symbol) if isinstance(symbol, str) else None
-        named = isinstance(op, Index) and _is_multiple(made, op.of, step)
-        number = isinstance(op, Const) and isinstance(op.value, int) and op.value * step % LINE == 0
-        if step % LINE and not named and not number:
-            return False
-    return True
+        step, op = stride.value * coefficient, made.get(symbol) if isinstance(symbol, str) else None
+        if step % LINE == 0:
+            continue
+        match op:
+            case Index():
+                parts = [op.of]
+            case Const(value=int(number)):
+                parts = [Affine.of(number)]
+            case Binary(operator="min" | "max"):
+                parts = [Affine.of(value.name) for value in op.operand_values]
+            case None if symbol in sizes:
+                asked.append(Affine.of(symbol) * step)
+                continue
+            case _:
+                return None
+        for part in parts:
+            more = _asked(made, sizes, part, Affine.of(step))
+            if more is None:
+                return None
+            asked += more
+    return asked

@@ -22,6 +22,7 @@ def joined(x: tensor[A, {columns}, {dtype}], v: tensor[{columns}, {dtype}]) {{
 def turned(x: tensor[{columns}, {columns}, {dtype}]) {{
     compute(x) {{ for i in 0..{columns}, j in 0..{columns}: out[j, i] = x[i, j] }}
 }}
+def crossed(x: tensor[A, B, C, {dtype}]) {{ compute(x) {{ for i in 0..A, j in 0..B, k in 0..C: out[k, j, i] = x[i, j, k] }} }}
 def sums(x: tensor[A, {columns}, {dtype}]) {{
     compute(x) {{
         for i in 0..A:
@@ -49,6 +50,9 @@ def test_elements_are_those_of_small_results(dtype: str, columns: int, threads: 
         for each in x, wide:
             np.testing.assert_array_equal(program.joined(each, v), each + v)
             np.testing.assert_array_equal(program.sums(each), each.sum(1, dtype=kind)[:, None] + each)
+    for rows in 48, 64, 67, 128:
+        x = random.integers(0, 50, (rows, 3, columns)).astype(kind)
+        np.testing.assert_array_equal(program.crossed(x), x.transpose(2, 1, 0))
     square = random.integers(0, 50, (columns, columns)).astype(kind)
     np.testing.assert_array_equal(program.turned(square), square.T)
 
@@ -64,6 +68,19 @@ def stored(offset: int = 0, function: str = "neg", noalias: bool = True, read: b
     return f.finish()
 
 
+def crossed(columns: int | str) -> HirFunction:
+    """out[16 j + simd, 16 i + row] = x[16 i + row, 16 j + simd]."""
+    f = FunctionBuilder("crossed", Form.TILE, {"simd": 16, "row": 16})
+    x, out = f.parameter("x", Mem("f32", [columns, "N"], readonly=True)), f.parameter("out", Mem("f32", ["N", columns], noalias=True))
+    f.parameter("N", INDEX)
+    if isinstance(columns, str):
+        f.parameter(columns, INDEX)
+    with f.body.loop("j", 0, Affine.of("N").floordiv(16)) as (body, _):
+        i, j = Affine.of("row"), Affine.of("j") * 16 + "simd"
+        body.store(out, body.load(x, [i, j]), [j, i])
+    return f.finish()
+
+
 def text_of(function: HirFunction, target: str = "x86-64-v4") -> Any:
     machine = CPUS[target]
     return compile_function(function, CpuOptions(triple=machine.triple, cpu=machine.cpu, features=machine.features)).llvm_unoptimised
@@ -74,3 +91,10 @@ def test_only_whole_lines_of_memory_that_nothing_reads_go_past_the_caches() -> N
     for other in stored(offset=4), stored(function="exp"), stored(noalias=False), stored(read=True):
         assert "!nontemporal" not in text_of(other)
     assert "!nontemporal" not in text_of(stored(), "x86-64-v3"), "two vectors fill a line there"
+
+
+def test_rows_of_lengths_that_a_launch_knows_are_whole_lines_there() -> None:
+    """Rows of any length: the code asks for that at once with the size of the result. Rows of 40 bytes never are."""
+    assert "!nontemporal" in text_of(crossed("M"))
+    assert "!nontemporal" in text_of(crossed(48))
+    assert "!nontemporal" not in text_of(crossed(10))
