@@ -1,12 +1,17 @@
 """Elements of memory that a function doesn't write are read once where they are read again behind that, or in loops and branches there; and
-a check that has been made isn't made again.
+a check that has been made isn't made again. What all turns of a loop begin with is read and checked before it, if it has a turn.
 
 check %ok  %a = load %x[%k]  %k2 = load %i[0]  check %ok2  store %x[%k2], ...      // %k came of %i[0], too
-=>  check %ok  %a = load %x[%k]  store %x[%k], ..."""
+=>  check %ok  %a = load %x[%k]  store %x[%k], ...
+
+for j in 0..n { %k = load %i[0]  check %ok  store %out[j], ... }
+=>  if 0 < n { %k = load %i[0]  check %ok  for j in 0..n { store %out[j], ... } }"""
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from compiler.hir.build import Builder
+from compiler.hir.control import For
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, Load, mem_of
 from compiler.hir.module import HirFunction
@@ -36,15 +41,55 @@ class _Once(Rebuild):
         self.written = written_in(self.source)
         return Rebuild.run(self)
 
+    first: frozenset[Instruction] = field(default=frozenset(), init=False)
+    """What has been done before its loop."""
+
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
+        if op in self.first:
+            return [self.values[result] for result in op.results]
+        if isinstance(op, For) and not op.results and op.place != "thread":
+            ahead = self.ahead(op)
+            if any(isinstance(each, Check) for each in ahead):
+                return self.after(ahead, op, into)
         if isinstance(op, Check):
             condition = self.values[op.condition]
             if condition in self.held:
                 return []
             self.held |= {condition}
-        if isinstance(op, Load) and op.mem in self.source.parameters and mem_of(op.mem).noalias and op.mem not in self.written:
+        if self.is_constant(op):
             return into.emit(self.renewed(op, into), op.result.name, repeats=False).results
         return self.copy(op, into)
+
+    def is_constant(self, op: Instruction) -> TypeGuard[Load]:
+        """Whether it reads memory that the function doesn't write."""
+        return isinstance(op, Load) and op.mem in self.source.parameters and mem_of(op.mem).noalias and op.mem not in self.written
+
+    def ahead(self, loop: For) -> list[Instruction]:
+        """The instructions that are the same in all turns of a loop, as far as nothing that differs could be seen before them."""
+        varying = {value.name for value in loop.body.parameters}
+        same: list[Instruction] = []
+        for op in loop.body.body:
+            if not varying.isdisjoint((*op.symbols, *(value.name for value in op.operand_values))) or op.regions:
+                varying.update(value.name for value in op.results)
+                if op.regions or not (op.effects is Effect.PURE or self.is_constant(op)):
+                    break
+            elif op.effects is Effect.PURE or isinstance(op, Check) or self.is_constant(op):
+                same.append(op)
+            else:
+                break
+        return same
+
+    def after(self, ahead: Sequence[Instruction], loop: For, into: Builder) -> Sequence[Value]:
+        """A loop behind what is the same in all its turns."""
+        held, first = self.held, self.first
+        with into.when(into.op("lt", into.index(self.form(loop.low)), into.index(self.form(loop.high)))) as runs:
+            for op in ahead:
+                for old, new in zip(op.results, self.instruction(op, runs), strict=True):
+                    self.bind(old, new)
+            self.first = first.union(ahead)
+            self.copy(loop, runs)
+        self.held, self.first = held, first
+        return []
 
     def nested(self, old: Region, into: Builder) -> Region:
         before = self.held

@@ -277,7 +277,7 @@ def _choose_vector(
         vectors = SCAN_VECTORS
     along = [op for op in field.body.body if isinstance(op, Reduce | Scan) and best in axes_of(op)]
     downwards = best not in facts.reduced | facts.scanned and bool(along)
-    rows = [a for a in facts.common if a not in (best, *tiles, *facts.ordered) and _slides(field, a, facts)]
+    rows = [a for a in facts.common if a not in (best, *tiles, *facts.ordered) and _slides(field, a, facts, overlapping=True)]
     if downwards and (rows or _slides(field, best, facts)):
         if rows:
             tiles[rows[-1]] = (_registers(field, rows[-1], WINDOW_ROWS, 1), 1)
@@ -318,10 +318,17 @@ def _is_free(field: HirFunction, axis: str, tiles: dict[str, tuple[int, int]]) -
     return not any(axis in axes and any(other in axes for other in taken) for axes in together)
 
 
-def _slides(field: HirFunction, axis: str, facts: _TableFacts) -> bool:
-    """Whether a reduction moves a window along the axis: then rows are short stretches read again and again, from the cache."""
-    loads = [op for op in field.body.body if isinstance(op, Load)]
-    return any(form.coefficient(axis) and facts.reduced.intersection(form.names) for op in loads for form in op.index)
+def _slides(field: HirFunction, axis: str, facts: _TableFacts, overlapping: bool = False) -> bool:
+    """Whether a reduction moves a window along the axis: then rows are short stretches read again and again, from the cache.
+    `overlapping`: and windows beside each other have elements in common, as far as numbers say."""
+
+    def reach(form: Affine) -> int | None:
+        extents = [(form.coefficient(a), field.axes[a].value) for a in facts.reduced.intersection(form.names)]
+        return sum(abs(step) * (extent - 1) for step, extent in extents if extent) if all(extent for _, extent in extents) else None
+
+    forms = [form for op in field.body.body if isinstance(op, Load) for form in op.index if form.coefficient(axis)]
+    moved = [form for form in forms if facts.reduced.intersection(form.names)]
+    return any(not overlapping or (far := reach(form)) is None or far >= abs(form.coefficient(axis)) for form in moved)
 
 
 def _turn_squares(
@@ -348,7 +355,7 @@ def _turn_squares(
     vector, other = (rows[0], column) if across >= 0 else (column, rows[0])
     lanes = _lanes(field, other, _lanes(field, vector, min(machine.lanes(facts.widest), SQUARE)))
     if lanes > 1:
-        line = CACHE_LINE // min(bytes_of(mem_of(op.mem).dtype) for op in (*loads, *stores))
+        line = CACHE_LINE // min(bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load | Store))
         tiles[vector] = (1, lanes)
         tiles[other] = (line if _registers(field, other, line, 1) == line > lanes else lanes, 1)
         reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")

@@ -1,28 +1,30 @@
-"""Products among other reductions, as those of attention. Where many rows of results read an operand, all of its memory is copied once
-before the loops, with the elements for neighbouring results side by side from the beginnings of cache lines: scores, both of whose
-operands lie along their sum, then need no sums across lanes. The table for such memories has rows that fill the registers.
+"""Products among other reductions, as those of attention, and other reductions of two operands there, as distances to centres. Where many
+rows of results read an operand, all of its memory is copied once before the loops, with the elements for neighbouring results side by side
+from the beginnings of cache lines: scores, both of whose operands lie along their sum, then need no sums across lanes. The table for such
+memories has rows that fill the registers.
 
 Few rows keep the tiles of the first table: both are in the function, and sizes decide as it runs."""
 
 from collections.abc import Sequence
 from functools import reduce
 
-from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.core import Contract, dtype_of
+from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.cpu import CpuMachine
+from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import CACHE_LINE, table_for
 from compiler.schedule.materialise import materialise
+from compiler.schedule.packed import FEW_ROWS
 from compiler.schedule.pieces import reaching
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.table import SIMD, AxisPlan, Table
 from compiler.schedule.whole_vectors import may_store_twice
 from runtime.records import evolve, frozen
 
@@ -37,7 +39,7 @@ TURNED = "t"
 class TurnedOperand:
     """A memory whose dimension `summed` is summed along, and along whose dimension `dim` results lie, those of an axis."""
 
-    product: ProductSum
+    product: PairReduction
     mem: Value
     dim: int
     summed: int
@@ -69,11 +71,12 @@ def turned_operands(plain: HirFunction, field: HirFunction, table: Table, machin
     """What rows of the products of a field share, which is a `plain` one with values kept; None where that is nothing."""
     operands: list[TurnedOperand] = []
     for op in field.body.body:
-        product = product_sum(op) if isinstance(op, Contract) else None
-        if product is not None and len(product.k) == 1:
+        product = combination(op) if isinstance(op, Contract | Reduce) else None
+        if product is not None and product.guard is None and len(product.k) == 1:
             sides = (product.b, product.n, product.m), (product.a, product.m, product.n)
             operands += [each for own in sides if (each := _operand(field, product, *own)) is not None][:1]
-    if field is plain or not operands or len({each.mem for each in operands}) < len(operands):
+    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce)]
+    if len(sums) < 2 or not operands or len({each.mem for each in operands}) < len(operands):
         return None
     copy = FieldCopy(plain)
     copy.axes()
@@ -81,16 +84,24 @@ def turned_operands(plain: HirFunction, field: HirFunction, table: Table, machin
     copy.parameters({parameter: types.get(parameter.name, parameter.type) for parameter in plain.parameters})
     for op in plain.body.body:
         copy.copy(op)
-    rows, _ = machine.register_tile
+    rows, vectors = machine.register_tile
     other = table_for(materialise(copy.finish()), machine)
-    columns = {axis for op in field.body.body if (product := product_sum(op)) is not None for axis in (*product.m, *product.n)}
+    columns = {axis for op in sums if (product := combination(op)) is not None for axis in (*product.m, *product.n)}
+    if not any(plan.registers > 1 and plan.lanes == 1 for plan in other.plans):
+        # what isn't a product has no rows yet, and as many vectors as a sum has
+        rows = min(rows, FEW_ROWS)
+        last = next((plan for plan in reversed(other.plans) if plan.axis in columns and plan.place == "thread" and plan.lanes == 1), None)
+        sizes = {plan: rows if plan is last else min(plan.registers, vectors) for plan in other.plans}
+        other = evolve(other, plans=[evolve(plan, registers=count) for plan, count in sizes.items()])
+    lanes = {plan.lanes for plan in table.plans if plan.lanes > 1}
     plans = [evolve(plan, registers=_registers(field, plan, rows, plan.axis in columns), digit=TURNED) for plan in other.plans]
+    plans = [plan if plan.lanes == 1 or plan.lanes in lanes else evolve(plan, simd=f"{SIMD}_{TURNED}") for plan in plans]
     if any(other[each.axis].lanes == 1 for each in operands):
         return None
     return TurnedOperands(tuple(operands), evolve(other, plans=plans), machine)
 
 
-def _operand(field: HirFunction, product: ProductSum, value: Value, own: Sequence[str], others: Sequence[str]) -> TurnedOperand | None:
+def _operand(field: HirFunction, product: PairReduction, value: Value, own: Sequence[str], others: Sequence[str]) -> TurnedOperand | None:
     load = value.source
     if not isinstance(load, Load) or load.where is not None or load.mem not in field.parameters or not others:
         return None

@@ -129,7 +129,7 @@ def _asked(made: Definitions, sizes: Collection[str], form: Affine, stride: Affi
                 parts = [Affine.of(number)]
             case Binary(operator="min" | "max"):
                 parts = [Affine.of(value.name) for value in op.operand_values]
-            case None if symbol in sizes:
+            case None if isinstance(symbol, str) and symbol in sizes:
                 asked.append(Affine.of(symbol) * step)
                 continue
             case _:
