@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.schedule.gpu import ragged_parts
+from compiler.schedule.gpu import ragged, ragged_parts
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a", "emulator:sm_75")
@@ -350,6 +350,31 @@ def test_nan_and_infinities_in_rows(name: str, dtype: str) -> None:
     text = PIECES.format(dtype=dtype, result=dtype, first="-inf" if name == "max" else "inf", joined=f"= {name}(s, v[k])")
     got = zynml.compile(text, device="emulator:sm_90a").f(start, v)
     np.testing.assert_array_equal(got, [joined(v[a:b], initial=first) for a, b in pairwise(start)])
+
+
+@pytest.mark.parametrize("mean", [3, 70, 400, 5000])
+@pytest.mark.parametrize("dtype", ["i8", "i16", "f64"])
+def test_rows_that_begin_and_end_anywhere_in_pieces(dtype: str, mean: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By lanes of any number, and by blocks; in memory that ends within a piece, or holds none."""
+    monkeypatch.setattr(ragged, "_mean_row", lambda *_: mean)
+    monkeypatch.setattr(ragged, "WIDE", 0)
+    text = f"""
+    def f(low: tensor[R, i32], high: tensor[R, i32], v: tensor[K, {dtype}], w: tensor[V, {dtype}], x: tensor[K, i32]) {{
+        compute(low, high, v, w, x) -> tensor[R, {dtype}] {{
+            for r in 0..R:
+                var s: {dtype} = 0
+                for k in low[r]..high[r]: s += v[k] * w[x[k]]
+                out[r] = s
+        }}
+    }}
+    """
+    program = zynml.compile(text, device="emulator:sm_90a", sanitize=True)
+    numpy = np.dtype(dtype.replace("f", "float").replace("i", "int"))
+    for count in (0, 1, 3, 35):
+        low, high = np.array([(a, b) for a in range(count + 1) for b in range(a, count + 1)], np.int32).T.copy()
+        v, w, x = _RANDOM.integers(-9, 9, count).astype(numpy), np.arange(-2, 3).astype(numpy), _RANDOM.integers(0, 5, count).astype(np.int32)
+        got = program.f(low, high, v, w, x)
+        np.testing.assert_array_equal(got, [(v[a:b] * w[x[a:b]]).sum(dtype=numpy) for a, b in zip(low, high, strict=True)])
 
 
 def test_rows_of_a_view_are_read_element_by_element() -> None:

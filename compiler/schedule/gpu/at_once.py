@@ -7,15 +7,19 @@ from collections.abc import Mapping, Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
+from compiler.hir.core import Take
 from compiler.hir.instruction import Effect, Instruction, Value
-from compiler.hir.memory import Check, Load
-from compiler.hir.types import Slot
+from compiler.hir.memory import Check, Load, mem_of
+from compiler.hir.types import Slot, bytes_of
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.need import depending, read_names
+from compiler.schedule.gpu.pieces import loads_in_pieces
 from compiler.schedule.gpu.reduction import identities
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import Start
+from runtime.records import frozen
 
 
 def overlaps(spread: Spread) -> bool:
@@ -29,6 +33,43 @@ def overlaps(spread: Spread) -> bool:
     return plain and not any(isinstance(op, Load | Check) and not names.isdisjoint(read_names(op)) for op in loop.body.body)
 
 
+@frozen(eq=False)
+class Pieces:
+    """The loads of a loop that read neighbours in iterations side by side, of which a thread takes `width` at once."""
+
+    loads: tuple[Load, ...] = ()
+    width: int = 1
+
+
+NONE = Pieces()
+
+
+def pieces_of(loop: For, facts: Facts) -> Pieces:
+    """In pieces of 16 bytes of the widest; loads behind a check wait for it."""
+    ops = loop.body.body
+    checked = next((place for place, op in enumerate(ops) if isinstance(op, Check)), len(ops))
+    loads = tuple(op for op in loads_in_pieces(loop, facts) if ops.index(op) < checked)
+    return Pieces(loads, ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op in loads)) if loads else NONE
+
+
+@frozen(eq=False)
+class Piece:
+    """`width` neighbouring iterations, the `number`th such ones."""
+
+    number: Value
+    width: int
+
+    def place(self, element: int) -> Affine:
+        return Affine.of(self.number.name) * self.width + element
+
+    def loaded(self, memory: Value, b: Builder) -> list[Value]:
+        """What a memory holds there."""
+        axis = f"simd_of_{self.width}"
+        axis = axis if axis in b.owner.function.axes else b.owner.axis(axis, self.width)
+        vector = b.load(memory, (self.place(0) + Affine.of(axis),))
+        return [b.emit(Take(value=vector, axis=axis, at=Affine((), element))).result for element in range(self.width)]
+
+
 def is_joining(op: Instruction, loop: For) -> bool:
     """Whether it computes from what the cells of a loop hold."""
     names = depending(loop.body.parameters[1:], loop.body.body)
@@ -38,10 +79,12 @@ def is_joining(op: Instruction, loop: For) -> bool:
 class AtOnce(Cooperation):
     """Work whose threads have several iterations of a shared loop under way."""
 
-    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, lanes: int, turns: int) -> None:
+    def __init__(
+        self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, lanes: int, turns: int, pieces: Mapping[For, Pieces]
+    ) -> None:
         """`turns`: how many."""
         super().__init__(start, spreads, barriers, lanes)
-        self.turns = turns
+        self.turns, self.pieces = turns, pieces
         self.range: tuple[Affine, Affine] | None = None
         """Where loops begin and end, where that is not what they say."""
 
@@ -49,7 +92,8 @@ class AtOnce(Cooperation):
         return self.range or super().ends(loop, b)
 
     def share(self, spread: Spread, number: Value, stride: Value | int, b: Builder) -> list[list[Value]]:
-        """As any cooperation has it. Where checks fail, the thread's iterations are done once more one by one, which says where."""
+        """As any cooperation has it. Where checks fail, iterations are done once more one by one, which says where: the thread's
+        own, or all of them where others are its own then."""
         if not isinstance(stride, int) or not overlaps(spread):
             return super().share(spread, number, stride, b)
         loop, parameters = spread.outer, spread.outer.body.parameters[1:]
@@ -61,45 +105,86 @@ class AtOnce(Cooperation):
         results = self.at_once(loop, number, stride, cells, failed, b)
         if failed is not None:
             with b.when(b.get(failed)) as again:
-                super().share(spread, number, stride, again)
+                super().share(spread, *((again.const(0, "index"), 1) if loop in self.pieces else (number, stride)), again)
         self.values.update(zip(loop.results, results, strict=True))
         totals = dict(zip(parameters, results, strict=True))
         return [[totals[cell] for cell in fold.cells] for fold in spread.folds]
 
     def at_once(self, loop: For, number: Value, stride: int, cells: Sequence[Value], failed: Value | None, b: Builder) -> list[Value]:
-        """What the cells hold behind the thread's iterations: turns that all threads have in full, then one in which those behind the last
-        iteration do that one again, and drop it."""
-        step, one, turns = stride * self.turns, b.const(1, "i32"), range(self.turns)
+        """What the cells hold behind the thread's iterations: turns of pieces that all threads have in full, then one in which those
+        behind the last piece do that one again, and drop it; with the elements before the first piece and behind the last one."""
+        pieces = self.pieces.get(loop, NONE)
+        width = min(pieces.width, 2 * stride)
+        items, one = max(1, self.turns // width), b.const(1, "i32")
         low, end = (b.index(form) for form in self.ends(loop, b))
-        whole = b.index(Affine.of(b.op("max", b.sub(end, low), b.const(0, "index")).name).floordiv(step) * step)
-        behind = b.add(low, whole)
-        with b.loop(loop.variable.name, low.name, behind.name, step, cells, unroll=1) as (inner, walked):
+        begin, stop = b.index(Affine.of(low.name).ceildiv(width)), b.index(Affine.of(end.name).floordiv(width))
+        step, turns = stride * items, range(items)
+        whole = b.index(Affine.of(b.op("max", b.sub(stop, begin), b.const(0, "index")).name).floordiv(step) * step)
+        behind = b.add(begin, whole)
+        with b.loop(loop.variable.name, begin.name, behind.name, step, cells, unroll=1) as (inner, walked):
             first = Affine.of(walked.variable.name) + Affine.of(number.name)
             values = list(walked.carried)
-            for own in self.computed(loop, [inner.index(first + stride * turn) for turn in turns], failed, inner):
-                values = self.with_one(loop, own, values, None, inner)
+            for own in self.computed(loop, [Piece(inner.index(first + stride * turn), width) for turn in turns], failed, inner):
+                values = self.with_all(loop, own, values, None, inner)
             inner.yield_(*values)
-        with b.branch(b.op("lt", behind, end), [value.type for value in cells]) as (rest, none, both):
-            left, own_ = rest.cast(rest.sub(end, behind), "i32"), rest.cast(number, "i32")
+        left = b.op("lt", behind, stop) if width == 1 else b.both(b.op("lt", low, end), b.op("lt", b.const(0, "index"), stop))
+        with b.branch(left, [value.type for value in cells]) as (rest, few, both):
+            own_, last = rest.cast(number, "i32"), rest.cast(rest.sub(stop, behind), "i32")
             ahead = [rest.add(own_, rest.const(stride * turn, "i32")) for turn in turns]
-            places = [rest.add(behind, rest.cast(rest.op("min", each, rest.sub(left, one)), "index")) for each in ahead]
+            places = [rest.add(behind, rest.cast(rest.op("min", each, rest.sub(last, one)), "index")) for each in ahead]
+            parts, inside = [Piece(place, width) for place in places], [rest.op("lt", each, last) for each in ahead]
+            if width > 1:
+                single, there = self.around(low, end, width, own_, stride, rest)
+                parts, inside = [*parts, *single], [*inside, *there]
             values = list(walked.results)
-            for each, own in zip(ahead, self.computed(loop, places, failed, rest), strict=True):
-                values = self.with_one(loop, own, values, rest.op("lt", each, left), rest)
+            for own, holds in zip(self.computed(loop, parts, failed, rest), inside, strict=True):
+                values = self.with_all(loop, own, values, holds, rest)
             rest.yield_(*values)
-            none.yield_(*walked.results)
+            few.yield_(*(self.one_by_one(loop, low, end, number, stride, walked.results, failed, few) if width > 1 else walked.results))
         return list(both.results)
 
-    def computed(self, loop: For, places: Sequence[Value], failed: Value | None, b: Builder) -> list[dict[Value, Value]]:
+    def around(self, low: Value, end: Value, width: int, own: Value, stride: int, b: Builder) -> tuple[list["Piece"], list[Value]]:
+        """The thread's elements before the first piece and behind the last one, and whether there are so many; an element of the loop where
+        there aren't."""
+        several = b.const(2 * width, "index")
+        length, part = b.cast(b.op("min", b.sub(end, low), several), "i32"), b.const(width - 1, "i32")
+        head = b.op("min", b.op("and", b.sub(b.const(0, "i32"), b.cast(low, "i32")), part), length)
+        count = b.add(head, b.op("min", b.op("and", b.cast(end, "i32"), part), b.sub(length, head)))
+        last, behind = b.sub(count, b.const(1, "i32")), b.sub(end, b.cast(count, "index"))
+        places, inside = list[Piece](), list[Value]()
+        for first in range(0, 2 * width - 2, stride):
+            number = b.add(own, b.const(first, "i32"))
+            base, ahead = b.select(b.op("lt", number, head), low, behind), b.cast(b.op("min", number, last), "index")
+            places.append(Piece(b.add(base, ahead), 1))
+            inside.append(b.op("lt", number, count))
+        return places, inside
+
+    def one_by_one(
+        self, loop: For, low: Value, end: Value, number: Value, stride: int, cells: Sequence[Value], failed: Value | None, b: Builder
+    ) -> list[Value]:
+        """What the cells hold with the thread's iterations, none of which reads a piece."""
+        begin = Affine.of(low.name) + Affine.of(number.name)
+        with b.loop(loop.variable.name, begin, end.name, stride, cells, unroll=1) as (inner, walked):
+            (own,) = self.computed(loop, [Piece(walked.variable, 1)], failed, inner)
+            inner.yield_(*self.with_all(loop, own, walked.carried, None, inner))
+        return list(walked.results)
+
+    def computed(self, loop: For, items: Sequence["Piece"], failed: Value | None, b: Builder) -> list[list[dict[Value, Value]]]:
         """What iterations come to but for what the cells hold, instruction by instruction. That a check has failed is kept."""
-        own = [{loop.variable: place} for place in places]
-        guards: list[Value | None] = [None] * len(own)
-        for op in loop.body.body[:-1]:
+        own = [[{loop.variable: b.index(item.place(number))} for number in range(item.width)] for item in items]
+        guards: list[list[Value | None]] = [[None] * item.width for item in items]
+        loads = self.pieces.get(loop, NONE).loads
+        for op in [op for op in loop.body.body[:-1] if not is_joining(op, loop)]:
             b.span = op.span
-            for number, values in enumerate(own if not is_joining(op, loop) else []):
-                self.values.update(values)
-                guards[number] = self.guarded(op, guards[number], failed, b)
-                values.update((result, self.values[result]) for result in op.results)
+            for item, elements, guard in zip(items, own, guards, strict=True):
+                if item.width > 1 and op in loads:
+                    for values, value in zip(elements, item.loaded(self.values[op.operand_values[0]], b), strict=True):
+                        values[op.results[0]] = value
+                    continue
+                for number, values in enumerate(elements):
+                    self.values.update(values)
+                    guard[number] = self.guarded(op, guard[number], failed, b)
+                    values.update((result, self.values[result]) for result in op.results)
         return own
 
     def guarded(self, op: Instruction, guard: Value | None, failed: Value | None, b: Builder) -> Value | None:
@@ -115,13 +200,17 @@ class AtOnce(Cooperation):
             self.copy.one(op, b)
         return guard
 
-    def with_one(self, loop: For, own: Mapping[Value, Value], cells: Sequence[Value], inside: Value | None, b: Builder) -> list[Value]:
-        """What the cells hold with an iteration."""
-        self.values.update(own)
-        self.values.update(zip(loop.body.parameters[1:], cells, strict=True))
-        for op in loop.body.body[:-1]:
-            if is_joining(op, loop):
-                b.span = op.span
-                self.copy.one(op, b)
-        new = [self.values[value] for value in loop.body.body[-1].operand_values]
+    def with_all(
+        self, loop: For, own: Sequence[Mapping[Value, Value]], cells: Sequence[Value], inside: Value | None, b: Builder
+    ) -> list[Value]:
+        """What the cells hold with the iterations of a piece."""
+        new = list(cells)
+        for values in own:
+            self.values.update(values)
+            self.values.update(zip(loop.body.parameters[1:], new, strict=True))
+            for op in loop.body.body[:-1]:
+                if is_joining(op, loop):
+                    b.span = op.span
+                    self.copy.one(op, b)
+            new = [self.values[value] for value in loop.body.body[-1].operand_values]
         return new if inside is None else [b.select(inside, value, old) for value, old in zip(new, cells, strict=True)]

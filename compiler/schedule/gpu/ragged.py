@@ -15,7 +15,7 @@ from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads, Vote
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space
-from compiler.schedule.gpu.at_once import AtOnce
+from compiler.schedule.gpu.at_once import AtOnce, Pieces, pieces_of
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
@@ -24,10 +24,13 @@ from compiler.schedule.gpu.reduction import combined, over_lanes
 from compiler.schedule.gpu.spread import Spread, is_single
 from compiler.schedule.stages import Start
 from compiler.schedule.threads import BLOCK
-from runtime.records import frozen
+from runtime.records import Factory, frozen
 
 TURNS = 4
 """Elements that a lane has under way; twice as many where data don't say which are read."""
+
+WIDE, SEVERAL = 4, 2
+"""Pieces of a mean row from which on lanes read pieces, and turns that they have of one then."""
 
 LONG_ROW = 2048
 """Elements of a mean row from which a block is worth it, however many rows there are."""
@@ -61,6 +64,9 @@ class RowShape:
     turns: int
     resident: int
     long: int | None = None
+    pieces: Mapping[For, Pieces] = Factory(dict)
+    """What is read in pieces by blocks, and by lanes where these are `wide`."""
+    wide: bool = False
 
     @property
     def by_block(self) -> bool:
@@ -69,7 +75,8 @@ class RowShape:
     def words(self, names: str, over: str) -> str:
         who = "a thread" if self.lanes == 1 else "a block" if self.by_block else f"{self.lanes} lanes"
         long = "" if self.long is None else f"; where {over} is longer than {self.long}, the block"
-        return f"{names}: {who} an iteration, {self.turns} of {over} at once{long}"
+        pieces = ", in pieces of 16 bytes" if self.pieces and (self.wide or self.by_block) else ""
+        return f"{names}: {who} an iteration, {self.turns} of {over} at once{pieces}{long}"
 
 
 def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> RowShape | None:
@@ -84,12 +91,16 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     turns, resident = (TURNS, LOOKING_UP) if any(map(_looks_up, spreads)) else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, turns, resident)
+    pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
+    width = max((piece.width for piece in pieces.values()), default=1)
+    turns = max(turns, width)
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     few = rows * known.machine.lanes < known.processors * FEW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
-        return RowShape(BLOCK, turns, resident)
-    lanes = min(known.machine.lanes, power_of_two(-(-mean // turns)))
-    return RowShape(lanes, turns, resident, LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None)
+        return RowShape(BLOCK, turns, resident, None, pieces)
+    wide = width > 1 and mean >= WIDE * width
+    lanes = min(known.machine.lanes, power_of_two(-(-mean // (turns * SEVERAL if wide else turns))))
+    return RowShape(lanes, turns, resident, LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None, pieces, wide)
 
 
 def _reads_what_it_stores(body: Region) -> bool:
@@ -187,7 +198,7 @@ class LaneCooperation(AtOnce):
 
     def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value, warp: int) -> None:
         """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
-        super().__init__(start, spreads, barriers, warp, shape.turns)
+        super().__init__(start, spreads, barriers, warp, shape.turns, shape.pieces if shape.wide else {})
         b = start.out.body
         self.shape, self.long = shape, None
         place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")

@@ -57,7 +57,7 @@ class _Launch:
         self.counts = counts_of(rows.nest, self.start.copy, self.start.out.body)
         self.barriers = Barriers(rows.facts, rows.spreads)
         self.barriers.place(Region([], rows.body))
-        self.block = AtOnce(self.start, rows.spreads, self.barriers, rows.known.machine.lanes, rows.shape.turns)
+        self.block = AtOnce(self.start, rows.spreads, self.barriers, rows.known.machine.lanes, rows.shape.turns, rows.shape.pieces)
         self.parts = RowsInParts(rows.parts, self.block, around) if rows.parts is not None else None
 
     def variables(self, row: Value, b: Builder) -> None:
