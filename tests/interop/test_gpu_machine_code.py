@@ -163,7 +163,12 @@ def test_what_differs_is_decided_by_the_program(program, fake, gpu, torch):
 def test_what_a_peer_says_of_an_array(program, fake, gpu, torch):
     x = torch.Tensor(gpu, numbers(8))
     known(program.scale, x, 2.0)
-    for change in ({"negative": True}, {"requires_grad": True}, {"layout": torch.sparse_coo}):
+    negative = torch.Tensor(gpu, numbers(8))
+    negative.negative = True
+    with Answered(fake) as answered, pytest.raises(zynml.ZynMLError, match="with the other sign"):
+        program.scale(negative, 2.0)
+    assert answered.count == 0
+    for change in ({"requires_grad": True}, {"layout": torch.sparse_coo}):
         y = torch.Tensor(gpu, numbers(8))
         vars(y).update(change)
         with Answered(fake) as answered:

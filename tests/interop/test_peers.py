@@ -115,14 +115,12 @@ def test_a_stream_of_the_librarys_own_is_worked_on(program, gpu, fake, torch):
     assert np.asarray(program.add(result, torch.Tensor(gpu, ones(3, 4)))).tolist() == [[3.0] * 4] * 3
 
 
-@pytest.mark.parametrize("unusual", ["gradient", "negative", "sparse", "complex", "somebody's stream"])
+@pytest.mark.parametrize("unusual", ["gradient", "sparse", "complex", "somebody's stream"])
 def test_what_is_unusual_goes_by_the_protocol(program, gpu, fake, torch, unusual):
     x = torch.Tensor(gpu, ones(3, 4))
     match unusual:
         case "gradient":
             x.requires_grad = True
-        case "negative":
-            x.negative = True
         case "sparse":
             x.layout = torch.sparse_coo
         case "complex":

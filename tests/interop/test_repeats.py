@@ -223,8 +223,12 @@ def test_what_a_peer_calls_something_else_is_looked_at(program, gpu, torch, ways
     plain, negative = torch.Tensor(gpu, x), torch.Tensor(gpu, x)
     program.scale(plain, 2.0)
     negative.negative = True
-    program.scale(negative, 2.0)
-    assert negative.log and len(ways) == 2
+    with pytest.raises(zynml.ZynMLError, match="with the other sign"):
+        program.scale(negative, 2.0)
+    other = torch.Tensor(gpu, x)
+    other.requires_grad, before = True, len(ways)
+    program.scale(other, 2.0)
+    assert other.log and len(ways) == before + 1
 
 
 def test_cupys_arrays(program, gpu, monkeypatch, ways):
