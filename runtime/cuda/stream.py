@@ -14,7 +14,10 @@ LEGACY, PER_THREAD = 1, 2
 """The two default streams, as handles that mean the same to every library."""
 
 SPIN_SECONDS = 300e-6
-LONGEST_SLEEP = 1e-3
+SHORTEST_SLEEP, LONGEST_SLEEP = 20e-6, 1e-3
+SHARE_SLEPT = 1 / 64
+"""Of the time waited so far, at most: so little is waited too long."""
+
 KERNELS_REMEMBERED = 16
 
 
@@ -172,15 +175,13 @@ def query(device: CudaDevice, name: str, handle: Any) -> bool:
 
 
 def poll(ready: Callable[[], bool], timeout: float | None, operation: str) -> None:
-    """Wait until `ready()`: spinning first, since most waits are short, then with sleeps that grow to a millisecond."""
+    """Wait until `ready()`: spinning first, since most waits are short, then with sleeps that grow with the wait, to a millisecond."""
     if ready():
         return
     start = time.monotonic()
-    sleep = 20e-6
     while not ready():
         waited = time.monotonic() - start
         if timeout is not None and waited >= timeout:
             raise CudaTimeout(f"{operation} did not end within {timeout:g} s")
         if waited > SPIN_SECONDS:
-            time.sleep(sleep)
-            sleep = min(sleep * 1.5, LONGEST_SLEEP)
+            time.sleep(min(max(SHORTEST_SLEEP, waited * SHARE_SLEPT), LONGEST_SLEEP))

@@ -108,6 +108,48 @@ def test_another_struct_is_refused_however_often_the_right_one_came(fake):
             program.untyped(program.other(0.5), there(x))
 
 
+MODELS = """
+struct Part { w: tensor[N, M], b: tensor[M] }
+struct Model { parts: List<Part>, depth: int }
+def model(a: tensor[N, M], b: tensor[M], depth: int): Model { Model { parts: [Part { w: a, b: b } for _ in 0..depth], depth: depth } }
+def applied(model: Model, x: tensor[K, N]): tensor {
+    mut y = x
+    for part in model.parts {
+        let w = part.w
+        y = compute(y, w) { for i in 0..K, j in 0..M { var s = 0.0f32; for k in 0..N { s += y[i, k] * w[k, j] }; out[i, j] = s } }
+    }
+    model.parts.push(model.parts[0])
+    y
+}
+"""
+
+
+def test_models_that_passed_are_looked_at_quickly(gpu, monkeypatch):
+    """A list is the function's own each time; what is laid out otherwise, or lies elsewhere, is looked at as at first."""
+    from compiler.backends.host.record_arguments import RecordArguments
+
+    program = zynml.compile(MODELS, device="cuda:0")
+    random = np.random.default_rng(4)
+    looked = counted(monkeypatch, RecordArguments, "taken")
+    for size in (3, 4):
+        w, b = (random.integers(-2, 3, shape).astype(np.float32) for shape in ((size, size), (size,)))
+        model = program.model(there(w), there(b), 2)
+        for turn in range(4):
+            x = random.integers(-2, 3, (5, size)).astype(np.float32)
+            before = len(looked)
+            np.testing.assert_array_equal(np.asarray(program.applied(model, there(x))), x @ w @ w)
+            assert (len(looked) > before) == (turn == 0)
+            assert len(model.parts) == 2
+    part = model.parts[0]
+    for wrong in (type(part)((part.w, part.w)), type(part)((part.b, part.b)), 5):
+        for _ in range(2):
+            with pytest.raises(zynml.ZynMLError, match="ZYN0807"):
+                program.applied(type(model)(([wrong], 1)), there(x))
+    part.w.array[0, 0] += 1  # on the host from now on
+    want = x @ np.asarray(part.w) @ np.asarray(part.w)
+    np.testing.assert_array_equal(np.asarray(program.applied(model, there(x))), want)
+
+
 def test_results_that_passed_are_not_converted_again(fake, monkeypatch):
     calls = counted(monkeypatch, conversions, "convert")
     program = zynml.compile(PROGRAM, device="cuda:0")

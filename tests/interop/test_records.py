@@ -33,6 +33,13 @@ fn diagonal(g: [[int; 2]; 2]) -> int { g[0][0] + g[1][1] }
 fn names() -> [String; 2] { ["a", "b"] }
 fn row(r: Row) -> Row { r.values[1] = 9
 r }
+struct Tree { value: int, below: List<Tree> }
+fn tree(value: int, below: List<Tree>) -> Tree { Tree { value: value, below: below } }
+fn size(t: Tree) -> int { var n = 1
+for b in t.below { n += size(b) }
+n }
+fn grown(t: Tree) -> int { t.below.push(tree(0, []))
+len(t.below) }
 fn total(ps: List<Point>) -> f64 { var t = 0.0
 for p in ps { t += p.x }
 t }
@@ -121,6 +128,16 @@ def test_lists_and_tuples_of_structs(program):
     assert program.total([{"x": 1, "y": 0}, (2, 0), program.flip((0, 3))]) == 6.0
     assert program.either(((1, 2), None)) == 1.0
     assert program.either(({"x": 1, "y": 2}, 5)) == 6.0
+
+
+def test_structs_that_hold_lists_of_themselves(program):
+    leaf = program.tree(1, [])
+    both = program.tree(2, [leaf, program.tree(3, [leaf])])
+    for _ in range(3):
+        assert program.size(both) == 4
+        assert program.grown(both) == 3, "the function's list is its own"
+    with pytest.raises(zynml.ZynMLError, match="ZYN0807"):
+        program.size({"value": 1, "below": [leaf, 4]})
 
 
 def test_values_are_pickled_and_hashed(program):

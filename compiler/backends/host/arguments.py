@@ -35,7 +35,7 @@ def taken_as(parameter: nodes.Parameter, to: Type, function: str, layouts: Recor
 
     if _holds_records(to):
         arguments = RecordArguments(parameter, function, layouts, inside, convert)
-        return lambda value: arguments.taken(value, to)
+        return arguments.taker(to)
     match to:
         case Scalar(dtype):
             return _number(dtype, refuse)

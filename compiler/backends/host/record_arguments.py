@@ -6,6 +6,7 @@ from typing import Any
 
 from compiler.backends.host.layouts import CaseLayout, RecordLayouts
 from compiler.backends.host.numbers import dtype_of, loses_nothing
+from compiler.backends.host.quick_looks import Missed, QuickLooks
 from compiler.backends.host.record_values import array_of, enum_of
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
@@ -54,6 +55,18 @@ class RecordArguments:
     convert: Convert
     passed: dict[tuple[int, Hashable], Type] = Factory(dict)
     structs: dict[int, tuple[Type, CaseLayout]] = Factory(dict)
+
+    def taker(self, to: Type) -> Callable[[Any], Any]:
+        """Makes values of a type. Records of tensors that passed before cost a look at each layout."""
+        looks = QuickLooks(self.layouts, self.passed)
+
+        def take(value: Any) -> Any:
+            try:
+                return looks.of(to)(value)
+            except Missed:
+                return self.taken(value, to)
+
+        return take
 
     def taken(self, value: Any, to: Type, where: Where = ()) -> Any:
         """`where`: the way to the part of the parameter that is looked at."""
