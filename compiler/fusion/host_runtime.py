@@ -130,9 +130,21 @@ class ProgramRuntime:
 
     def _launches_natively(self, placed: "PlacedBlock", values: Mapping[str, Any]) -> bool:
         """Whether machine code may launch a block: it runs on the CPU, nobody is told of launches, and no value decides on its kernel."""
+        return not self._is_told and placed.always_on_cpu and placed.block.constants.isdisjoint(values) and is_possible()
+
+    def coming_back(self, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
+        device = self.program.options.device
+        if device is None or not device.startswith("cuda") or self._is_told or not is_possible():
+            return function
+        from compiler.launch.cuda.runs import coming_back
+
+        return coming_back(function, changes, self.program.unawaited)
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether somebody is told of launches."""
         options = self.program.options
-        told = options.explain is not None or options.launched is not None or options.sanitize or options.dry
-        return not told and placed.always_on_cpu and placed.block.constants.isdisjoint(values) and is_possible()
+        return bool(options.explain is not None or options.launched is not None or options.sanitize or options.dry)
 
     def block(self, site: int) -> "PlacedBlock":
         """The block at a site."""

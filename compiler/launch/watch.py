@@ -8,6 +8,10 @@ from typing import Generic, TypeVar
 Executed = TypeVar("Executed")
 
 
+WATCHED: dict[int, None] = {}
+"""One entry for each watch that is on, of any thread: whatever has answers without an executor's doing leaves calls to executors then."""
+
+
 class CallWatch(threading.local, Generic[Executed]):
     """The calls that an executor makes on this thread: None where nobody watches."""
 
@@ -17,7 +21,9 @@ class CallWatch(threading.local, Generic[Executed]):
     def watched(self) -> Iterator[list[Executed]]:
         """The calls that are made inside."""
         outer, self.calls = self.calls, []
+        WATCHED[id(self.calls)] = None
         try:
             yield self.calls
         finally:
+            del WATCHED[id(self.calls)]
             self.calls = outer

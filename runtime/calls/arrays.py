@@ -44,6 +44,7 @@ FUNCTIONS = (
     "PyObject_GetAttr",
     "PyObject_RichCompareBool",
     "PyObject_Vectorcall",
+    "PyTuple_GetItem",
     "PyTuple_New",
     "PyTuple_SetItem",
     "PyTuple_Size",

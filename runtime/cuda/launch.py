@@ -160,7 +160,7 @@ class CheckedLaunch:
         if code == INVALID_CONTEXT:
             code = self._try(stream, address)
         if code:
-            raise device.error(self.call, code, self._described())
+            raise device.error(self.call, code, self.described())
         stream.launched.append(self.site)
         if stream.recording is not None:
             stream.recording.launched(self, values)
@@ -224,7 +224,7 @@ class CheckedLaunch:
             value("PROGRAMMATIC_STREAM_SERIALIZATION").programmaticStreamSerializationAllowed = 1
         return attributes
 
-    def _described(self) -> str:
+    def described(self) -> str:
         shared = f", {self.shared} bytes of dynamic shared memory" if self.shared else ""
         return f"kernel {self.site}, grid {self.grid}, block {self.block}{shared}"
 

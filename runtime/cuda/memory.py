@@ -139,7 +139,7 @@ class Pool:
         try:
             pointer = shelf.idle.pop()
         except IndexError:
-            pointer = self._fetch(shelf, size, stream)
+            pointer = self.fetch(shelf, size, stream)
         return DeviceBuffer(shelf, pointer, size, stream)
 
     def shelf_for(self, size: int, stream: Stream) -> Shelf:
@@ -156,8 +156,8 @@ class Pool:
             self._by_size[stream.number, size] = shelf
             return shelf
 
-    def _fetch(self, shelf: Shelf, size: int, stream: Stream) -> int:
-        """A block for a shelf without idle ones: a returned one that had to wait, or the driver's."""
+    def fetch(self, shelf: Shelf, size: int, stream: Stream) -> int:
+        """A block for a shelf without idle ones: one that had to wait, or the driver's. CudaOutOfMemory when there is no room."""
         with self._lock:
             self._collect()
             try:

@@ -17,10 +17,11 @@ from runtime.tensor import Array, Tensor
 class OnGpu:
     """Elements on a GPU. `named`: the program (or its caller) put them there; results of blocks merely lie where they were made."""
 
-    __slots__ = ("elements", "gpu", "named")
+    __slots__ = ("elements", "gpu", "layout", "named")
 
     def __init__(self, elements: DeviceArray, gpu: Gpu, named: bool = False) -> None:
         self.elements, self.gpu, self.named = elements, gpu, named
+        self.layout: Layout = elements.layout
 
     def claim(self) -> None:
         self.named = True
@@ -28,10 +29,6 @@ class OnGpu:
     @property
     def device(self) -> Device:
         return self.gpu.name
-
-    @property
-    def layout(self) -> Layout:
-        return self.elements.layout
 
     @property
     def address(self) -> int:

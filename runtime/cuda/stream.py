@@ -15,7 +15,7 @@ LEGACY, PER_THREAD = 1, 2
 
 SPIN_SECONDS = 300e-6
 SHORTEST_SLEEP, LONGEST_SLEEP = 20e-6, 1e-3
-SHARE_SLEPT = 1 / 64
+SHARE_SLEPT = 1 / 200
 """Of the time waited so far, at most: so little is waited too long."""
 
 KERNELS_REMEMBERED = 16

@@ -17,20 +17,25 @@ REMEMBERED = 4096
 
 @define(eq=False)
 class Conversions:
-    """Those of one program. `passed`: types, by their identity and a layout that they took as it was."""
+    """Those of one program. `passed`: types, by their identity and a layout that they took as it was; `changes`: how many values became
+    other ones."""
 
     library: Library
     layouts: RecordLayouts
     passed: dict[tuple[int, Hashable], Type] = Factory(dict)
+    changes: int = 0
 
     def converted(self, value: Any, to: Type) -> Any:
         """The value as the declared type has it. Raises LibraryFault where it doesn't fit."""
         if value.__class__ is not Tensor:
-            return convert(self.library, value, to, False, self.layouts)
+            other = convert(self.library, value, to, False, self.layouts)
+            self.changes += other is not value
+            return other
         key = id(to), value.layout
         if key in self.passed:
             return value
         found = convert(self.library, value, to, False, self.layouts)
+        self.changes += found is not value
         if found is value and to.__class__ is TensorType and to.device is None:
             if len(self.passed) >= REMEMBERED:
                 self.passed.clear()

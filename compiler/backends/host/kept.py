@@ -19,6 +19,7 @@ from compiler.backends.host.namespace import namespace_of
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
+from compiler.backends.host.straight_functions import let_come_back
 from compiler.source import Span
 from compiler.typed_ast import types
 from compiler.typed_ast.library import Library
@@ -59,7 +60,10 @@ def portable(host: HostProgram, generator: "Generator") -> HostCode | None:
     native = dict(host.native.python) if host.native is not None else {}
     loops = {python: name for name, python in generator.native_names().items() if python in generator.heats}
     beside = generator.runs_beside
-    head = {"constants": constants, "overloads": overloads, "main": main, "native": native, "loops": loops, "beside": beside}
+    head = {
+        "constants": constants, "overloads": overloads, "main": main, "native": native, "loops": loops, "beside": beside,
+        "straight": host.straight,
+    }  # fmt: skip
     return HostCode(head, marshal.dumps(host.code))
 
 
@@ -181,6 +185,7 @@ def loaded(
     lock = threading.RLock()
     for python in head["native"].values():
         namespace[python] = _FromNative(python, namespace, namespace[python], head["native"], compiled, lock)
+    let_come_back(head["straight"], namespace, runtime)
     return HostProgram(positions.path, [], {}, namespace, positions, NO_LAYOUTS, main=main, code=code, settle=runtime.settle)
 
 

@@ -56,6 +56,8 @@ class HostProgram:
     settle: Callable[[bool], None] = field(default=lambda program_ends: None, repr=False)
     native: "NativeFunctions | None" = None
     loops: "LoopFunctions | None" = None
+    straight: list[str] = field(factory=list)
+    """The functions whose runs may come back, by their names in the namespace."""
     portable: HostCode | None = None
     """The code as other processes may load it; None where it holds what only this one has."""
     _started: bool = False

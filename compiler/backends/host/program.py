@@ -20,6 +20,7 @@ from compiler.backends.host.native_functions import native_functions
 from compiler.backends.host.overloaded_values import overloads_of, with_overloads
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.runtime import HostRuntime
+from compiler.backends.host.straight_functions import SEVERAL, let_come_back, straight_functions
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Source
 from compiler.typed_ast import nodes
@@ -76,12 +77,15 @@ def compile_program(
     host = HostProgram(program.path, sites, names, namespace, positions, generator.layouts, code=code, settle=runtime.settle)
     exec(code, namespace)
     convert = namespace[f"{MARK}convert"]
+    straight = straight_functions(module, generator.constants, sites)
     if native != "none":
         declared = generator.native_names()
         loops = {hot.function.name: declared.pop(hot.function.name) for hot in hot_loops.values()}
         host.loops = LoopFunctions(checker, program, source, namespace)
         host.loops.wait_for(generator.heats, loops)
         host.native = native_functions(checker, program, source, namespace, declared, native == "all")
+    host.straight = [name for name, blocks in straight.items() if blocks >= SEVERAL]
+    let_come_back(host.straight, namespace, runtime)
     written = functions_of(program)
     elsewhere = {other.path for other in others}
     for function in generator.functions:

@@ -165,4 +165,5 @@ class BlockCall:
         return self.value if len(self.call.results) > 1 else (self.value,)
 
 
-GPU_CALLS: CallWatch[BlockCall] = CallWatch()
+GPU_CALLS: CallWatch[BlockCall | None] = CallWatch()
+"""None for a call that the CPU made."""

@@ -3,39 +3,50 @@ Python function is called in between. Whatever differs from the call that it was
 launch that the driver refuses: that way tells what is wrong."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from compiler.backends.llvm.types import F32, F64, I8, I32, I64, PTR
+from compiler.backends.llvm.types import F32, I8, I32, I64, PTR
 from compiler.backends.llvm.writer import LlvmValue, constant
-from compiler.codes.device_faults import DeviceTrouble
+from compiler.codes.device_faults import DeviceTrouble, diagnostic
+from compiler.diagnostics import ZyntaxError
+from compiler.launch.cuda.calls import PlannedCall
 from compiler.launch.cuda.maps import LaunchMap
-from compiler.launch.cuda.native_plan import GivenAddress, GivenFloat, MapOf, NativeLaunch, NativePlan, NewArray, RoomAddress
-from compiler.launch.cuda.repeat import LARGEST, UpdatedArray
+from compiler.launch.cuda.native_arguments import CONTEXT, RECORDING, GivenValues
+from compiler.launch.cuda.native_plan import (
+    GivenAddress,
+    GivenFloat,
+    GivenValue,
+    MapOf,
+    NativeLaunch,
+    NativePlan,
+    NewArray,
+    NewRecord,
+    RoomAddress,
+)
+from compiler.launch.cuda.repeat import UpdatedArray
 from compiler.launch.native_calls import results
 from compiler.launch.native_calls.answers import answer, new_code
-from compiler.launch.native_calls.arguments import require_type
 from compiler.launch.native_calls.code import NULL, CallCode
 from compiler.launch.native_calls.plan import Unplannable
 from compiler.launch.native_calls.results import HeldMemory
-from compiler.machines.access import ALIGNMENT
+from compiler.launch.watch import WATCHED
 from runtime.calls import arrays
 from runtime.calls.answering import NEXT, SLOWLY
 from runtime.calls.objects import offsets
 from runtime.cuda.array import BorrowedMemory, DeviceArray
 from runtime.cuda.memory import DeviceBuffer
-from runtime.cuda.peers import EXCHANGES, Exchange
 from runtime.cuda.remote import OnGpu
-from runtime.cuda.stream import LEGACY, PER_THREAD, Stream
+from runtime.cuda.stream import PER_THREAD, Stream
 from runtime.cuda.tensor_map import SIZE
-from runtime.dlpack import CUDA, type_code
 from runtime.tensor import SharedElements, Tensor
 from runtime.unawaited import READING
 from runtime.unread import UNREAD, VOID
 
-LAUNCH, CONTEXT, RECORDING = "cuLaunchKernelEx", "cuCtxGetCurrent", "cuStreamIsCapturing"
-"""The driver's calls that machine code makes."""
+LAUNCH = "cuLaunchKernelEx"
+"""The driver's call that launches."""
 
 EARLY = 6
 """The driver's number of the attribute of launches that may begin early."""
@@ -57,28 +68,21 @@ def answer_calls(plan: NativePlan, values: Sequence[Any], several: bool, unawait
     answer(target, lies, code.code, {**driver, **code.symbols}, plan)
 
 
-class _GpuCall:
-    def __init__(self, plan: NativePlan, code: CallCode, values: Sequence[Any], several: bool) -> None:
-        self.plan, self.code, self.w, self.values, self.several = plan, code, code.w, values, several
+class _GpuCall(GivenValues):
+    def __init__(self, plan: NativePlan, code: CallCode, arguments: Sequence[Any], several: bool) -> None:
+        super().__init__(plan, code, arguments, several)
         self.held = HeldMemory(code)
-        self.symbols: dict[str, int] = {}
-        """Functions of other libraries, by the names that the code has for them."""
-        self.given: list[LlvmValue] = []
-        self.numbers: dict[int, LlvmValue] = {}
-        """Addresses and floats by position."""
         self.rooms: list[tuple[LlvmValue, LlvmValue, LlvmValue]] = []
         """Of memory that the call took: the buffer, its address as Python's int, and as a number."""
 
     def emit(self, unawaited: object) -> None:
         code, w = self.code, self.w
-        self.given = code.given(len(self.values))
-        updated = [part for part in _parts(self.plan.value) if isinstance(part, UpdatedArray)]
-        for dictionary in (unawaited, READING, VOID, *([UNREAD] if updated else ())):
+        updated = [*self.plan.updated, *[part for part in _parts(self.plan.value) if isinstance(part, UpdatedArray)]]
+        is_run = self.plan.is_run
+        for dictionary in (unawaited, READING, VOID, *([UNREAD] if updated or is_run else ()), *([WATCHED] if is_run else ())):
             code.require_empty(dictionary)
         code.require(code.is_unforked())
-        self.require_stream()
-        for position, value in enumerate(self.values):
-            self.take(position, value)
+        self.take_all()
         self.require_context()
         for part in updated:
             self.require_apart(part)
@@ -103,175 +107,21 @@ class _GpuCall:
         code.end(SLOWLY, "slow")
         code.end(NEXT, "otherwise")
 
-    # ---- what the code was made for ----
-
-    def sure(self, condition: LlvmValue, otherwise: str = "refused") -> None:
-        """The same as `CallCode.require`, where Python may have an error set."""
-        going = self.w.label("going")
-        self.w.branch_if(condition, going, otherwise)
-        self.w.start(going)
-
-    def field(self, of: LlvmValue, kind: type, name: str) -> LlvmValue:
-        return self.code.at(of, _offset(kind, name))
-
-    def require_is(self, of: LlvmValue, kind: type, name: str, wanted: Any) -> None:
-        """The field holds this very object."""
-        held = self.w.load(PTR, self.field(of, kind, name))
-        self.code.require(self.w.compare("eq", held, self.code.object(wanted)))
-
-    def require_same(self, number: LlvmValue, wanted: int) -> None:
-        self.code.require(self.w.compare("eq", number, constant(number.type, wanted)))
-
-    def require_stream(self) -> None:
-        """Nobody records the stream, and it is the peers' current one."""
-        w, stream = self.w, self.plan.stream
-        self.require_is(self.code.object(stream), Stream, "recording", None)
-        for exchange in {id(each): each for each in map(_exchange, self.values) if each is not None}.values():
-            current, state = w.alloca(PTR), w.alloca(I32)
-            name = self.symbol("stream", exchange.functions.stream)
-            ordinal = constant(I32, self.plan.gpu.device.ordinal)
-            self.sure(w.compare("eq", self.code.call(name, I32, constant(I32, CUDA), ordinal, current), constant(I32, 0)))
-            number = 0 if stream.number == LEGACY else stream.number
-            self.require_same(w.load(I64, current), number)
-            if number:
-                self.require_same(self.code.call(RECORDING, I32, constant(I64, number), state), 0)
-                self.require_same(w.load(I32, state), 0)
-
-    def require_context(self) -> None:
-        """This thread works in the device's context."""
-        context = self.w.alloca(PTR)
-        self.require_same(self.code.call(CONTEXT, I32, context), 0)
-        self.require_same(self.w.load(I64, context), int(self.plan.gpu.device.context))
-
-    def symbol(self, word: str, address: int) -> str:
-        name = f"zyntax_{word}_{address:x}"
-        self.symbols[name] = address
-        return name
-
-    # ---- arguments ----
-
-    def take(self, position: int, value: Any) -> None:
-        code, w, given = self.code, self.w, self.given[position]
-        exchange = _exchange(value)
-        if value.__class__ is bool:
-            code.require(w.compare("eq", given, code.object(value)))
-            return
-        require_type(code, given, value.__class__)
-        if exchange is not None:
-            self.numbers[position] = self.take_peers(given, value, exchange)
-        elif value.__class__ is Tensor:
-            self.numbers[position] = self.take_tensor(given, value)
-        elif value.__class__ is float:
-            self.take_float(position, value)
-        elif value.__class__ is int and -(1 << 63) <= value < 1 << 63:
-            over = w.alloca(I32)
-            number = code.call("PyLong_AsLongLongAndOverflow", I64, given, over)
-            self.require_same(w.load(I32, over), 0)
-            self.require_same(number, value)
-        else:
-            raise Unplannable(f"a {value.__class__.__name__}")
-
-    def take_float(self, position: int, value: float) -> None:
-        code, w = self.code, self.w
-        number = self.numbers[position] = code.call("PyFloat_AsDouble", F64, self.given[position])
-        if self.several:
-            self.require_same(w.value(I64, f"bitcast {number} to i64"), int(np.float64(value).view(np.int64)))
-        code.require(w.compare("olt", number, constant(F64, LARGEST)))
-        code.require(w.compare("ogt", number, constant(F64, -LARGEST)))
-
-    def take_peers(self, given: LlvmValue, value: Any, exchange: Exchange) -> LlvmValue:
-        """The address of another library's array."""
-        from runtime.cuda.peers import lent
-
-        code, w = self.code, self.w
-        remote = lent(value)
-        if remote is None:
-            raise Unplannable("an array that is taken by a protocol")
-        no = code.object(False)
-        for attribute in exchange.false:
-            held = code.call("PyObject_GetAttr", PTR, given, code.object(attribute))
-            code.do("Py_DecRef", held)
-            self.sure(w.compare("eq", held, no))
-        for method in exchange.false_methods:
-            held = self.called(method, given)
-            code.do("Py_DecRef", held)
-            self.sure(w.compare("eq", held, no))
-        described = w.alloca(I64, 6)
-        status = code.call(self.symbol("describe", exchange.functions.describe), I32, given, described)
-        self.sure(w.compare("eq", status, constant(I32, 0)))
-        kind, bits = type_code(remote.dtype)
-        rank = len(remote.shape)
-        self.require_same(w.load(I64, code.at(described, 8)), CUDA | remote.gpu.device.ordinal << 32)
-        self.require_same(w.load(I64, code.at(described, 16)), rank | kind << 32 | bits << 40 | 1 << 48)
-        self.require_same(w.load(I64, code.at(described, 40)), 0)
-        if rank:
-            extents, strides = (w.load(PTR, code.at(described, at)) for at in (24, 32))
-            for axis, (extent, stride) in enumerate(zip(remote.shape, remote.strides, strict=True)):
-                self.require_same(w.load(I64, code.at(extents, 8 * axis)), extent)
-                if extent > 1 and 0 not in remote.shape:
-                    self.require_same(w.load(I64, code.at(strides, 8 * axis)), stride)
-        return self.aligned(w.load(I64, described), remote.address)
-
-    def take_tensor(self, given: LlvmValue, value: Tensor) -> LlvmValue:
-        """The address of a tensor of ours."""
-        code, w, remote = self.code, self.w, value.remote
-        assert isinstance(remote, OnGpu)
-        there = w.load(PTR, self.field(given, Tensor, "remote"))
-        require_type(code, there, OnGpu)
-        if self.plan.named:
-            self.require_is(there, OnGpu, "named", True)
-        elements = w.load(PTR, self.field(there, OnGpu, "elements"))
-        self.require_is(elements, DeviceArray, "stream", remote.elements.stream)
-        self.require_is(elements, DeviceArray, "read_only", remote.elements.read_only)
-        layout = w.load(PTR, self.field(elements, DeviceArray, "layout"))
-        same = code.call("PyObject_RichCompareBool", I32, layout, code.object(remote.elements.layout), constant(I32, 2))
-        self.sure(w.compare("eq", same, constant(I32, 1)))
-        address = code.call("PyLong_AsUnsignedLongLong", I64, w.load(PTR, self.field(elements, DeviceArray, "pointer")))
-        return self.aligned(address, remote.address)
-
-    def aligned(self, address: LlvmValue, like: int) -> LlvmValue:
-        """The address, which lies like this one."""
-        self.require_same(self.w.binary("and", address, constant(I64, ALIGNMENT - 1)), like % ALIGNMENT)
-        return address
-
-    def require_apart(self, updated: UpdatedArray) -> None:
-        """Nobody else has to be thought of: no other array of the call lies there, and no other stream's work."""
-        code, w, position = self.code, self.w, updated.number
-        begin, end = (w.add(self.numbers[position], constant(I64, bound)) for bound in updated.span)
-        for other, *span in updated.others:
-            low, high = (w.add(self.numbers[other], constant(I64, bound)) for bound in span)
-            code.require(w.binary("or", w.compare("ule", end, low), w.compare("ule", high, begin)))
-        if self.values[position].__class__ is Tensor:
-            self.require_unknown_to_host(self.given[position])
-            there = w.load(PTR, self.field(self.given[position], Tensor, "remote"))
-            owner = w.load(PTR, self.field(w.load(PTR, self.field(there, OnGpu, "elements")), DeviceArray, "owner"))
-            users = code.call("PyObject_GetAttr", PTR, owner, code.object("users"))
-            self.sure(w.compare("ne", users, NULL))
-            count = code.call("PyTuple_Size", I64, users)
-            code.do("Py_DecRef", users)
-            self.sure(w.compare("eq", count, constant(I64, 0)))
-
-    def require_unknown_to_host(self, given: LlvmValue) -> None:
-        """The host knows nothing of elements that other tensors view, too: it would be old."""
-        code, w = self.code, self.w
-        shared, nothing = w.load(PTR, self.field(given, Tensor, "_shared")), code.object(None)
-        is_alone = w.compare("eq", shared, nothing)
-        host = code.either(is_alone, lambda: nothing, lambda: w.load(PTR, self.field(shared, SharedElements, "host")))
-        code.require(w.compare("eq", host, nothing))
-
     # ---- memory and the value ----
 
     def room(self, size: int) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
-        """A block of the pool that lies idle; where there is none, the pool is asked for one the other way."""
+        """A block of the pool that lies idle, else a new one; where there is none, the call goes the other way."""
         code, w, stream = self.code, self.w, self.plan.stream
         if not size:
             raise Unplannable("no memory at all")
         shelf = self.plan.gpu.pool.shelf_for(size, stream)
         count = code.call("PyList_Size", I64, code.object(shelf.idle))
-        self.sure(w.compare("ne", count, constant(I64, 0)), "failed")
+        none_idle = w.compare("eq", count, constant(I64, 0))
         nothing, users = code.object(None), code.object(())
         buffer = self.new(DeviceBuffer, _shelf=nothing, size=code.object(size), stream=code.object(stream), users=users)
-        address = code.call("PyObject_Vectorcall", PTR, code.object(shelf.idle.pop), NULL, constant(I64, 0), NULL)
+        idle, fetched = code.object(shelf.idle.pop), code.object(partial(self.plan.gpu.pool.fetch, shelf, size, stream))
+        way = code.either(none_idle, lambda: fetched, lambda: idle)
+        address = code.call("PyObject_Vectorcall", PTR, way, NULL, constant(I64, 0), NULL)
         self.held.hold(address, "Py_DecRef", "failed")
         self.put(buffer, DeviceBuffer, "pointer", address)
         self.put(buffer, DeviceBuffer, "_shelf", code.object(shelf))
@@ -295,6 +145,12 @@ class _GpuCall:
         match value:
             case tuple():
                 return tuple(map(self.value, value))
+            case GivenValue(position):
+                return self.given[position]
+            case NewRecord(kind, parts):
+                return NewRecord(kind, tuple(map(self.value, parts)))
+            case None:
+                return self.code.object(None)
             case UpdatedArray(number=position) if self.values[position].__class__ is Tensor:
                 return self.given[position]
             case UpdatedArray(number=position, like=like):
@@ -323,14 +179,21 @@ class _GpuCall:
             strides=code.object(strides),
             layout=code.object(layout),
         )
-        remote = self.new(OnGpu, elements=elements, gpu=code.object(self.plan.gpu), named=code.object(self.plan.named))
+        gpu, named = code.object(self.plan.gpu), code.object(self.plan.named)
+        remote = self.new(OnGpu, elements=elements, gpu=gpu, layout=code.object(layout), named=named)
         nothing = code.object(None)
         return self.new(Tensor, _array=nothing, _shared=nothing, device_copy=nothing, filled=nothing, remote=remote)
 
     def joined(self, value: Any) -> LlvmValue:
+        code = self.code
+        if isinstance(value, NewRecord):
+            parts = self.joined(value.parts)
+            made = code.either(code.w.compare("ne", parts, NULL), lambda: self.called(value.kind, parts), lambda: NULL)
+            code.do("Py_DecRef", parts)
+            return made
         if isinstance(value, tuple):
-            return results.tuple_of(self.code, [self.joined(part) for part in value])
-        return self.code.new_reference(value) if value in self.given else value
+            return results.tuple_of(code, [self.joined(part) for part in value])
+        return code.new_reference(value) if value in (*self.given, code.object(None)) else value
 
     def forget_host(self, given: LlvmValue) -> None:
         """What the host knows of the elements is old."""
@@ -346,24 +209,38 @@ class _GpuCall:
         code, w, plan = self.code, self.w, self.plan
         prepared = [(self.configuration(launch), int(launch.plan.kernel.handle), self.parameters(launch)) for launch in plan.launches]
         refused, launched = w.label("refused"), w.label("launched")
+        reached, answer = self.in_memory(constant(I64, 0)), self.in_memory(constant(I32, 0))
         thread = code.call("PyEval_SaveThread", PTR)
-        for configuration, handle, parameters in prepared:
+        for place, (configuration, handle, parameters) in enumerate(prepared):
             status = code.call(LAUNCH, I32, configuration, constant(I64, handle), parameters, NULL)
+            if plan.is_run:
+                w.store(constant(I64, place), reached)
+                w.store(status, answer)
             self.sure(w.compare("eq", status, constant(I32, 0)), refused)
         code.do("PyEval_RestoreThread", thread)
         w.branch(launched)
         w.start(refused)
         code.do("PyEval_RestoreThread", thread)
-        w.branch("failed")
+        if plan.is_run:
+            # what was launched may have changed arrays: it isn't launched once more
+            going = w.label("stopped")
+            w.branch_if(w.compare("eq", w.load(I64, reached), constant(I64, 0)), "failed", going)
+            w.start(going)
+            number = code.call("PyLong_FromLongLong", PTR, w.load(I64, reached))
+            self.held.hold(number, "Py_DecRef", "raised")
+            status = code.call("PyLong_FromLongLong", PTR, w.convert("sext", w.load(I32, answer), "i64"))
+            self.held.hold(status, "Py_DecRef", "raised")
+            stopped = results.tuple_of(code, [code.new_reference(number), code.new_reference(status)])
+            self.held.hold(stopped, "Py_DecRef", "raised")
+            self.called(partial(tell_refused, plan), stopped)
+            w.branch("raised")
+        else:
+            w.branch("failed")
         w.start(launched)
         sites = code.object(tuple(launch.plan.site for launch in plan.launches))
         noted = self.called(plan.stream.launched.extend, sites)
         self.sure(w.compare("ne", noted, NULL), "raised")
         code.do("Py_DecRef", noted)
-
-    def called(self, function: Any, argument: LlvmValue) -> LlvmValue:
-        """What a callable of Python's gives for an argument."""
-        return self.code.call("PyObject_Vectorcall", PTR, self.code.object(function), self.in_memory(argument), constant(I64, 1), NULL)
 
     def configuration(self, launch: NativeLaunch) -> LlvmValue:
         """The driver's launch configuration, which stays the same."""
@@ -429,11 +306,6 @@ class _GpuCall:
         results.copy(code, copied, code.call("PyBytes_AsString", PTR, written), constant(I64, SIZE))
         return copied
 
-    def in_memory(self, value: LlvmValue) -> LlvmValue:
-        cell = self.w.alloca(value.type)
-        self.w.store(value, cell)
-        return cell
-
     def converted(self, number: LlvmValue, kind: type, name: str) -> LlvmValue:
         if name not in ("f32", "f64"):
             raise Unplannable(f"a float as {name}")
@@ -442,16 +314,19 @@ class _GpuCall:
         return number if name == "f32" else self.w.convert("fpext", number, "double")
 
 
-def _offset(kind: type, name: str) -> int:
-    lies = offsets(kind)
-    assert lies is not None
-    return lies[name]
-
-
-def _exchange(value: Any) -> Exchange | None:
-    return EXCHANGES.get(value.__class__)
+def tell_refused(plan: NativePlan, stopped: tuple[int, int]) -> None:
+    """Raises what the program's own way would at the launch of this number, for which the driver has this answer. Raises ZyntaxError."""
+    number, status = stopped
+    launch = plan.launches[number]
+    plan.stream.launched.extend([before.plan.site for before in plan.launches[:number]])
+    device = launch.plan.device
+    trouble = device.error(launch.plan.call, device.api.CUresult(status), launch.plan.described())
+    assert isinstance(launch.call, PlannedCall)
+    raise ZyntaxError(diagnostic(trouble, launch.call.compute.span))
 
 
 def _parts(value: Any) -> list[Any]:
-    """All that is in tuples."""
+    """All that is in records and tuples."""
+    if isinstance(value, NewRecord):
+        return _parts(value.parts)
     return [part for inner in value for part in _parts(inner)] if isinstance(value, tuple) else [value]

@@ -7,7 +7,7 @@ from typing import Any
 from compiler.launch.cuda.direct import DirectCall
 from compiler.launch.cuda.maps import LaunchMap
 from compiler.launch.cuda.memory import CallMemory, LastingZeros
-from compiler.launch.cuda.repeat import RepeatedCall
+from compiler.launch.cuda.repeat import RepeatedCall, UpdatedArray
 from compiler.launch.cuda.sequences import CallSequence
 from compiler.launch.native_calls.plan import Unplannable
 from compiler.lowering.result_plan import grouped
@@ -54,10 +54,11 @@ class MapOf:
 
 @frozen(eq=False)
 class NativeLaunch:
-    """A launch. `arguments`: all of the kernel's, each a number that stays the same, or where it comes from."""
+    """A launch. `arguments`: all of the kernel's, each a number that stays the same, or where it comes from; `call`: whose launch it is."""
 
     plan: CheckedLaunch
     arguments: tuple[Any, ...] = field(converter=as_tuple)
+    call: DirectCall
 
 
 @frozen(eq=False)
@@ -69,9 +70,25 @@ class NewArray:
 
 
 @frozen(eq=False)
+class GivenValue:
+    """A part of the value: what the function is given at this position."""
+
+    position: int
+
+
+@frozen(eq=False)
+class NewRecord:
+    """A part of the value: a record of this class."""
+
+    kind: type
+    parts: tuple[Any, ...]
+
+
+@frozen(eq=False)
 class NativePlan:
     """`rooms`: the bytes of each piece of memory that the call takes; those in no part of `value` are given back behind the launches.
-    `value`: a NewArray, an UpdatedArray, or a tuple of such values. `kept`: what must live as long as the plan does."""
+    `value`: a NewArray, an UpdatedArray, a GivenValue, None, or a record or tuple of such values. `updated`: arrays that are changed, too.
+    `kept`: what must live as long as the plan does."""
 
     gpu: Gpu
     stream: Stream
@@ -81,6 +98,9 @@ class NativePlan:
     kept: Any = None
     named: bool = True
     """See `RepeatedCall`."""
+    updated: tuple[UpdatedArray, ...] = field(default=(), converter=as_tuple)
+    is_run: bool = False
+    """Whether it is the run of a function of host code."""
 
 
 def plan_of(call: RepeatedCall | CallSequence) -> NativePlan:
@@ -121,7 +141,7 @@ def _plan_of_call(repeat: RepeatedCall) -> NativePlan:
     for updated in repeat.updated:
         parts[updated.result] = updated
     value = parts[0] if len(parts) == 1 and call.plans[0].group == 0 else grouped(call.plans, parts)
-    return NativePlan(call.gpu, stream, rooms, _launches(call, arguments), value, (call, zeros), repeat.named)
+    return NativePlan(call.gpu, stream, rooms, launches_of(call, arguments), value, (call, zeros), repeat.named)
 
 
 def _plan_of_sequence(sequence: CallSequence) -> NativePlan:
@@ -134,13 +154,13 @@ def _plan_of_sequence(sequence: CallSequence) -> NativePlan:
     count = 1 + max((number for part in sequence.parts for _, number in part.arrays), default=0)
     places = [RoomAddress(first + number) for number in range(len(memories))]
     placed = sequence.placed([GivenAddress(number) for number in range(count)], RoomAddress(0), zeros.pointer if zeros else 0, *places)
-    launches = [launch for part, arguments in zip(sequence.parts, placed, strict=True) for launch in _launches(part.call, arguments)]
+    launches = [launch for part, arguments in zip(sequence.parts, placed, strict=True) for launch in launches_of(part.call, arguments)]
     parts = tuple(NewArray(first + number, memory) for number, memory in enumerate(memories))
     return NativePlan(gpu, stream, rooms, launches, parts if sequence.several else parts[0], (sequence, zeros))
 
 
-def _launches(call: DirectCall, arguments: Sequence[Any]) -> list[NativeLaunch]:
+def launches_of(call: DirectCall, arguments: Sequence[Any]) -> list[NativeLaunch]:
     return [
-        NativeLaunch(step.plan, [*arguments, *step.after, *[MapOf(map, arguments[map.place]) for map in step.maps.maps], 0])
+        NativeLaunch(step.plan, [*arguments, *step.after, *[MapOf(map, arguments[map.place]) for map in step.maps.maps], 0], call)
         for step in call.steps
     ]

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.diagnostics import Diagnostic
 from compiler.launch.cuda.direct import DirectCall, LaterFault
@@ -16,6 +18,7 @@ from runtime.unread import UNREAD
 LARGEST = 3e38
 """Below it a float of Python's has a counterpart in f32; others are left to the program's conversions."""
 
+FLOATS = (float, np.float32, np.float64)
 
 FailedCall = Callable[[Sequence[Any], Diagnostic], BaseException]
 """Takes the function's values, and what the device says of the check."""
@@ -34,10 +37,9 @@ class UpdatedArray:
 
     @classmethod
     def of(cls, result: int, number: int, elements: Mapping[int, DeviceArray]) -> "UpdatedArray":
-        spans = {index: _span(array) for index, array in elements.items()}
+        spans = {index: span_of(array) for index, array in elements.items()}
         others = tuple((index, *span) for index, span in spans.items() if index != number)
-        like = elements[number]
-        return cls(result, number, spans[number], others, like.elsewhere(BorrowedMemory(like.device, None), 0))
+        return cls(result, number, spans[number], others, without_memory(elements[number]))
 
     def is_apart(self, addresses: Sequence[Any], value: Any) -> bool:
         """Whether nobody else has to be thought of: no other array of the call lies there, and no other stream's work."""
@@ -102,6 +104,11 @@ class RepeatedCall:
         return None if failed is None else LaterFault(lambda reported: failed(values, reported), self.held)
 
 
-def _span(array: DeviceArray) -> tuple[int, int]:
+def without_memory(array: DeviceArray) -> DeviceArray:
+    """An array of nothing, laid out as this one."""
+    return array.elsewhere(BorrowedMemory(array.device, None), 0)
+
+
+def span_of(array: DeviceArray) -> tuple[int, int]:
     low, count = array.span
     return low * array.itemsize, (low + count) * array.itemsize

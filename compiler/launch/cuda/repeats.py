@@ -9,13 +9,11 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-import numpy as np
-
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cache import FUNCTION_CALLS, Cache
 from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.kept import KeptCalls
-from compiler.launch.cuda.repeat import LARGEST, FailedCall, RepeatedCall, UpdatedArray
+from compiler.launch.cuda.repeat import FLOATS, LARGEST, FailedCall, RepeatedCall, UpdatedArray
 from compiler.launch.cuda.sequences import CallSequence, SequencePart
 from compiler.launch.returning import Returning
 from compiler.machines.access import ALIGNMENT
@@ -34,8 +32,6 @@ COMES_AGAIN, COMES_AGAIN_FROM_HOST = 3, 32
 
 MACHINE_CODES = 8
 """Calls of a function that machine code answers."""
-
-FLOATS = (float, np.float32, np.float64)
 
 CallKey = tuple[Any, ...]
 
@@ -92,12 +88,13 @@ class Repeats:
             return value
         with GPU_CALLS.watched() as calls:
             value = call(*given)
+        there = [call for call in calls if call is not None]
         if self.function.several:
-            self._known.keep(glanced[0], self._sequence(calls, values, given, value))
+            self._known.keep(glanced[0], self._sequence(there, values, given, value) if len(there) == len(calls) else None)
             return value
-        repeat = self._repeat(calls[0], values, given) if len(calls) == 1 else None
+        repeat = self._repeat(there[0], values, given) if len(there) == len(calls) == 1 else None
         self._known.keep(glanced[0], repeat)
-        if repeat is not None and self.kept is not None and calls[0].call.lasting and calls[0].call.unwatched and not repeat.updated:
+        if repeat is not None and self.kept is not None and there[0].call.lasting and there[0].call.unwatched and not repeat.updated:
             self.kept.keep(repeat, given)
         return value
 
@@ -125,7 +122,7 @@ class Repeats:
         makers = {id(result): (number, index) for number, each in enumerate(calls) for index, result in enumerate(each.results)}
         sources = [makers.get(id(each)) for each in (value if value.__class__ is tuple else (value,))]
         wanted = tuple(each for each in sources if each is not None)
-        if not wanted or len(set(wanted)) < len(sources) or not _lasts(stream, gpu):
+        if not wanted or len(set(wanted)) < len(sources) or not lasts(stream, gpu):
             return None
         parts: list[SequencePart] = []
         for number, each in enumerate(calls):
@@ -151,7 +148,7 @@ class Repeats:
     def _repeat(self, block_call: BlockCall, values: Sequence[Any], given: Sequence[Any]) -> RepeatedCall | None:
         """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""
         call, stream, own = block_call.call, block_call.stream, self.function.parameters
-        if not call.comes_back or not _lasts(stream, call.gpu):
+        if not call.comes_back or not lasts(stream, call.gpu):
             return None
         if any(plan.scalar and self.function.number not in ("", plan.dtype.value) for plan in call.plans):
             return None  # the program converts it
@@ -190,10 +187,10 @@ def _home_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] 
         return None
     gpu, stream = remotes[0].gpu, remotes[0].elements.stream
     arrays = [(value, tensor) for value, tensor in zip(values, given, strict=True) if isinstance(tensor, Tensor)]
-    return (gpu, stream) if _lasts(stream, gpu) and all(_lies_there(value, tensor, gpu, stream) for value, tensor in arrays) else None
+    return (gpu, stream) if lasts(stream, gpu) and all(_lies_there(value, tensor, gpu, stream) for value, tensor in arrays) else None
 
 
-def _lasts(stream: Stream, gpu: Gpu) -> bool:
+def lasts(stream: Stream, gpu: Gpu) -> bool:
     return stream is gpu.stream or stream.number in gpu.device.lasting_streams
 
 

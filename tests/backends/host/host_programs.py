@@ -32,6 +32,9 @@ class Recorder:
 
     compute_later = compute_chain = compute
 
+    def coming_back(self, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
+        return function
+
     def settled(self, value: Any) -> Any:
         return value
 

@@ -141,7 +141,7 @@ class FakeDriver:
     CUstreamCaptureMode = CUpointer_attribute = CUlaunchAttributeID = Names()
     CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = CUtensorMapL2promotion = CUtensorMapFloatOOBfill = Names()
     CUDA_KERNEL_NODE_PARAMS = CUlaunchConfig = CUlaunchAttribute = Fields
-    CUstream = cuuint32_t = cuuint64_t = staticmethod(int)
+    CUresult = CUstream = cuuint32_t = cuuint64_t = staticmethod(int)
 
     def __init__(self, kernels: dict[str, Callable[..., None]] | None = None, devices: int = 1, memory: int = 1 << 30) -> None:
         self.kernels, self.devices, self.capacity = kernels or {}, devices, memory

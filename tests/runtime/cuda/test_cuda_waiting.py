@@ -31,8 +31,8 @@ def test_little_is_waited_too_long_and_the_host_mostly_sleeps(monkeypatch, secon
     monkeypatch.setattr(stream, "time", clock)
     stream.poll(clock.ready, None, "the work")
     late = clock.now - 100.0 - seconds
-    assert 0 <= late <= max(seconds / 60, 25e-6)
-    assert clock.looks <= 1200 + 1000 * seconds
+    assert 0 <= late <= max(seconds / 190, 25e-6)
+    assert clock.looks <= 2000 + 1000 * seconds
 
 
 def test_time_limits(monkeypatch):
