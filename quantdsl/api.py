@@ -225,6 +225,8 @@ def _options(
     if not isinstance(latency, str | tuple):
         raise of.refused(f"latency is {latency!r}", 'write "50us", "50us/80us", or two ints of ns')
     out, back = of.latency(latency, "latency") if isinstance(latency, str) else latency
+    for name in mapped:
+        of.require_field(name, "mapped")
     found = tuple(evolve(one, mapped={**one.mapped, **mapped}) for one in of.tables(data))
     return RunOptions(
         data=found,

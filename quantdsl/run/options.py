@@ -104,12 +104,21 @@ def inputs(data: Sequence[str], mapped: Sequence[str] = ()) -> tuple[Input, ...]
         file, colon, column = where.rpartition(":")
         if not equals or not name or not column:
             raise refused(f"--map {text}: write FIELD=NAME, or FILE:FIELD=NAME", "--map price=px says which column is the price")
+        require_field(column, f"--map {text}")
         places = [place for place, one in enumerate(found) if not colon or file in (str(one.path), one.path.name)]
         if not places:
             raise refused(f"--map {text}: there is no --data `{file}`")
         for place in places:
             maps[place][column] = name
     return tuple(Input(one.path, one.symbol, None, of_it) for one, of_it in zip(found, maps, strict=True))
+
+
+def require_field(name: str, said: str) -> None:
+    """Raises ZyntaxError where data has no field of that name."""
+    from runtime.replay.tables import MAPPED
+
+    if name not in MAPPED:
+        raise refused(f"{said}: no field is called `{name}`", f"the fields are {', '.join(MAPPED)}")
 
 
 def tables(data: Any) -> tuple[Input, ...]:

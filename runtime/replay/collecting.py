@@ -8,7 +8,7 @@ import numpy as np
 from runtime.records import define, field
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, DataSource
-from runtime.replay.columns import TextColumn, settled
+from runtime.replay.columns import TextColumn, prices, settled
 from runtime.replay.decoders import Decoders
 from runtime.replay.events import EventKind, Flag, MarketSide, empty
 from runtime.replay.tables import flag_crossed
@@ -96,7 +96,8 @@ class Collector:
             for instrument in np.unique(events["instrument"]).tolist():
                 rows = np.flatnonzero(events["instrument"] == instrument)
                 part = TextColumn(column.bytes, column.starts[rows], column.lengths[rows], self.decoders)
-                values, faults = settled(part, getattr(self.source.listings[instrument], grid))
+                listing = self.source.listings[instrument]
+                values, faults = prices(part, listing.tick) if grid == "tick" else settled(part, listing.lot)
                 events[name][rows] = values
                 if grid == "lot" or not self.source.signed:
                     faults |= dict.fromkeys(np.flatnonzero(values < 0).tolist(), Why.NEGATIVE)

@@ -10,7 +10,7 @@ from runtime.extras import required
 from runtime.records import frozen
 from runtime.replay.bad_rows import Why
 from runtime.replay.decoders import WORD, Bytes, Decoders, Good, packed
-from runtime.replay.grids import I64, WHOLE, GridStep
+from runtime.replay.grids import I64, WHOLE, GridStep, beyond
 
 
 class Column(Protocol):
@@ -186,6 +186,14 @@ def settled(column: Column, step: GridStep) -> tuple[I64, dict[int, Why]]:
                 values[row] = 0
             else:
                 values[row] = value
+    return values, wrong
+
+
+def prices(column: Column, tick: GridStep) -> tuple[I64, dict[int, Why]]:
+    """Numbers of ticks."""
+    values, wrong = settled(column, tick)
+    for row in np.flatnonzero(beyond(values)).tolist():
+        wrong.setdefault(row, Why.OUT_OF_RANGE)
     return values, wrong
 
 

@@ -13,10 +13,17 @@ from runtime.replay.bad_rows import Why
 I64 = npt.NDArray[np.int64]
 
 LEAST, MOST = -(2**63), 2**63 - 1
+MOST_TICKS = 2**62 - 1
+"""The highest price, and with a minus the lowest: replays add two of them, and mark positions in half ticks."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _FARTHEST = 60
 """Powers of ten beyond which a number is out of range, or too fine, without a closer look."""
+
+
+def beyond(ticks: I64) -> npt.NDArray[np.bool_]:
+    """Which prices are too high or too low for a replay."""
+    return (ticks > MOST_TICKS) | (ticks < -MOST_TICKS)
 
 
 @frozen

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from runtime.records import define, frozen
 from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.batches import Batch, DataSource
-from runtime.replay.columns import Column, settled, whole
+from runtime.replay.columns import Column, prices, settled, whole
 from runtime.replay.decoders import packed
 from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
 from runtime.replay.grids import I64, GridStep
@@ -27,6 +27,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 """What a field may be called in a header, any case. `--map FIELD=NAME` says another name; a field of times may carry its unit:
 `--map ts_ms=time`."""
+
+FACTS = ("symbol", "date", "instrument_id", "snapshot", "prices")
+"""What `--map` says that no column does."""
+
+MAPPED = (*dict.fromkeys(name for field, aliases in ALIASES.items() for name in (field, *aliases)), *FACTS)
+"""All that stands on the left of `--map FIELD=NAME`."""
 
 TRADE, QUOTE = ("ts", "price", "qty"), ("ts", "bid", "bid_qty", "ask", "ask_qty")
 """What trades and quotes can't do without."""
@@ -105,17 +111,23 @@ def layout(names: Sequence[str], source: DataSource) -> ColumnLayout:
     """Finds the fields in a header. Raises BadSource."""
     plain = [name.strip().lower() for name in names]
     fields: dict[str, int] = {}
+
+    def place(name: str) -> int:
+        if plain.count(name) > 1:
+            raise BadSource(f"{source.path}: several columns are called `{name}`", f"it has {_list(names)}")
+        return plain.index(name)
+
     for field, aliases in ALIASES.items():
-        said = [(key, name) for key, name in source.mapped.items() if key == field or (field == "ts" and key in ALIASES["ts"])]
+        said = [(key, name) for key, name in source.mapped.items() if key == field or key in aliases]
         if said:
             wanted = said[0][1].strip().lower()
             if wanted not in plain:
                 raise BadSource(f"{source.path}: there is no column `{said[0][1]}`", f"it has {_list(names)}")
-            fields[field] = plain.index(wanted)
+            fields[field] = place(wanted)
         else:
-            column = next((plain.index(alias) for alias in aliases if alias in plain), None)
-            if column is not None:
-                fields[field] = column
+            alias = next((alias for alias in aliases if alias in plain), None)
+            if alias is not None:
+                fields[field] = place(alias)
     kind = EventKind.QUOTE if {"bid", "ask"} <= set(fields) and "price" not in fields else EventKind.TRADE
     for field in QUOTE if kind is EventKind.QUOTE else TRADE:
         if field not in fields:
@@ -152,11 +164,11 @@ def table(columns: dict[str, Column], rows: I64, of: ColumnLayout, time: ColumnU
     events["ts"] = take("ts", *time.instants(columns["ts"], source, of.called("ts")), signed=True)
     if of.kind is EventKind.QUOTE:
         for field, at, step in (("bid", "price", listing.tick), ("ask", "price2", listing.tick)):
-            events[at] = take(field, *settled(columns[field], step), signed=source.signed)
+            events[at] = take(field, *prices(columns[field], step), signed=source.signed)
         for field, at in (("bid_qty", "qty"), ("ask_qty", "qty2")):
             events[at] = take(field, *settled(columns[field], listing.lot))
     else:
-        events["price"] = take("price", *settled(columns["price"], listing.tick), signed=source.signed)
+        events["price"] = take("price", *prices(columns["price"], listing.tick), signed=source.signed)
         events["qty"] = qty = take("qty", *settled(columns["qty"], listing.lot))
         mark("qty", qty == 0, Why.ZERO)
         if "id" in columns:

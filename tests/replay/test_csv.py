@@ -139,6 +139,7 @@ def test_no_rows(tmp_path: Path) -> None:
     [
         ("", "the file is empty"),
         ("1,2,3\n4,5,6\n", "no column is called `ts_ns`"),
+        ("ts_ns,price,Price,qty\n1,2,3,4\n", "several columns are called `price`"),
         ("ts_ns,price\n1,2\n", "no column is called `qty`, `size`, `quantity`"),
         ("ts_ns,price,qty\r1,1,1\r", "its lines end in CR alone, and are read where they end in LF or CR LF"),
         ("ts_ns,price\r,qty\n1,1,1\n", "its lines end in CR alone, and are read where they end in LF or CR LF"),

@@ -80,6 +80,8 @@ WRONG = [
     ({"kind": EventKind.EXECUTE, "flags": Flag.LAST | Flag.OWN_PRICE, "price": -5}, "column `price`: `-0.05` is negative", Why.NEGATIVE),
     ({"qty2": -1}, "column `qty2`: `-1` is negative", Why.NEGATIVE),
     ({"price2": -1}, "column `price2`: `-0.01` is negative", Why.NEGATIVE),
+    ({"price2": 2**62}, "column `price2`: `46116860184273879.04` is out of range", Why.OUT_OF_RANGE),
+    ({"kind": EventKind.TRADE, "price": 2**62}, "column `price`: `46116860184273879.04` is out of range", Why.OUT_OF_RANGE),
     ({"ts": 0}, "column `ts`: `0` is earlier than the row before", Why.EARLIER),
     ({"kind": EventKind.TRADE, "id": 7}, "column `id`: `7` was there before", Why.REPEATED_TRADE),
     ({"instrument": NOBODY}, "column `instrument`: `4294967295` is out of range", Why.OUT_OF_RANGE),

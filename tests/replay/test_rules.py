@@ -46,6 +46,7 @@ FAULTS = [
     (r"(\d+\.\d+),([BS])", r"-0.5,\2", "qty", "`-0.5` is negative", Why.NEGATIVE),
     (r"(\d+\.\d+),([BS])", r"0.000001,\2", "qty", "`0.000001` is off the instrument's grid (the lot of BTCUSDT is 0.00001)", Why.OFF_GRID),
     (r"(\d+\.\d+),", "99999999999999999999,", "price", "`99999999999999999999` is out of range", Why.OUT_OF_RANGE),
+    (r"(\d+\.\d+),", "46116860184273879.04,", "price", "`46116860184273879.04` is out of range", Why.OUT_OF_RANGE),  # 2^62 ticks
     (r"[BS]$", "Q", "side", "`Q` can't be read", Why.UNREADABLE),
     (r"^\d+", "2024-08-08", "ts_ns", "`2024-08-08` can't be read", Why.UNREADABLE),
 ]

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import NOBODY, Batch, DataSource
 from runtime.replay.events import EventKind, Events, Flag, MarketSide
+from runtime.replay.grids import beyond
 from runtime.replay.tables import flag_crossed
 
 Marks = npt.NDArray[np.bool_]
@@ -44,6 +45,8 @@ def check_events(batch: Batch, source: DataSource) -> None:
         ("qty", _COUNTED[kinds] & (events["qty"] < 0), Why.NEGATIVE),
         ("qty2", quotes & (events["qty2"] < 0), Why.NEGATIVE),
         ("qty", _NOT_OF_NOTHING[kinds] & (events["qty"] == 0), Why.ZERO),
+        ("price", (_PRICED[kinds] | own_price) & beyond(events["price"]), Why.OUT_OF_RANGE),
+        ("price2", quotes & beyond(events["price2"]), Why.OUT_OF_RANGE),
     ]
     if not source.signed:
         there = _PRICED[kinds] & ~(quotes & (events["qty"] == 0))

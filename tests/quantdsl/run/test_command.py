@@ -90,6 +90,7 @@ WRONG = {
     "no format": (["run", CROSS, "--data", CROSS.with_suffix(".png")], 3, "ZYN0807", "no data format has this ending"),
     "another symbol": (["run", CROSS, "--data", f"ETH={TRADES}"], 3, "ZYN0807", "the program has no instrument `ETH`"),
     "no map": (["run", CROSS, "--data", TRADES, "--map", "price"], 2, "ZYN0505", "--map price: write FIELD=NAME"),
+    "no field to map": (["run", CROSS, "--data", TRADES, "--map", "prise=px"], 2, "ZYN0505", "--map prise=px: no field is called `prise`"),
     "a folder that can't be made": (
         ["run", CROSS, "--data", TRADES, "--out", TRADES / "x"],
         1,
