@@ -129,6 +129,30 @@ def sorted_lines(name: str, *dims: int, dtype: str = "f32") -> PeerRow:
     return PeerRow(name, function, ((dtype, dims),), lambda x: np.sort(x), (dtype, dims), by_numpy, call, tolerance=0.0)
 
 
+def shares(x: Any) -> Any:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def shares_by_numpy(library: ModuleType, out: Any, x: Any) -> Any:
+    library.exp(library.subtract(x, x.max(-1, keepdims=True), out=out), out=out)
+    return library.divide(out, out.sum(-1, keepdims=True), out=out)
+
+
+def inside_averaged(x: Any) -> Any:
+    """The mean of the four neighbours inside, zeros at the first edges."""
+    result = np.zeros_like(x[1:, 1:])
+    result[1:, 1:] = 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
+    return result
+
+
+def blurred(x: Any) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, 2), (5, 5))
+    return windows.sum((2, 3)) * 0.04
+
+
+LONG, ROWS_OF, PLANE = ("f32", (10_000_000,)), ("f32", (4096, 1024)), ("f32", (2048, 2048))
+
 ROWS = [
     *(product(f"product {n}", n, n, n) for n in (17, 33, 64, 65, 100, 128, 160, 200, 257, 512, 1024, 2048)),
     product("product 1024", 1024, 1024, 1024, "f64", tolerance=1e-13),
@@ -224,6 +248,41 @@ ROWS = [
         c=("distances", (1000, 1000, 3)),
         bar=1.5,
     ),
+    PeerRow(
+        "exp",
+        "exponential",
+        (LONG,),
+        np.exp,
+        LONG,
+        lambda np, out, x: np.exp(x, out=out),
+        lambda torch, out, x: torch.exp(x, out=out),
+    ),
+    PeerRow(
+        "sum",
+        "total",
+        (LONG,),
+        np.sum,
+        ("f32", ()),
+        lambda np, out, x: np.sum(x),
+        lambda torch, out, x: torch.sum(x),
+        tolerance=1e-3,
+        bar=0.98,
+    ),
+    PeerRow(
+        "argmax",
+        "argmax",
+        (LONG,),
+        lambda x: np.array([x.max(), x.argmax()]),
+        ("i64", ()),
+        lambda np, out, x: np.argmax(x),
+        lambda torch, out, x: torch.argmax(x),
+        tolerance=0.0,
+    ),
+    PeerRow(
+        "softmax", "softmax", (ROWS_OF,), shares, ROWS_OF, shares_by_numpy, lambda torch, out, x: torch.softmax(x, -1, out=out), bar=1.3
+    ),
+    PeerRow("stencil of four", "heat", (PLANE,), inside_averaged, PLANE, c=("heat", (2048, 2048))),
+    PeerRow("stencil of 25", "blur", (PLANE,), blurred, PLANE, c=("blur", (2048, 2048))),
     *(sorted_lines(f"sort {n:.0e}".replace("e+0", "e"), n) for n in (100, 1000, 10_000, 100_000, 1_000_000, 10_000_000)),
     sorted_lines("sort f64 1e4", 10_000, dtype="f64"),
     sorted_lines("sort f64 1e6", 1_000_000, dtype="f64"),

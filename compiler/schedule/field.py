@@ -180,7 +180,7 @@ def contiguity(field: HirFunction, among: list[Instruction] | None = None) -> di
         for axis in field.axes:
             if not any(form.coefficient(axis) for form in op.index):
                 continue
-            apart = _apart(op, axis)
+            apart = elements_apart(op, axis)
             if apart == 1:
                 votes[axis] += weight
             elif not (isinstance(op, Load) and 1 < apart <= FEW_APART):
@@ -188,7 +188,7 @@ def contiguity(field: HirFunction, among: list[Instruction] | None = None) -> di
     return votes
 
 
-def _apart(op: Load | Store, axis: str) -> int:
+def elements_apart(op: Load | Store, axis: str) -> int:
     """How many elements a step along an axis passes in memory; 0: many."""
     mem, steps = mem_of(op.mem), [form.coefficient(axis) for form in op.index]
     dense = [dim for dim in range(mem.rank) if (dim == mem.rank - 1 if mem.strides is None else mem.strides[dim].value == 1)]
@@ -391,8 +391,8 @@ def _turn_results(field: HirFunction, facts: _TableFacts, full: int, tiles: dict
         return False
     own = [a for a in facts.common if a not in facts.ordered and _lanes(field, a, full) == full]
     loads, stores = ([op for op in field.body.body if isinstance(op, kind)] for kind in (Load, Store))
-    near = {a: [0 < _apart(op, a) <= FEW_APART for op in loads if any(form.coefficient(a) for form in op.index)] for a in own}
-    written = next((a for a in own if all(_apart(op, a) == 1 for op in stores) and not any(near[a])), "")
+    near = {a: [0 < elements_apart(op, a) <= FEW_APART for op in loads if any(form.coefficient(a) for form in op.index)] for a in own}
+    written = next((a for a in own if all(elements_apart(op, a) == 1 for op in stores) and not any(near[a])), "")
     read = next((a for a in own if a != written and near[a] and all(near[a])), "")
     if written and read:
         tiles[read], tiles[written] = (1, full), (full, 1)

@@ -9,7 +9,7 @@ from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Binary, Contract, Reduce, Unary, union_axes
+from compiler.hir.core import Binary, Contract, Reduce, Scan, Unary, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import Form, HirFunction
@@ -37,7 +37,8 @@ def _reads(op: Instruction, named: dict[str, Value]) -> list[Value]:
 def _kept(field: HirFunction) -> dict[Value, tuple[str, ...]]:
     """Values to keep, in order of computation, with the axes of their buffers."""
     named = {result.name: result for op in field.body.body for result in op.results}
-    common = set(common_axes(field))
+    reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
+    common = set(common_axes(field)) - reduced
     stored: dict[Value, tuple[str, ...]] = {}
     readers: dict[Value, list[Target]] = {}
     level: dict[Target, int] = {}

@@ -1,5 +1,6 @@
-"""Results along an axis in whole vectors, nowhere under a mask: the last tile reaches back over elements that the one before it has stored,
-which are computed twice. Elements at the edges, where conditions that are bounds of indices may fail, are stored one by one."""
+"""Results along an axis in whole vectors: the last tile reaches back over elements that the one before it has stored, which are computed
+twice; only an axis that fills no vector is under a mask. Elements at the edges, where conditions that are bounds of indices may fail, are
+stored one by one."""
 
 from collections.abc import Iterable, Sequence, Set
 
@@ -7,6 +8,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
+from compiler.schedule.field import elements_apart
 from compiler.schedule.interior import ZoneBounds, all_hold
 from compiler.schedule.pieces import single
 from compiler.schedule.region import Target, TileRegion
@@ -29,7 +31,8 @@ def store_in_vectors(
     placing: TileValues, plan: AxisPlan, group: Sequence[Target], region: TileRegion, bounds: ZoneBounds, has_masks: bool
 ) -> None:
     """The loops over an axis: tiles where all conditions hold, vectors behind them and where only those hold that vary along it, and
-    elements elsewhere. `bounds`: of its elements. `has_masks`: lanes of a vector may have conditions of their own."""
+    elements elsewhere, or a vector under a mask where an axis without conditions is less than one. `bounds`: of its elements. `has_masks`:
+    lanes of a vector may have conditions of their own."""
     b, axis = region.builder, plan.axis
     extent = b.index(placing.field.axes[axis])
     low, high = bounds.elements(extent) if bounds.conditions else (b.const(0, "index"), extent)
@@ -58,10 +61,25 @@ def store_in_vectors(
     with b.loop(f"{axis}0", Affine.of(last.name), Affine.of(b.add(last, once).name)) as (body, loop):
         _enter(placing, vector, loop.variable, group, region.inside(body, (axis,)), inner)
     edges = b.sub(extent, count)
+    masked = has_masks and not bounds.conditions and goes_on_along(placing.field, axis)
+    if masked:
+        # an axis of fewer elements than a vector is one under a mask
+        edges = b.op("min", edges, b.const(1, "index"))
     with b.loop(f"{axis}0", 0, Affine.of(edges.name), nounroll=True) as (body, loop):
-        number = loop.variable
-        start = body.select(body.op("lt", number, low), number, body.add(number, count)) if bounds.conditions else body.add(number, count)
-        _enter(placing, AxisPlan(axis, plan.place), start, group, region.inside(body, (axis,)), set())
+        number, edge = loop.variable, region.inside(body, (axis,))
+        if masked:
+            edge.masks[axis] = placing.field.axes[axis]
+            _enter(placing, vector, number, group, edge, set())
+        else:
+            start = body.add(number, count)
+            start = body.select(body.op("lt", number, low), number, start) if bounds.conditions else start
+            _enter(placing, AxisPlan(axis, plan.place), start, group, edge, set())
+
+
+def goes_on_along(field: HirFunction, axis: str) -> bool:
+    """Whether what varies along an axis lies side by side in memory, wherever it is read or stored."""
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store) and any(form.coefficient(axis) for form in op.index)]
+    return all(elements_apart(op, axis) == 1 for op in accesses)
 
 
 def _enter(placing: TileValues, plan: AxisPlan, start: Value, group: Sequence[Target], region: TileRegion, certain: Set[Value]) -> None:
