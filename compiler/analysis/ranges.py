@@ -113,7 +113,7 @@ class Ranges:
             if isinstance(symbol, FloorDiv):
                 least, most = (end // symbol.divisor for end in self.affine(symbol.numerator))
             else:
-                least, most = self.of(self._values[symbol])
+                least, most = self.of(self._values[symbol]) if symbol in self._values else limits("index")
             ends = (factor * least, factor * most)
             low, high = low + min(ends), high + max(ends)
         return low, high

@@ -24,6 +24,7 @@ from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
+from compiler.schedule.gpu.few_rows import FewRowsBlocks, few_rows
 from compiler.schedule.gpu.fragment_attention import RESIDENT, WarpsBlock, fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_products import FragmentDistributing
@@ -272,8 +273,10 @@ def _together(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _copied(field: HirFunction, facts: Facts) -> Launches | None:
     copied = copied_product(field, facts) if warpgroup_product(field, facts) is None else None
-    if copied is None:
-        return None
+    return None if copied is None else _of_copies(field, copied, facts)
+
+
+def _of_copies(field: HirFunction, copied: CopiedProduct, facts: Facts) -> Launches:
     launches = _cut(copied.field, copied.product)
     if copied.behind is not None:
         launches = copied_behind(copied.field, copied.behind, facts, launches)
@@ -287,7 +290,7 @@ def _computed(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     copied = _with_computed(field, facts)
     if copied is not None:
-        return copied_before(field, copied.copies, facts, _cut(copied.field, copied.product))
+        return _of_copies(field, copied, facts)
     fragments = _fragments(computed.field, facts)
     return None if fragments is None else copied_before(field, computed.made, facts, fragments)
 
@@ -371,6 +374,14 @@ def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
     return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons, heeded=tiled)
 
 
+def _few_rows(field: HirFunction, facts: Facts) -> Launches | None:
+    product = few_rows(field, facts)
+    if product is None:
+        return None
+    placing = FewRowsBlocks(field, product)
+    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
+
+
 def _scan(field: HirFunction, facts: Facts) -> Launches | None:
     scan = scan_plan(field, facts)
     return None if scan is None else scan_launches(field, scan)
@@ -441,6 +452,7 @@ WAYS: tuple[Way, ...] = (
     _product,
     thin_launches,
     _together,
+    _few_rows,
     _copied,
     _fragments,
     _computed,

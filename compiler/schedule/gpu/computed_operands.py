@@ -8,10 +8,10 @@ from itertools import chain
 from math import prod
 
 from compiler.analysis.accesses import conjuncts, constraints_of
-from compiler.analysis.recognise import only_product, product_sum
+from compiler.analysis.recognise import instructions_below, only_product, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Contract, Reduce, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
@@ -22,6 +22,7 @@ from compiler.schedule.gpu.copied_operands import WORTH
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.product_sums import SumOfLoads, unguarded
+from compiler.schedule.gpu.scaled_sums import ScaledSum, is_exact_in, narrow_sum
 from compiler.schedule.gpu.taking_part import restricting
 from compiler.schedule.gpu.workspaces import Computed
 from runtime.records import evolve, frozen
@@ -74,14 +75,16 @@ class _Factor:
 def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands | None:
     """The field with those operands of its one sum of products computed first that are more than elements of memory; None where that is
     no such sum, or one too small for further launches."""
-    described = only_product(function)
+    narrow = narrow_sum(function)
+    scaled = narrow if narrow is not None and narrow.scale is not None else None
+    described = only_product(function) if scaled is None else scaled.described
     if described is None or not (described.m and described.n) or described.windows:
         return None
     target = described.op
     if isinstance(target, Contract) and target.accumulator is not None:
         return None
     to = target.to if isinstance(target, Contract) else dtype_of(target.values[0])
-    factors = _factors(function, target, to)
+    factors = _factors(function, target, to) if scaled is None else [_narrowed(one, scaled.dtype) for one in (described.a, described.b)]
     about = {axis: facts.about(extent) for axis, extent in function.axes.items()}
     reused = min(prod(about[axis] for axis in axes) for axes in (described.m, described.n))
     wanted = function.kernel_info is not None and function.kernel_info.tensor_cores
@@ -89,18 +92,18 @@ def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands |
         return None
     factors = [evolve(factor, across=_is_across(factor, described.k)) for factor in factors]
     left, right = (factor.dtype for factor in factors)
-    if all(factor.is_memory for factor in factors) and (left == right or kind_of(left, right) is not None):
+    if scaled is None and all(factor.is_memory for factor in factors) and (left == right or kind_of(left, right) is not None):
         return None
     if len({factor.dtype for factor in factors}) > 1:
         factors = [evolve(factor, value=factor.whole, dtype=dtype_of(factor.whole)) for factor in factors]
     summed = sorted(described.k, key=about.__getitem__)
-    return _rewritten(function, target, to, factors, summed)
+    return _rewritten(function, target, to, factors, summed, scaled)
 
 
 def _factors(function: HirFunction, target: Contract | Reduce, to: str) -> list[_Factor] | None:
     """Both factors, with the conditions that are theirs alone; None where one is of both."""
     if isinstance(target, Contract):
-        return [_factor(operand, to) for operand in (target.a, target.b)]
+        return [_factor(function, operand, to) for operand in (target.a, target.b)]
     value, guards = unguarded(target.values[0])
     product = value.source
     if not isinstance(product, Binary) or product.operator != "mul" or (is_float(to) and "reassoc" not in target.flags):
@@ -119,7 +122,7 @@ def _factors(function: HirFunction, target: Contract | Reduce, to: str) -> list[
                 own[position].append(guard)
             else:
                 inside[position].append(form)
-    return [_factor(operand, to, guards, forms) for operand, guards, forms in zip(factors, own, inside, strict=True)]
+    return [_factor(function, operand, to, guards, forms) for operand, guards, forms in zip(factors, own, inside, strict=True)]
 
 
 def _is_across(factor: _Factor, summed: Sequence[str]) -> bool:
@@ -133,35 +136,27 @@ def _axes(value: Value) -> set[str]:
     return {axis for axis, _ in union_axes(value)}
 
 
-def _factor(whole: Value, to: str, guards: Sequence[Value] = (), inside: Sequence[Affine] = ()) -> _Factor:
+def _factor(function: HirFunction, whole: Value, to: str, guards: Sequence[Value] = (), inside: Sequence[Affine] = ()) -> _Factor:
     """A factor of a sum in this type."""
     for narrow, kind in WARPGROUP_KINDS.items():
-        if kind.sums == to and narrow != to and _is_exact_in(whole, narrow):
-            op = whole.source
-            value = op.value if isinstance(op, Cast) and dtype_of(op.value) == narrow else whole
-            return _Factor(whole, value, narrow, tuple(guards), tuple(inside))
+        if kind.sums == to and narrow != to and is_exact_in(function, whole, narrow):
+            return evolve(_narrowed(whole, narrow), guards=tuple(guards), inside=tuple(inside))
     return _Factor(whole, whole, dtype_of(whole), tuple(guards), tuple(inside))
 
 
-def _is_exact_in(value: Value, dtype: str) -> bool:
-    """Whether a value is one of this type whatever it is computed from: one of others that are."""
-    if dtype_of(value) == dtype:
-        return True
-    match value.source:
-        case Cast(value=inner):
-            return _is_exact_in(inner, dtype)
-        case Const(value=number):
-            return is_float(dtype) and number in (0, 1, -1)
-        case Binary(operator="min" | "max", left=left, right=right) | Select(then=left, otherwise=right):
-            return _is_exact_in(left, dtype) and _is_exact_in(right, dtype)
-        case Unary(operator="neg" | "abs", value=inner):
-            return _is_exact_in(inner, dtype) and is_float(dtype)
-        case _:
-            return False
+def _narrowed(whole: Value, narrow: str) -> _Factor:
+    """A factor that this type holds."""
+    op = whole.source
+    return _Factor(whole, op.value if isinstance(op, Cast) and dtype_of(op.value) == narrow else whole, narrow)
 
 
 def _rewritten(
-    function: HirFunction, target: Contract | Reduce, to: str, factors: Sequence[_Factor], summed: Sequence[str]
+    function: HirFunction,
+    target: Contract | Reduce,
+    to: str,
+    factors: Sequence[_Factor],
+    summed: Sequence[str],
+    scaled: ScaledSum | None,
 ) -> ComputedOperands:
     """The field that reads what is computed: along the other axes first, the longest of the sum's last."""
     names = FreshNames(function)
@@ -184,21 +179,27 @@ def _rewritten(
     field = out.finish()
     sum = out.values[target.results[0]].source
     assert isinstance(sum, Contract | Reduce)
-    described = product_sum(sum)
-    assert described is not None
     a, b = (loads.get(one.value, out.values[one.value]).source for one in factors)
     assert isinstance(a, Load) and isinstance(b, Load)
     bounds = tuple(form for one in factors for form in one.inside)
     guard = (*bounds, *(UNKNOWN for one in factors for _ in one.guards)) if is_float(to) else ()
-    return ComputedOperands(tuple(computed.values()), field, SumOfLoads(sum, to, a, b, described, guard, bounds=bounds, has_zeros=True))
+    if scaled is None or scaled.scale is None:
+        described, scale = product_sum(sum), None
+    else:
+        described = evolve(scaled.described, op=sum, a=a.result, b=b.result)
+        scale = evolve(scaled.scale, values=tuple(out.values[one] for one in scaled.scale.values))
+    assert described is not None
+    found = SumOfLoads(sum, to, a, b, described, guard, bounds=bounds, has_zeros=True, scale=scale)
+    return ComputedOperands(tuple(computed.values()), field, found)
 
 
 def _order(function: HirFunction, factor: _Factor, summed: Sequence[str]) -> list[str]:
-    """The axes of what is computed: those of the sum last, unless it is elements of 16 bits as they lie, which are multiplied either
-    way."""
+    """The axes of what is computed: those of the sum last, unless it is of 16 bits, which are multiplied either way, and the most of what
+    it is computed from lies otherwise."""
     own = factor.axes(function)
     order = [*(axis for axis in function.axes if axis in own and axis not in summed), *(axis for axis in summed if axis in own)]
-    load = factor.value.source
-    if factor.is_load and isinstance(load, Load) and bytes_of(factor.dtype) == 2:
+    loads = [op for op in instructions_below(factor.value) if isinstance(op, Load) and op.index]
+    if loads and bytes_of(factor.dtype) == 2:
+        load = max(loads, key=lambda load: len({axis for form in load.index for axis in form.names} & own))
         order.sort(key=lambda axis: load.index[-1].coefficient(axis) == 1)
     return order

@@ -7,7 +7,7 @@ from itertools import product as choices
 from math import prod
 
 from compiler.hir.affine import Affine
-from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
 from compiler.hir.hopper import MOST_STEP, kind_of
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
@@ -16,6 +16,7 @@ from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides, side_of, wide_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.product_sums import SumOfLoads, bounded_sum, rounds, sum_of_loads
+from compiler.schedule.gpu.scaled_sums import GroupScale
 from compiler.schedule.gpu.taking_part import uneven_bounds
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
 from compiler.schedule.tile_sizes import tile_of
@@ -36,6 +37,8 @@ SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
 STRETCH, SHORT = 4, 1024
 """Stages of f32 summed by tensor cores alone, twice as many of 8 bits; and terms of a sum up to which it is half as many: there FMAs one
 after the other lose few bits."""
+ALL = 1 << 20
+"""Stages that no sum has."""
 BOXED = ("f16", "bf16")
 """Results that bulk copies write; wider ones fill whole sectors from registers."""
 MOST_REACHED = 256
@@ -77,6 +80,8 @@ class WarpgroupProduct:
     """Forms that are at least 0 where terms take part: steps without any such terms are left out, so that sums are not of one length."""
     has_zeros: bool = False
     """Whether operands are zeros outside of the bounds."""
+    scale: GroupScale | None = None
+    """What sums of stretches are multiplied by before they are added up."""
 
     @property
     def target(self) -> Contract | Reduce:
@@ -147,7 +152,7 @@ class WarpgroupProduct:
     @property
     def may_repair(self) -> bool:
         """Whether what comes out may have to be computed again, in another way."""
-        return bool(self.guard or self.low)
+        return bool(self.guard or self.low or self.scale)
 
     @property
     def copied(self) -> tuple[BoxedOperand, ...]:
@@ -192,7 +197,8 @@ def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads |
             and facts.about(function.axes[along]) < (LEAST_OF_GROUP if product.described.batch else LEAST_CHANNELS)
         ):
             continue
-        a, b = (one, other) if _is_first(function, facts, one, other) else (other, one)
+        first = _is_scaled(product.scale, one, other)
+        a, b = (one, other) if (_is_first(function, facts, one, other) if first is None else first) else (other, one)
         a, b = _of_one_axis(function, facts, a) if a.across else a, _of_one_axis(function, facts, b)
         if kind.depth != 16 and (a.across or b.across):
             if not product.thrice or product.low or product.bounds:
@@ -228,7 +234,10 @@ def _planned(
         return None
     above, beside = _sides(summed)
     outer = tuple(axis for axis in product.described.k if axis != along)
-    coarse = product.thrice or a.mem.dtype in SUMMED_COARSELY
+    scale = product.scale
+    if scale is not None and (scale.axis != along or scale.terms % wide_of(a.mem)):
+        return None
+    coarse = product.thrice or scale is not None or a.mem.dtype in SUMMED_COARSELY
     makes_low = product.thrice and not product.low
     bounds = () if outer else uneven_bounds(function, product.bounds, along)
     if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):
@@ -258,6 +267,8 @@ def _planned(
         return None
     terms = _elements(function, facts, product.described.k)
     stretch = 0 if not coarse else 2 * STRETCH if not product.thrice else STRETCH if terms > SHORT else STRETCH // 2
+    if scale is not None:
+        stretch = scale.terms // wide_of(a.mem) or ALL
     return WarpgroupProduct(
         tuple(summed),
         product.to,
@@ -271,6 +282,7 @@ def _planned(
         ways=estimates,
         bounds=bounds,
         has_zeros=product.has_zeros,
+        scale=scale,
     )
 
 
@@ -372,6 +384,13 @@ def _is_first(function: HirFunction, facts: Facts, one: BoxedOperand, other: Box
     if min(first, second) < LEAST:
         return first > second
     return one.axes[0] not in {axis for op in function.body.body if isinstance(op, Store) for axis in op.index[-1].names}
+
+
+def _is_scaled(scale: GroupScale | None, one: BoxedOperand, other: BoxedOperand) -> bool | None:
+    """Whether the first operand's axes alone have scales: a thread has sums of few rows. None where both have, or neither."""
+    axes = {axis for value in scale.values for axis, _ in union_axes(value)} if scale is not None else set[str]()
+    known = [not axes.isdisjoint(side.axes) for side in (one, other)]
+    return known[0] if known[0] != known[1] else None
 
 
 def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str) -> bool:

@@ -115,7 +115,7 @@ class MultiplyingRole:
             block.turns.await_turn(b, group.team, part.round)
         bounded = BoundedSteps(block.placing, group, product, region, part.low) if product.bounds and not product.has_zeros else None
         if product.stretch:
-            complete = self.stretches(b, part.done, part.steps, zero)
+            complete = self.stretches(region, b, part, zero)
         else:
             complete = self.summed(b, part.done, part.steps, [zero] * product.accumulators, bounded)
         if product.tiling.pieces > 1:
@@ -132,14 +132,8 @@ class MultiplyingRole:
     def finished_sums(self, region: TileRegion, b: Builder, part: RoundPart, complete: Sequence[Value]) -> None:
         """What follows the sums, of each block of rows."""
         block, product, group, placing = self.block, self.block.product, self.group, self.block.placing
-        pair, own, half = group.digits
-        who = warp_index(b)
-        lane = lane_index(b)
-        column = group.first_column + (lane % 4) * 2 + Affine.of(own) * 8 + pair
         for group.block in range(product.tiling.blocks):
-            row = b.index(group.first_row(group.block) + (who % 4) * 16 + lane.floordiv(4))
-            places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
-            inner = group.at(region, b, places, column)
+            inner = self.standing(region, b)
             for number, one in enumerate(product.summed, group.block * len(product.summed)):
                 inner.made[one.target.results[0]] = complete[number]
             if product.may_repair:
@@ -151,6 +145,16 @@ class MultiplyingRole:
             if product.may_repair:
                 with b.when(wrong) as again:
                     block.border.repaired(placing, group, self.targets, region, part.round, again)
+
+    def standing(self, region: TileRegion, b: Builder) -> TileRegion:
+        """The tile where the thread has sums of the warpgroup's block of rows."""
+        group, product = self.group, self.block.product
+        pair, own, half = group.digits
+        lane = lane_index(b)
+        column = group.first_column + (lane % 4) * 2 + Affine.of(own) * 8 + pair
+        row = b.index(group.first_row(group.block) + (warp_index(b) % 4) * 16 + lane.floordiv(4))
+        places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
+        return group.at(region, b, places, column)
 
     def moved(self, region: TileRegion, b: Builder, complete: Value, moving: MovedSums) -> None:
         """What follows the sums of a block of rows, when other lanes have them."""
@@ -205,26 +209,47 @@ class MultiplyingRole:
             ring.free(freeing, Affine.of(last.name))
         return complete
 
-    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value) -> list[Value]:
+    def stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
-        tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
-        product = self.block.product
+        tile end theirs at different steps: while one adds, the tensor cores have the other's products. Stretches with a scale are its
+        groups of terms."""
+        product, done, steps = self.block.product, part.done, part.steps
         own, sums = len(product.summed), len(product.pairs)
         accumulators = product.accumulators
         early = self.group.team * (product.stretch // product.tiling.groups)
+        if product.scale is not None:
+            early = b.named(Affine.of(part.low.name) % product.stretch)
         turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
         with b.loop("stretch", 0, turns, carried=[zero] * (product.tiling.blocks * (own + sums))) as (body, loop):
             first = Affine.of(loop.variable.name) * product.stretch - early
             before = body.count(first)
             count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
+            scales = self.scales(region, body, part, first) if product.scale is not None else []
             sums_ = self.summed(body, body.add(done, before), count, loop.carried[accumulators:])
             last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
-            totals = [body.add(total, sums_[number]) for total, number in zip(loop.carried[:accumulators], last, strict=True)]
+            totals = [
+                body.fma(sums_[number], scales[number], total) if scales else body.add(total, sums_[number])
+                for total, number in zip(loop.carried[:accumulators], last, strict=True)
+            ]
             if product.low:
                 scale = body.const(1 / LOW_SCALE, zero.type)
                 totals = [body.fma(sums_[block * sums], scale, total) for block, total in enumerate(totals)]
             body.yield_(*totals, *sums_)
         return loop.results[:accumulators]
+
+    def scales(self, region: TileRegion, b: Builder, part: RoundPart, first: Affine) -> list[Value]:
+        """What a stretch's sums are multiplied by, of each block of rows."""
+        product, placing, scales = self.block.product, self.block.placing, list[Value]()
+        assert product.scale is not None
+        start = b.named((Affine.of(part.low.name) + first) * product.depth)
+        for self.group.block in range(product.tiling.blocks):
+            inner = self.standing(region, b).inside(b, (product.sum,))
+            inner.forms[product.sum] = start
+            scale, *others = (placing.value(value, inner) for value in product.scale.values)
+            for other in others:
+                scale = b.mul(scale, other)
+            scales.append(scale)
+        return scales
 
 
 BAND = 2048

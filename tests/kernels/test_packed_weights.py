@@ -1,0 +1,129 @@
+"""Products with weights of 4 bits, two in a byte, and scales that groups of them share, as textbooks write them: against NumPy in float64,
+at sizes that no tile divides."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import zynml
+from compiler.schedule.gpu import computed_operands, copied_operands
+from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
+
+BF16 = ml_dtypes.bfloat16
+Array = np.ndarray[Any, Any]
+DEVICES = ("cpu", "emulator:sm_80", "emulator:sm_90a")
+ROUNDED = 2.0**-8
+"""Of a result of bf16; and what sums of f32 are off by, of the sum of their terms' sizes."""
+SUMMED = 2.0**-20
+
+BODY = """
+fn f(X: tensor[M, K, bf16], W: tensor[FIRST, SECOND, u8], S: tensor[GROUPS, N, SCALE], Z: tensor[GROUPS2, N, u8]) {
+    return compute(X, W, S, Z) -> tensor[M, N, bf16] {
+        for m in 0..M, n in 0..N:
+            var sum: f32 = 0.0
+            for k in 0..K:
+                TERM
+            out[m, n] = sum
+    }
+}"""
+
+BYTE = "(W[k / 2, n] as i32 >> (4 * (k % 2))) & 15"
+TERMS = {
+    "shifted": f"sum += X[m, k] * ((({BYTE}) - 8) as f32) * S[k / GROUP, n]",
+    "named": f"let q = {BYTE}\n                sum += X[m, k] * (((q as f32) - 8.0) * S[k / GROUP, n])",
+    "chosen": """var q = W[k / 2, n] as i32 & 15
+                if k % 2 == 1: q = W[k / 2, n] as i32 >> 4
+                sum += X[m, k] * ((q - 8) as f32) * S[k / GROUP, n]""",
+    "zero points": f"sum += X[m, k] * ((({BYTE}) - (Z[k / GROUP, n] as i32)) as f32) * S[k / GROUP, n]",
+    "turned": "sum += X[m, k] * ((((W[n, k / 2] as i32 >> (4 * (k % 2))) & 15) - 8) as f32) * S[k / GROUP, n]",
+    "rounded": f"let w = ((({BYTE}) - 8) as f32 * S[k / GROUP, n]) as bf16\n                sum += X[m, k] * w",
+}
+SIZES = ((1, 67, 256), (3, 130, 203), (16, 64, 384), (33, 70, 260))
+
+
+@pytest.fixture(autouse=True)
+def _worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further launches pay for small sizes, too."""
+    for module in (computed_operands, copied_operands):
+        monkeypatch.setattr(module, "WORTH", 0)
+
+
+def source(term: str, group: int, scale: str = "bf16") -> str:
+    text = BODY.replace("TERM", TERMS[term]).replace("GROUP,", f"{group},").replace("SCALE", scale)
+    return text.replace("FIRST, SECOND", "N, H" if term == "turned" else "H, N")
+
+
+def packed(m: int, n: int, k: int, group: int, scale: Any = BF16, seed: int = 3) -> tuple[list[Array], Array, Array]:
+    """The arrays of a call; the weights without their scales, and the scales, in float64."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((m, k)).astype(BF16)
+    q = random.integers(0, 16, (k + k % 2, n))
+    groups = -(-k // group)
+    s = (random.random((groups, n)) + 0.5).astype(scale)
+    z = random.integers(0, 16, (groups, n)).astype(np.uint8)
+    w = (q[0::2] | (q[1::2] << 4)).astype(np.uint8)
+    return [x, w, s, z], q[:k].astype(float), np.repeat(s.astype(float), group, 0)[:k]
+
+
+def check(term: str, device: str, m: int, n: int, k: int, group: int, scale: str = "bf16") -> None:
+    numpy = {"bf16": BF16, "f16": np.float16, "f32": np.float32}[scale]
+    (x, w, s, z), q, scales = packed(m, n, k, group, numpy)
+    less = np.repeat(z.astype(float), group, 0)[:k] if term == "zero points" else 8.0
+    weights = (q - less) * scales
+    if term == "rounded":
+        weights = weights.astype(BF16).astype(float)
+    if term == "turned":
+        w = np.ascontiguousarray(w.T)
+    got = np.asarray(zynml.compile(source(term, group, scale), device=device).f(x, w, s, z)).astype(float)
+    wanted, sizes = x.astype(float) @ weights, np.abs(x.astype(float)) @ np.abs(weights)
+    assert (np.abs(got - wanted) <= np.abs(wanted) * ROUNDED + sizes * SUMMED).all()
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_each_spelling_at_sizes_that_nothing_divides(device: str, term: str, sizes: tuple[int, int, int]) -> None:
+    check(term, device, *sizes, group=128)
+
+
+@pytest.mark.parametrize("group", [32, 64, 96])
+@pytest.mark.parametrize("scale", ["f16", "f32"])
+@pytest.mark.parametrize("device", DEVICES[1:])
+def test_groups_and_scales_of_other_sizes(device: str, scale: str, group: int) -> None:
+    check("shifted", device, 5, 96, 320, group, scale)
+    check("turned", device, 18, 96, 320, group, scale)
+
+
+@pytest.mark.parametrize("rows", [2, 70])
+def test_a_scale_that_is_infinite_is_a_factor_of_terms(rows: int) -> None:
+    """Terms of both signs make NaN, which their sum times the scale wouldn't be."""
+    (x, w, s, z), q, _ = packed(rows, 96, 256, 128)
+    s[0, 7], s[1, 9] = np.inf, np.nan
+    got = np.asarray(zynml.compile(source("shifted", 128), device="emulator:sm_90a").f(x, w, s, z)).astype(float)
+    terms = x.astype(float)[:, :, None] * (q - 8)[None]
+    with np.errstate(all="ignore"):
+        wanted = (terms * np.repeat(s.astype(float), 128, 0)[None]).sum(1)
+    assert np.isnan(wanted[:, 7]).any()
+    assert (np.isnan(got) == np.isnan(wanted)).all()
+
+
+
+
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("rows", [1, 16])
+def test_few_rows_read_weights_once(term: str, rows: int) -> None:
+    """One launch, without the weights in any memory of its own."""
+    made = launches(built(source(term, 128)), {"M": rows, "N": 4096, "K": 4096, "H": 2048, "GROUPS": 32, "GROUPS2": 32})
+    assert len(made.launches) == 1
+    assert not made.workspaces
+    assert made.words[0].startswith("rows are few")
+
+
+@pytest.mark.parametrize("term", ["shifted", "named", "chosen", "zero points"])
+def test_scales_of_groups_multiply_sums_and_not_weights(term: str) -> None:
+    """Weights are whole numbers in bf16, which has them: one product on tensor cores, where factors of f32 would take three."""
+    made = launches(built(source(term, 128)), {"M": 512, "N": 4096, "K": 4096, "H": 2048, "GROUPS": 32, "GROUPS2": 32})
+    assert [mem.dtype for mem in made.workspaces if mem.rank == 2] == ["bf16"]
+    assert on_warpgroups(made)
