@@ -108,7 +108,12 @@ class _Merging:
             products=hints.products,
         )
         results = tuple(
-            evolve(r, dims=self._over_facts(r.dims, number), unless=self._over_facts(r.unless, number))
+            evolve(
+                r,
+                dims=self._over_facts(r.dims, number),
+                unless=self._over_facts(r.unless, number),
+                inside=[self._over_facts(side, number) for side in r.inside],
+            )
             for number, stage in enumerate(stages)
             if stage.kept or stage is last
             for r in stage.lowered.plan.results

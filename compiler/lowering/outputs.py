@@ -168,6 +168,17 @@ def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], fact
     return min(unproved, key=len, default=None)
 
 
+def written_whole(accesses: Sequence[Access], name: str, facts: Inequalities) -> tuple["_Side", ...]:
+    """A box all of which is written, [low, high) an axis; empty where there is none that a launch knows."""
+    for access in _plain_writes(accesses, name):
+        box = _box(access, facts)
+        if box is not None and not box.needs:
+            names = {symbol for side in box.sides for form in side for symbol in form.names}
+            if names.isdisjoint(box.opaque):
+                return box.sides
+    return ()
+
+
 def _unproved(forms: Sequence[Affine], facts: Inequalities, opaque: Container[str]) -> tuple[Affine, ...] | None:
     """Those forms of which it isn't known that they are at least 0; None where one never is, or no launch knows."""
     unproved = tuple(dict.fromkeys(form for form in forms if not facts.proves(form)))

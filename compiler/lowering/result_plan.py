@@ -21,6 +21,8 @@ class ResultPlan:
     scalar: bool = False
     zeroed: bool = False
     unless: tuple[Affine, ...] = field(default=(), converter=as_tuple)
+    inside: tuple[tuple[Affine, Affine], ...] = field(default=(), converter=as_tuple)
+    """From where on and up to where all elements are written, by dimension: zeros are needed around it alone. Empty: nobody knows."""
     copy_of: str | None = None
     input: str | None = None
     group: int = 0

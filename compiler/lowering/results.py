@@ -24,6 +24,7 @@ from compiler.lowering.outputs import (
     read_before_written,
     surely_uncovered,
     uncovered_warning,
+    written_whole,
 )
 from compiler.lowering.ranges import NumberRange
 from compiler.lowering.result_plan import ResultPlan
@@ -89,6 +90,8 @@ class ResultPlanning(LoweredBlock):
                 warnings.append(uncovered_warning(name, blamed))
         always = custom or read_before_written(in_function, name, dims, self.facts)
         unless = () if always or needs is None else tuple(map(self.sizes.at_launch, needs))
+        shape = self._full_shape(dims)
+        inside = () if always or needs == () or len(shape) != len(dims) else written_whole(in_function, name, self.facts)
         mem = Mem(hir_name(dtype), dims)
         value = body.owner.value(identifier(name), mem)
         body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
@@ -98,10 +101,11 @@ class ResultPlanning(LoweredBlock):
             ResultPlan(
                 name,
                 dtype,
-                self._full_shape(dims),
+                shape,
                 scalar=declared.scalar,
                 zeroed=always or needs != (),
                 unless=unless,
+                inside=[(self.sizes.at_launch(low), self.sizes.at_launch(high)) for low, high in inside],
             )
         )
         return value, ResultArgument(position)

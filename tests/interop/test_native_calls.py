@@ -46,6 +46,9 @@ def both(x: tensor[N]) { compute(x) -> (y: tensor[N], z: tensor[N]) { for i in 0
 def raised(mut w: tensor[N], x: tensor[N]) { compute(mut w, x) { for i in 0..N: w[i] = w[i] + x[i] } }
 def silent(mut w: tensor[N]): () { compute(mut w) { for i in 0..N: w[i] = w[i] * 2.0 } }
 def picked(x: tensor[N], k: tensor[M, i64]): tensor { compute(x, k) { for i in 0..M: out[i] = x[k[i]] } }
+def inside(x: tensor[A, B, C]) {
+    compute(x) -> tensor[A, B, C] { for i in 2..A - 1, j in 0..B - 3, k in 4..C: out[i, j, k] = x[i, j, k] }
+}
 def some(x: tensor[N]): tensor { compute(x) { for i in 0..N: if x[i] > 0.0 { out[i] = x[i] } } }
 def shorter(x: tensor[N], y: tensor[N + 1]): tensor { compute(x, y) { for i in 0..N: out[i] = x[i] + y[i + 1] } }
 def sums(x: tensor[M, K], y: tensor[K, N]): tensor {
@@ -325,6 +328,20 @@ def test_what_is_not_written_is_0(program, ways):
         x = numbers(count)
         for _ in range(3):
             same(answered(ways, program.some, x), np.where(x > 0, x, np.float32(0)))
+
+
+def test_what_lies_around_the_written_inside_is_0(program, ways):
+    """Long lines are cleared around it, short ones as a whole; memory that was used before is what results are made in."""
+    ready(program.inside, numbers(4, 5, 80))
+    for shape in (4, 5, 600), (2, 3, 400), (5, 3, 300), (1, 9, 100), (9, 9, 64), (9, 9, 65), (9, 9, 3), (7, 2, 5000), (30, 40, 70), (3, 0, 90):
+        x, wanted = np.abs(numbers(*shape)) + 1, np.zeros(shape, np.float32)
+        wanted[2 : shape[0] - 1, : max(0, shape[1] - 3), 4:] = x[2 : shape[0] - 1, : max(0, shape[1] - 3), 4:]
+        for _ in range(3):
+            program.doubled(np.ones(x.size, np.float32))
+            same(program.inside(x), wanted)
+        if min(shape) > 4:  # else there is nothing inside, which the program's own way sees
+            tiers.finish()
+            same(answered(ways, program.inside, x), wanted)
 
 
 def test_products_of_matrices(program, ways):

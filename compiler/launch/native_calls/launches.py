@@ -76,6 +76,7 @@ class LaunchCode:
         self._extents: list[list[WholeNumber]] = []
         self._counts: list[WholeNumber] = []
         self._unless: list[list[WholeNumber]] = []
+        self._inside: list[list[list[WholeNumber]]] = []
         self._scratches: dict[int, WholeNumber] = {}
         """The number of elements of scratch memory, by the argument's position."""
         self._rooms: list[Room] = []
@@ -113,6 +114,7 @@ class LaunchCode:
         self.in_threads = self.w.compare("oge", work, constant(work.type, float(cpu.worth_threads(self.kernel))))
         self.takes_long = self.w.compare("oge", work, constant(work.type, float(WORTH_RELEASING)))
         self._unless = [[self._of(form) for form in plan.unless] for plan in self.results]
+        self._inside = [[[self._of(form) for form in side] for side in plan.inside] for plan in self.results]
         for position, argument in enumerate(self.launch.arguments):
             if isinstance(argument, WorkspaceArgument):
                 extents = [self._of(dim).at_least_0() for dim in argument.dims]
@@ -235,12 +237,13 @@ class LaunchCode:
     def run(self, threads: int) -> None:
         """Runs the kernel; other threads of Python's run meanwhile where it takes long."""
         w, code = self.w, self.code
-        for plan, room, count, unless in zip(self.results, self._rooms, self._counts, self._unless, strict=True):
-            size = w.mul(count.value, constant(I64, numpy_dtype(plan.dtype.value).itemsize))
+        for number, (plan, room, count) in enumerate(zip(self.results, self._rooms, self._counts, strict=True)):
+            width = numpy_dtype(plan.dtype.value).itemsize
+            size = w.mul(count.value, constant(I64, width))
             if plan.copy_of is not None:
                 results.copy(code, room.data, self._packed(plan.copy_of).data(), size)
             elif plan.zeroed and plan.input is None:
-                results.clear(code, room, size, unless)
+                results.clear(code, room, size, self._unless[number], results.Around(self._extents[number], self._inside[number], width))
         slots = self._slots(w.select(self.in_threads, constant(I64, threads), constant(I64, 1)))
 
         def run() -> LlvmValue:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
+from compiler.backends.llvm.types import I1, I8, I32, I64, PTR, vector
 from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.launch.native_calls.arguments import DOUBLE
 from compiler.launch.native_calls.code import NULL, CallCode
@@ -113,16 +113,61 @@ def scratch(code: CallCode, count: WholeNumber, width: int, held: HeldMemory, fa
     return address
 
 
-def clear(code: CallCode, room: Room, size: LlvmValue, unless: Sequence[WholeNumber]) -> None:
+LEAST_LINE = 256
+"""Bytes of a line of a result from which zeros are written around its inside alone."""
+
+
+@frozen
+class Around:
+    """Where zeros of a result of these extents are needed: outside of `inside`, from where on and up to where elements are written along
+    each dimension. An element has so many bytes."""
+
+    extents: Sequence[WholeNumber]
+    inside: Sequence[Sequence[WholeNumber]]
+    width: int
+
+
+def clear(code: CallCode, room: Room, size: LlvmValue, unless: Sequence[WholeNumber], around: Around) -> None:
     """Fills with zeros, but not where there are numbers `unless` and all of them are at least 0."""
     w = code.w
     keep = None
     for number in unless:
         keep = w.both(keep, w.compare("sge", number.value, constant(I64, 0)))
     fill = w.true() if keep is None else w.binary("xor", keep, w.true())
-    with w.when(fill):
-        code.module.declare("llvm.memset.p0.i64", "void (ptr, i8, i64, i1)")
-        w.call_void("llvm.memset.p0.i64", room.data, constant(I8, 0), size, constant(vector("i1"), 0))
+    long = w.binary("and", fill, constant(I1, 0))
+    if around.inside:
+        long = w.binary("and", fill, w.compare("sge", around.extents[-1].value, constant(I64, -(-LEAST_LINE // around.width))))
+        with w.when(long):
+            _clear_around(code, room, around)
+    with w.when(w.binary("and", fill, w.binary("xor", long, w.true()))):
+        _fill(code, room.data, size)
+
+
+def _clear_around(code: CallCode, room: Room, around: Around) -> None:
+    """Line after line, each before and behind the inside, or all of it."""
+    w, zero = code.w, constant(I64, 0)
+    *outer, length = (extent.value for extent in around.extents)
+    bounds = [[w.intrinsic("smax", number.value, zero) for number in side] for side in around.inside]
+    lines = constant(I64, 1)
+    for extent in outer:
+        lines = w.mul(lines, extent)
+    low, high = (w.intrinsic("smin", bound, length) for bound in bounds[-1])
+    with w.loop(zero, lines) as line:
+        outside, rest = w.binary("and", w.true(), constant(I1, 0)), line
+        for extent, (first, behind) in reversed([*zip(outer, bounds, strict=False)]):
+            digit, rest = w.binary("urem", rest, extent), w.binary("udiv", rest, extent)
+            misses = w.binary("or", w.compare("slt", digit, first), w.compare("sge", digit, behind))
+            outside = w.binary("or", outside, misses)
+        start = w.offset(room.data, w.mul(line, w.mul(length, constant(I64, around.width))), I8)
+        _fill(code, start, w.mul(w.select(outside, length, low), constant(I64, around.width)))
+        begin = w.select(outside, length, high)
+        part = w.offset(start, w.mul(begin, constant(I64, around.width)), I8)
+        _fill(code, part, w.mul(w.sub(length, begin), constant(I64, around.width)))
+
+
+def _fill(code: CallCode, start: LlvmValue, size: LlvmValue) -> None:
+    code.module.declare("llvm.memset.p0.i64", "void (ptr, i8, i64, i1)")
+    code.w.call_void("llvm.memset.p0.i64", start, constant(I8, 0), size, constant(vector("i1"), 0))
 
 
 def copy(code: CallCode, target: LlvmValue, source: LlvmValue, size: LlvmValue) -> None:
