@@ -15,8 +15,9 @@ over the last row by one at most.
 Terms along several axes, as those of a window, lie one behind the other in a panel. Products that count only where a condition holds have
 zeros in their panels elsewhere. A zero times a number that isn't finite is none, so such numbers are looked for first.
 
-Where columns are few, copies of the rows cost more than they save: rows are read in place, each for all columns at once. Where vectors
-along so few columns would be mostly empty, they lie along the sum, if rows lie along it, too.
+Where columns are few, copies of the rows cost more than they save: rows are read in place, by the tiles of the table or, where columns lie
+along the sum, each for all columns at once. Where vectors along so few columns would be mostly empty, they lie along the sum, if rows lie
+along it, too.
 
 Small products keep the tiles of their table, and so do larger ones whose vectors read an operand in place as well as from panels, while the
 second cache holds it: both are in the function, and sizes decide as it runs."""
@@ -185,7 +186,8 @@ def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Si
     if rows.along and product.guard is None:
         few.append((MOST_THIN, _in_place(table, {summed: (1, width), rows.plan.axis: (THIN_ROWS, 1)}, (column, summed), THIN)))
     as_computed = dtype_of(columns.operand) == product.dtype
-    if as_computed and not product.batch and len(columns.axes) == 1:
+    # those that lie across already are read in place by the tiles of the table
+    if as_computed and columns.turns != (1, 1) and not product.batch and len(columns.axes) == 1:
         for vectors, high in FEW_COLUMNS.items():
             shapes = {column: (vectors, width), rows.plan.axis: (high, 1)}
             few.append((vectors * width, _in_place(table, shapes, (column, summed), f"{FEW}{vectors}_")))
