@@ -27,10 +27,13 @@ from compiler.schedule.threads import BLOCK
 from runtime.records import Factory, frozen
 
 TURNS = 4
-"""Elements that a lane has under way; twice as many where data don't say which are read."""
+"""Elements that a lane has under way; twice as many where data don't say which are read. Pieces of 16 bytes, where it reads these."""
 
-WIDE, SEVERAL = 4, 2
-"""Pieces of a mean row from which on lanes read pieces, and turns that they have of one then."""
+WIDE = 4
+"""Pieces of a mean row from which on lanes read pieces; twice as many where data say which elements are read."""
+
+LANES_BLOCK = 64
+"""Threads of a block of lanes: rows end at different times, and a block only when all of its rows have."""
 
 LONG_ROW = 2048
 """Elements of a mean row from which a block is worth it, however many rows there are."""
@@ -41,8 +44,8 @@ FEW = 512
 LONG = 8
 """Means, or turns of a row's lanes, from which on a row is left to the block."""
 
-RESIDENT, LOOKING_UP = 6, 5
-"""Blocks of a multiprocessor for which there are registers; the second where data say which elements are read."""
+RESIDENT, LOOKING_UP = 1536, 1280
+"""Threads of a multiprocessor for which there are registers; the second where data say which elements are read."""
 
 ACROSS = 8
 """Neighbours along a leading loop that read enough side by side: 32 bytes of f32."""
@@ -57,20 +60,21 @@ _TAKEN = (Load, Store, Check, GetSlot, SetSlot, MakeSlot, For, While, If, Yield)
 
 @frozen
 class RowShape:
-    """`lanes` threads share a row, of which each has so many elements under way; `resident`: blocks of a processor that have registers.
-    `long`: iterations from which on a row is left to the block; None where lanes do all of them."""
+    """`lanes` threads of a block of so many `threads` share a row, of which each has so many elements under way; `resident`: threads of a
+    processor that have registers. `long`: iterations from which on a row is left to the block; None where lanes do all of them. `pieces`:
+    what blocks read in pieces, and lanes where they are `wide`."""
 
     lanes: int
     turns: int
     resident: int
+    threads: int = BLOCK
     long: int | None = None
     pieces: Mapping[For, Pieces] = Factory(dict)
-    """What is read in pieces by blocks, and by lanes where these are `wide`."""
     wide: bool = False
 
     @property
     def by_block(self) -> bool:
-        return self.lanes == BLOCK
+        return self.lanes == self.threads
 
     def words(self, names: str, over: str) -> str:
         who = "a thread" if self.lanes == 1 else "a block" if self.by_block else f"{self.lanes} lanes"
@@ -88,19 +92,23 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     if barriers.before or _reads_what_it_stores(body) or not all(_takes(op, spreads) for op in body.body):
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
-    turns, resident = (TURNS, LOOKING_UP) if any(map(_looks_up, spreads)) else (2 * TURNS, RESIDENT)
+    found = any(map(_looks_up, spreads))
+    turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, turns, resident)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
     width = max((piece.width for piece in pieces.values()), default=1)
-    turns = max(turns, width)
+    at_once = TURNS // 2 * width if found else TURNS * width
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     few = rows * known.machine.lanes < known.processors * FEW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
-        return RowShape(BLOCK, turns, resident, None, pieces)
-    wide = width > 1 and mean >= WIDE * width
-    lanes = min(known.machine.lanes, power_of_two(-(-mean // (turns * SEVERAL if wide else turns))))
-    return RowShape(lanes, turns, resident, LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None, pieces, wide)
+        return RowShape(BLOCK, max(turns, at_once), resident, BLOCK, None, pieces)
+    wide = width > 1 and mean * turns >= 2 * TURNS * WIDE * width
+    each = at_once if wide else turns if found else 2 * turns
+    enough = max(-(-2 * mean // (3 * each)), min(-(-mean // turns), -(-known.processors * resident // rows)))
+    lanes, turns = min(known.machine.lanes, power_of_two(enough)), at_once if wide else turns
+    long = LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None
+    return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide)
 
 
 def _reads_what_it_stores(body: Region) -> bool:

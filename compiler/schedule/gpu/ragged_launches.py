@@ -39,9 +39,9 @@ class RaggedRows:
         return [*self.nest.between, *self.nest.inner.body.body]
 
     def launches(self, around: Around, group: Group, name: str) -> list[Launch]:
-        launches = [_Launch(self, around, group, name).finish()]
+        launches = [_Launch(self, around, group, name, self.shape.threads).finish()]
         if self.parts is not None:
-            behind = _Launch(self, around, group, f"{name}_parts")
+            behind = _Launch(self, around, group, f"{name}_parts", BLOCK)
             assert behind.parts is not None
             launches.append(behind.parts.launch(behind.variables, BLOCKS * self.known.processors))
         return launches
@@ -50,8 +50,8 @@ class RaggedRows:
 class _Launch:
     """A launch that begins like the others."""
 
-    def __init__(self, rows: RaggedRows, around: Around, group: Group, name: str) -> None:
-        self.rows, self.start = rows, Start(around, name, (BLOCK, 1, 1))
+    def __init__(self, rows: RaggedRows, around: Around, group: Group, name: str, threads: int) -> None:
+        self.rows, self.start = rows, Start(around, name, (threads, 1, 1))
         align(self.start, rows.known)
         self.start.take(group, self.start.out.body)
         self.counts = counts_of(rows.nest, self.start.copy, self.start.out.body)
@@ -88,5 +88,5 @@ class _Launch:
                     self.by_block(row, inner)
         launch = start.finish(tuple(iterations(loop) for loop in rows.nest.loops), share)
         if (info := launch.function.kernel_info) is not None:
-            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(prod(launch.block), shape.resident))
+            launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(prod(launch.block), shape.resident // shape.threads))
         return launch
