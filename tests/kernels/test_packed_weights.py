@@ -40,6 +40,23 @@ TERMS = {
     "turned": "sum += X[m, k] * ((((W[n, k / 2] as i32 >> (4 * (k % 2))) & 15) - 8) as f32) * S[k / GROUP, n]",
     "rounded": f"let w = ((({BYTE}) - 8) as f32 * S[k / GROUP, n]) as bf16\n                sum += X[m, k] * w",
 }
+WHOLE = {
+    "groups": """for g in 0..K / GROUP:
+                var part: f32 = 0.0
+                for t in 0..GROUP:
+                    let k = g * GROUP + t
+                    part += X[m, k] * ((((W[k / 2, n] as i32 >> (4 * (k % 2))) & 15) - 8) as f32)
+                sum += part * S[g, n]""",
+    "both of a byte": """for h in 0..H:
+                let low = (W[h, n] & 15) as i8 - 8
+                let high = (W[h, n] >> 4) as i8 - 8
+                sum += X[m, 2 * h] * (low as f32) * S[h / HALF, n] + X[m, 2 * h + 1] * (high as f32) * S[h / HALF, n]""",
+    "halves of a block": """for b in 0..K / 32, t in 0..16:
+                let w = W[b * 16 + t, n]
+                sum += X[m, b * 32 + t] * (((w & 15) as i32 - 8) as f32) * S[b / 4, n]
+                sum += X[m, b * 32 + 16 + t] * (((w >> 4) as i32 - 8) as f32) * S[b / 4, n]""",
+}
+"""Terms with loops of their own."""
 SIZES = ((1, 67, 256), (3, 130, 203), (16, 64, 384), (33, 70, 260))
 
 
@@ -51,7 +68,11 @@ def _worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def source(term: str, group: int, scale: str = "bf16") -> str:
-    text = BODY.replace("TERM", TERMS[term]).replace("GROUP,", f"{group},").replace("SCALE", scale)
+    if term in WHOLE:
+        text = BODY.replace("for k in 0..K:\n                TERM", WHOLE[term])
+    else:
+        text = BODY.replace("TERM", TERMS[term])
+    text = text.replace("GROUPS", "COUNT").replace("GROUP", f"{group}").replace("HALF", f"{group // 2}").replace("SCALE", scale)
     return text.replace("FIRST, SECOND", "N, H" if term == "turned" else "H, N")
 
 
@@ -74,6 +95,9 @@ def check(term: str, device: str, m: int, n: int, k: int, group: int, scale: str
     weights = (q - less) * scales
     if term == "rounded":
         weights = weights.astype(BF16).astype(float)
+    if term == "halves of a block":
+        halves = q.astype(np.uint8).reshape(-1, 2, 16, n)
+        w = (halves[:, 0] | halves[:, 1] << 4).reshape(-1, n)
     if term == "turned":
         w = np.ascontiguousarray(w.T)
     got = np.asarray(zynml.compile(source(term, group, scale), device=device).f(x, w, s, z)).astype(float)
@@ -85,6 +109,13 @@ def check(term: str, device: str, m: int, n: int, k: int, group: int, scale: str
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("device", DEVICES)
 def test_each_spelling_at_sizes_that_nothing_divides(device: str, term: str, sizes: tuple[int, int, int]) -> None:
+    check(term, device, *sizes, group=128)
+
+
+@pytest.mark.parametrize("sizes", [(1, 67, 256), (16, 64, 384), (33, 70, 256)], ids=str)
+@pytest.mark.parametrize("term", WHOLE)
+@pytest.mark.parametrize("device", DEVICES)
+def test_sums_that_are_written_in_parts(device: str, term: str, sizes: tuple[int, int, int]) -> None:
     check(term, device, *sizes, group=128)
 
 
@@ -111,19 +142,19 @@ def test_a_scale_that_is_infinite_is_a_factor_of_terms(rows: int) -> None:
 
 
 
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", [*TERMS, *WHOLE])
 @pytest.mark.parametrize("rows", [1, 16])
 def test_few_rows_read_weights_once(term: str, rows: int) -> None:
     """One launch, without the weights in any memory of its own."""
-    made = launches(built(source(term, 128)), {"M": rows, "N": 4096, "K": 4096, "H": 2048, "GROUPS": 32, "GROUPS2": 32})
+    made = launches(built(source(term, 128)), {"M": rows, "N": 4096, "K": 4096, "H": 2048, "COUNT": 32, "COUNT2": 32})
     assert len(made.launches) == 1
     assert not made.workspaces
     assert made.words[0].startswith("rows are few")
 
 
-@pytest.mark.parametrize("term", ["shifted", "named", "chosen", "zero points"])
+@pytest.mark.parametrize("term", ["shifted", "named", "chosen", "zero points", *WHOLE])
 def test_scales_of_groups_multiply_sums_and_not_weights(term: str) -> None:
     """Weights are whole numbers in bf16, which has them: one product on tensor cores, where factors of f32 would take three."""
-    made = launches(built(source(term, 128)), {"M": 512, "N": 4096, "K": 4096, "H": 2048, "GROUPS": 32, "GROUPS2": 32})
+    made = launches(built(source(term, 128)), {"M": 512, "N": 4096, "K": 4096, "H": 2048, "COUNT": 32, "COUNT2": 32})
     assert [mem.dtype for mem in made.workspaces if mem.rank == 2] == ["bf16"]
     assert on_warpgroups(made)

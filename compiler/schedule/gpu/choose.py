@@ -25,6 +25,7 @@ from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.few_rows import FewRowsBlocks, few_rows
+from compiler.schedule.gpu.flat_sums import with_flat_sum
 from compiler.schedule.gpu.fragment_attention import RESIDENT, WarpsBlock, fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_products import FragmentDistributing
@@ -197,7 +198,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     """None where the field's checks can't be made apart."""
     if field.kernel_info is not None and (cap := field.kernel_info.shared_memory_bytes):
         facts = evolve(facts, machine=facts.machine.sharing(cap))
-    known, units, about = specialised(with_signed_sums(quotients_outside(field)), facts)
+    known, units, about = specialised(with_flat_sum(with_signed_sums(quotients_outside(field))), facts)
     try:
         derived = (threads := thread_nest(known)) is not None and lanes_of(threads, about) is not None
         known, checks = without_checks(without_single_taps(known if derived else with_dims_of_digits(known)))

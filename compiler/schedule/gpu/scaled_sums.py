@@ -46,7 +46,7 @@ def narrow_sum(function: HirFunction) -> ScaledSum | None:
     to = target.to if isinstance(target, Contract) else dtype_of(target.values[0])
     if not is_float(to) or (isinstance(target, Contract) and target.accumulator is not None):
         return None
-    factors = [*_factors((target.a, target.b) if isinstance(target, Contract) else target.values[:1])]
+    factors = [*factors_of((target.a, target.b) if isinstance(target, Contract) else target.values[:1])]
     periods = {factor: _periods(function, factor, target.over) for factor in factors}
     scales = [factor for factor in factors if (known := periods[factor]) is not None and len(known) <= 1]
     factors = [factor for factor in factors if factor not in scales]
@@ -125,12 +125,12 @@ def _are_exact(function: HirFunction, factors: Sequence[Value], narrow: str, to:
     return kind.sums == to and narrow != to and kind.depth == 16 and all(is_exact_in(function, factor, narrow) for factor in factors)
 
 
-def _factors(values: Sequence[Value]) -> Iterator[Value]:
+def factors_of(values: Sequence[Value]) -> Iterator[Value]:
     """The factors of products, those of products among them."""
     for value in values:
         op = value.source
         if isinstance(op, Binary) and op.operator == "mul" and "contract" in op.flags and is_float(dtype_of(value)):
-            yield from _factors((op.left, op.right))
+            yield from factors_of((op.left, op.right))
         else:
             yield value
 
