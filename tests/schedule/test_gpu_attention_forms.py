@@ -88,6 +88,23 @@ def test_distances_are_counted_from_a_threads_first_one() -> None:
     assert all(own.isdisjoint(form.names) or own.issuperset(form.names) for form in forms)
 
 
+@pytest.mark.parametrize(
+    ("scale", "slope"),
+    [(0.125, 0.5), (0.125, -0.5), (-0.3, 0.5), (0.0, 0.5), (0.125, 3e5), (1e-36, 1.0), (0.125, np.inf), (np.nan, 0.5), (np.inf, 0.5)],
+)
+def test_slopes_and_factors_of_every_size(scale: float, slope: float) -> None:
+    """Scores begin with their slope, or it is added to them, where it is so large that the place of a tile tells nothing of its elements'."""
+    random = np.random.default_rng(7)
+    q, k, v = (random.standard_normal((1, 2, rows, 16)).astype(NUMPY["bf16"]) for rows in (140, 300, 300))
+    given = {"scale": scale, "A": np.array([slope, 0.25], np.float32)}
+    for name in ("sloped by heads", "sloped"):
+        case, known = CASES[name], {"B": 1, "H": 2, "M": 140, "N": 300, "D": 16, "C": 16}
+        found = run(source("two passes", case), {"Q": q, "K": k, "V": v, **given}, known, q.shape, "bf16", processors=1)
+        wanted, size = expected(case, q, k, v, given)
+        with np.errstate(invalid="ignore"):
+            assert np.all((np.abs(found - wanted) <= 2 * ULP["bf16"] * size + 1e-6) | (np.isnan(found) & np.isnan(wanted)))
+
+
 @pytest.mark.parametrize("sizes", [(1, 1, 65, 129, 80, 96), (1, 1, 64, 40, 128, 48), (1, 1, 64, 170, 256, 256), (1, 1, 64, 1, 16, 16)])
 def test_every_number_of_elements(sizes: tuple[int, ...]) -> None:
     check("two passes", CASES["causal"], sizes)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, plain_load, side_of
 from compiler.schedule.gpu.counted_floats import counted_floats
-from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
+from compiler.schedule.gpu.exponents import Exponent, Slope, exponent_of, is_number, slope_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import is_product, rescaling_of
 from compiler.schedule.gpu.seen_by_data import Compared
@@ -39,11 +39,57 @@ class AttendingUnit:
     copying: int = 0
 
 
+class WalkedField:
+    """A field whose blocks have tiles of rows and walk along the `terms` of tiles, as attention's along keys: rows along the axis of
+    `query`, results along that of `value`, of which tiles have `depth` and `width` elements; `down` units along the rows of a block,
+    `across` along the terms of a tile."""
+
+    query: BoxedOperand
+    value: BoxedOperand
+    along: str
+    depth: int
+    width: int
+    visible: Visible
+    unit: AttendingUnit
+    terms: int
+    down: int
+    across: int = 1
+    parts: int = 1
+    """Blocks that share the terms, at most."""
+    packed: Packed | None = None
+    resident: int | None
+    """Blocks that take tiles of rows until there are none; None where each takes one."""
+    compared: tuple[Compared, ...] = ()
+    """Conditions by which the block looks for the tiles of terms that its rows see."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How warps share the work; warpgroups have no choice."""
+        return ()
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """The axes of its sums."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> str:
+        return self.query.mem.dtype
+
+    @property
+    def rows(self) -> int:
+        """Of a block."""
+        return self.unit.rows * self.down
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.unit.threads * self.down * self.across + self.unit.copying
+
+
 @frozen(eq=False)
-class AttentionField:
-    """A field that is attention: scores of queries and keys, summed along `inner`; values, weighted along `along`. `depth` and `width`:
-    elements of a query and of a value that a tile has; `terms`: keys of a tile; `down` units along the rows of a block, `across` along the
-    keys of a tile."""
+class AttentionField(WalkedField):
+    """A field that is attention: scores of queries and keys, summed along `inner`; values, weighted along `along`."""
 
     rule: Online
     scores: Contract
@@ -60,6 +106,8 @@ class AttentionField:
     visible: Visible
     counted: frozenset[Value]
     """Floats of places, whose elements differ by constants in a tile."""
+    slope: Slope | None
+    """Such a float in the scores, times what a tile's have the same."""
     strict: bool
     """Whether a value that no weight is for isn't read, whatever it is: a guard stands around the sum, or memory goes on behind its end."""
     rows_read: bool
@@ -71,35 +119,16 @@ class AttentionField:
     down: int = 1
     across: int = 1
     parts: int = 1
-    """Blocks that share the keys, at most."""
     packed: Packed | None = None
     resident: int | None = None
-    """Blocks that take tiles of queries until there are none; None where each takes one."""
     compared: tuple[Compared, ...] = ()
-    """Conditions by which the block looks for the tiles of keys that its rows see."""
-
-    @property
-    def dtype(self) -> str:
-        return self.query.mem.dtype
 
     @property
     def walked(self) -> tuple[str, ...]:
-        """The axes of its sums."""
         return self.along, self.inner
 
     @property
-    def rows(self) -> int:
-        """Queries of a block."""
-        return self.unit.rows * self.down
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return self.unit.threads * self.down * self.across + self.unit.copying
-
-    @property
     def words(self) -> tuple[str, ...]:
-        """How warps share the work; warpgroups have no choice."""
         if self.unit.copying:
             return ()
         lines = [f"{self.rows} rows and tiles of {self.terms} keys a block, on the tensor cores"]
@@ -147,6 +176,8 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
         return None
     visible = visible_of(exponent.guards, rule.axis, query.axis)
     counted = counted_floats(field, facts)
+    slope = slope_of(exponent, scores.results[0], query.axis)
+    slope = slope if slope is not None and slope.distance.result in counted else None
     weight = second.b if uncast(second.a).source is value.load else second.a
     if isinstance(weighted, Reduce) and not _hidden_by(exponent, weighted, weight):
         return None
@@ -155,7 +186,7 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     rows_read = not all(by_maximum.quotients(op.value) for op in stores)
     exact = not all(by_maximum.free(op.value) for op in stores)
     return AttentionField(
-        rule, scores, weighted, *operands, inner, rule.axis, depth, width, exponent, visible, counted, strict, rows_read, exact
+        rule, scores, weighted, *operands, inner, rule.axis, depth, width, exponent, visible, counted, slope, strict, rows_read, exact
     )
 
 

@@ -7,7 +7,8 @@ from typing import Generic, TypeVar
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.attention_walk import QueryTiles, WalkedField
+from compiler.schedule.gpu.attention_field import WalkedField
+from compiler.schedule.gpu.attention_walk import QueryTiles
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.walking_block import WalkingBlock

@@ -2,77 +2,22 @@
 that share keys and values may be rows beside each other."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.attention_field import Packed
+from compiler.schedule.gpu.attention_field import WalkedField
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
+from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.indices import small, small_digits
-from compiler.schedule.gpu.seen_by_data import Compared, SeenTiles
-from compiler.schedule.gpu.visible import Visible
+from compiler.schedule.gpu.seen_by_data import SeenTiles
 from compiler.schedule.region import TileRegion
 from runtime.records import evolve, frozen
 
 HEADS = 16
 """Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in
 the L2 cache."""
-
-
-class WalkedField(Protocol):
-    """A field whose blocks have tiles of rows and walk along the terms, as attention's along keys: `rows` and `threads` of a block, `terms`
-    of a tile. Rows are along the axis of `query`, results along that of `value`, so many elements, `depth` and `width`, in a tile."""
-
-    @property
-    def query(self) -> BoxedOperand: ...
-
-    @property
-    def value(self) -> BoxedOperand: ...
-
-    @property
-    def depth(self) -> int: ...
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def dtype(self) -> str: ...
-
-    @property
-    def along(self) -> str: ...
-
-    @property
-    def walked(self) -> tuple[str, ...]: ...
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def terms(self) -> int: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @property
-    def visible(self) -> Visible: ...
-
-    @property
-    def compared(self) -> tuple[Compared, ...]: ...
-
-    @property
-    def packed(self) -> Packed | None: ...
-
-    @property
-    def parts(self) -> int: ...
-
-    @property
-    def resident(self) -> int | None: ...
-
-    @property
-    def words(self) -> tuple[str, ...]: ...
 
 
 class QueryTiles:

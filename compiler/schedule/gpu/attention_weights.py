@@ -18,12 +18,14 @@ from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.attention_walk import QueryTiles, Walk
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import exchanged
-from compiler.schedule.gpu.counted_floats import counted
-from compiler.schedule.gpu.exponents import LOG2_E, multiplied, sign_of
+from compiler.schedule.gpu.counted_floats import counted, parted
+from compiler.schedule.gpu.exponents import LOG2_E, Exponent, Slope, multiplied, sign_of
 from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.gpu.walking_block import NONE, WalkingBlock
 from compiler.schedule.region import Target, TileRegion
 
+LARGE = 2.0**22
+"""Distances times their slope up to which exponents of a tile that is not the first may be off by as little as floats of their size are."""
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
@@ -32,13 +34,16 @@ leave sums in f32 all their digits."""
 class AttendingBlock(WalkingBlock):
     """What a block of attention does, whoever multiplies."""
 
+    incline: Value | None = None
+    """Of scores that begin with their slope: for a unit of distance. What begins is relative to the first element of a thread, whose own
+    is added to the maximum."""
     factor: Value
     outer: Value
     """The factor without what the program and the base of the exponential multiply by."""
 
     def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
         super().__init__(placing, attention, queries, region)
-        self.attention = attention
+        self.attention, self.exponent = attention, attention.exponent
         self.sums = [op for op in attention.rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         """Of weights."""
         self.bases: dict[TileRegion, tuple[Value, Value]] = {}
@@ -59,8 +64,9 @@ class AttendingBlock(WalkingBlock):
         b, attention = turn.builder, self.attention
         turn.made[attention.scores.results[0]] = scores
         maximum, *totals = before
-        value = self.hidden(turn, self.placing.value(attention.exponent.core, turn))
-        most = b.op("max", maximum, over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
+        value = self.hidden(turn, self.placing.value(self.exponent.core, turn))
+        (most,), first = b.reduce("max", value, over=self.columns), self.first(turn)
+        most = b.op("max", maximum, over_lanes(b, "max", most if first is None else b.add(most, first)))
         scaled = self.scaled(b, maximum)
         if attention.exact:
             grows = b.op("ne", most, maximum)
@@ -69,11 +75,45 @@ class AttendingBlock(WalkingBlock):
             most = b.select(grows, most, maximum)
         grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=self.rows)[0])).result
         base = self.based(b, most)
-        self.bases[turn] = value, base
+        self.bases[turn] = value, base if first is None else b.sub(base, b.mul(first, self.factor))
         turn.made[attention.rule.maximum.results[0]] = turn.made[attention.rule.total] = most
         growth = b.op("exp2", b.sub(scaled, base), flags=("afn", "ftz"))
         added = [self.added(turn, op, total, growth) for op, total in zip(self.sums, totals, strict=True)]
         return growth, grown, most, *added, self.weights(turn)
+
+    def first(self, turn: TileRegion) -> Value | None:
+        """What scores that begin with their slope lack."""
+        b, slope = turn.builder, self.attention.slope
+        if self.incline is None or slope is None:
+            return None
+        first, _ = parted(self.placing, slope.form, turn)
+        return b.mul(self.incline, b.cast(b.index(first), "f32"))
+
+    def begun(self, turn: TileRegion, slope: Slope, nothing: Value, incline: Value) -> Value:
+        """What scores begin with."""
+        b, (_, further) = turn.builder, parted(self.placing, slope.form, turn)
+        return b.mul(b.mul(b.const(1.0, nothing.type), incline), b.cast(b.index(further), "f32"))
+
+    def steep(self, region: TileRegion, slope: Slope) -> tuple[Value, Value]:
+        """What a distance is multiplied by, and the size of what a product is."""
+        b = region.builder
+        steep = b.const(-1.0 if slope.below else 1.0, "f32")
+        for value in slope.factors:
+            steep = b.mul(steep, self.placing.value(value, region))
+        return steep, b.op("abs", self.multiplied_by(region, slope.exponent))
+
+    def inclined(self, region: TileRegion, slope: Slope) -> Value:
+        """What scores that begin with their slope have for a unit of distance."""
+        return region.builder.op("div", *self.steep(region, slope))
+
+    def may_begin(self, region: TileRegion, slope: Slope) -> Value:
+        """Whether scores that begin with their slope are as right as others: no number is too large to have fractions, none overflows."""
+        b, axes, form = region.builder, self.placing.field.axes, slope.form
+        steep, outer = self.steep(region, slope)
+        size, limit = b.op("abs", steep), b.mul(outer, b.const(2.0**100, "f32"))
+        reach = sum((axes.get(name, Affine.of(name)) * abs(form.coefficient(name)) for name in form.names), Affine.of(abs(form.constant)))
+        far = b.mul(size, b.cast(b.index(reach), "f32"))
+        return b.cast(b.op("and", b.op("le", far, b.const(LARGE, "f32")), b.op("le", size, limit)), "u32")
 
     def rescaled(self, b: Builder, output: Value, grown: Value, growth: Value) -> Value:
         """Earlier sums of values, times what the weights have grown by, if any have."""
@@ -99,10 +139,10 @@ class AttendingBlock(WalkingBlock):
         """Weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are rounded to; where
         nothing is hidden, what is seen; quotients of the sums by their reciprocals. None: as everywhere."""
         attention, b = self.attention, region.builder
-        if attention.exponent.is_weight(op) and region in self.bases:
+        if self.exponent.is_weight(op) and region in self.bases:
             scores, base = self.bases[region]
             return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn", "ftz"))
-        if op is attention.exponent.cap and region in self.compared:
+        if op is self.exponent.cap and region in self.compared:
             return self.capped(region, op)
         seen = self.compared.get(region) == NONE and not self.conditions(region)
         if isinstance(op, Select) and (attention.exponent.hides(op) or (op.condition in attention.exponent.guards and seen)):
@@ -139,16 +179,16 @@ class AttendingBlock(WalkingBlock):
         value = b.mul(b.cast(b.load(memory, index), "f32"), sign)
         b.store(memory, b.cast(value, self.attention.dtype), index)
 
-    def factored(self, b: Builder, region: TileRegion, turn_queries: Callable[[Builder, Value], None]) -> Value:
+    def factored(
+        self, b: Builder, region: TileRegion, turn_queries: Callable[[Builder, Value], None], begins: Value | None = None
+    ) -> Value:
         """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries, which
-        `turn_queries` multiplies by it."""
-        exponent = self.attention.exponent
+        `turn_queries` multiplies by it. `begins`: whether scores begin with their slope."""
+        slope = self.attention.slope if begins is not None else None
+        exponent = self.attention.exponent if slope is None else slope.exponent
         constant, unit, nothing = (b.const(number, "f32") for number in (exponent.constant, 1.0, 0.0))
-        factor = unit
-        for value in exponent.factors:
-            factor = b.mul(factor, self.placing.value(value, region))
-        for value in exponent.divisors:
-            factor = b.op("div", factor, self.placing.value(value, region))
+        factor = self.multiplied_by(region, exponent)
+        factor = factor if begins is None else b.select(begins, factor, unit)
         if exponent.signed:
             sign = sign_of(b, factor)
             with b.when(b.op("ne", sign, unit)) as body:
@@ -156,6 +196,16 @@ class AttendingBlock(WalkingBlock):
             factor = b.select(b.op("eq", factor, nothing), unit, b.op("abs", factor))
         self.outer = factor
         return b.mul(factor, constant)
+
+    def multiplied_by(self, region: TileRegion, exponent: Exponent) -> Value:
+        """What the core is multiplied by, without the program's constant."""
+        b = region.builder
+        factor = b.const(1.0, "f32")
+        for value in exponent.factors:
+            factor = b.mul(factor, self.placing.value(value, region))
+        for value in exponent.divisors:
+            factor = b.op("div", factor, self.placing.value(value, region))
+        return factor
 
     # ---- behind the sums ----
 
@@ -200,8 +250,11 @@ class AttendingBlock(WalkingBlock):
         attention, base = self.attention, self.based(region.builder, maximum)
 
         def weighed(key: TileRegion) -> tuple[Value, Value]:
-            key.made[attention.scores.results[0]] = self.score(key, attention.query, attention.key, attention.inner)
-            self.bases[key] = self.placing.value(attention.exponent.core, key), base
+            score = self.score(key, attention.query, attention.key, attention.inner)
+            if self.incline is not None and attention.slope is not None:
+                score = key.builder.fma(self.incline, self.placing.value(attention.slope.distance.result, key), score)
+            key.made[attention.scores.results[0]] = score
+            self.bases[key] = self.placing.value(self.exponent.core, key), base
             return self.placing.value(attention.weight, key), self.placing.value(attention.value.load.results[0], key)
 
         return self.summed_again(region, walk, output, attention.exponent.guards, weighed)

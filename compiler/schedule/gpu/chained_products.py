@@ -9,7 +9,7 @@ from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtyp
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.attention_field import AttendingUnit, covering, ends, uncast
+from compiler.schedule.gpu.attention_field import AttendingUnit, WalkedField, covering, ends, uncast
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides, plain_load, side_of
 from compiler.schedule.gpu.exponents import is_number
 from compiler.schedule.gpu.facts import Facts
@@ -39,54 +39,25 @@ class WeighedSum:
 
 
 @frozen(eq=False)
-class ChainedField:
-    """A field of chained products: rows along the axis of `query`, terms along `along`, results along that of `value`, `width` of them.
-    A block has `down` units of rows and tiles of `terms`."""
+class ChainedField(WalkedField):
+    """A field of chained products, whose rows are those of the first of the scores."""
 
     scores: tuple[ScoreProduct, ...]
     sums: tuple[WeighedSum, ...]
+    query: BoxedOperand
+    value: BoxedOperand
+    depth: int
     along: str
     width: int
     visible: Visible
     unit: AttendingUnit = AttendingUnit(0, 0)
     terms: int = 0
     down: int = 1
-    # what attention may have besides
-    packed: None = None
-    parts: int = 1
-    resident: None = None
-    compared: tuple[()] = ()
-    words: tuple[str, ...] = ()
-
-    @property
-    def query(self) -> BoxedOperand:
-        return self.scores[0].row
-
-    @property
-    def value(self) -> BoxedOperand:
-        return self.sums[0].value
-
-    @property
-    def depth(self) -> int:
-        return self.scores[0].depth
-
-    @property
-    def dtype(self) -> str:
-        return self.query.mem.dtype
+    resident: int | None = None
 
     @property
     def walked(self) -> tuple[str, ...]:
         return self.along, *dict.fromkeys(score.inner for score in self.scores)
-
-    @property
-    def rows(self) -> int:
-        """Of a block."""
-        return self.unit.rows * self.down
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return self.unit.threads * self.down + self.unit.copying
 
 
 def chained_products(field: HirFunction, facts: Facts, terms: int) -> ChainedField | None:
@@ -170,7 +141,8 @@ def _chained(
     rest, stores = set(field.axes) - inners - {along}, [op for op in field.body.body if isinstance(op, Store)]
     if inners & {along, axis} or any({name for name, _ in scope.axes_of(*op.index)} != rest for op in stores):
         return None
-    return ChainedField(tuple(scores), tuple(sums), along, width, visible_of(guards, along, scores[0].row.axis), terms=terms)
+    first, visible = scores[0], visible_of(guards, along, scores[0].row.axis)
+    return ChainedField(tuple(scores), tuple(sums), first.row, sums[0].value, first.depth, along, width, visible, terms=terms)
 
 
 def rounded_from(weight: Value) -> Value:

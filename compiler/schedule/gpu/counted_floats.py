@@ -43,6 +43,21 @@ def _within(form: Affine, most: int, field: HirFunction, known: Mapping[str, int
     return total <= most
 
 
+def whole(cast: Cast) -> Affine | None:
+    """The form that a cast has as a float; None of its size without a sign."""
+    value = cast.value
+    while isinstance(value.source, Cast):
+        value = value.source.value
+    return value.source.of if isinstance(value.source, Index) else None
+
+
+def parted(placing: Placing, form: Affine, region: TileRegion) -> tuple[Affine, Affine]:
+    """A form at the first element of a thread's tile, and how its elements differ."""
+    form = placing.form(form, region)
+    first = form.without(*(name for name in form.names if name in placing.out.function.axes))
+    return first, form - first
+
+
 def counted(placing: Placing, cast: Cast, region: TileRegion) -> Value:
     """Such a cast in a thread's tile."""
     b = region.builder
@@ -50,9 +65,8 @@ def counted(placing: Placing, cast: Cast, region: TileRegion) -> Value:
     def made(value: Value) -> Value:
         match value.source:
             case Index(of=of):
-                form = placing.form(of, region)
-                first = form.without(*(name for name in form.names if name in placing.out.function.axes))
-                return b.add(b.cast(b.index(first), cast.to), b.cast(b.index(form - first), cast.to))
+                first, further = parted(placing, of, region)
+                return b.add(b.cast(b.index(first), cast.to), b.cast(b.index(further), cast.to))
             case Unary(operator=operator, value=inner):
                 return b.op(operator, made(inner))
             case Cast(value=inner):

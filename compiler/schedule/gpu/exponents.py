@@ -7,13 +7,15 @@ A factor that only the run knows may be negative or 0. Then the sign goes to the
 from collections.abc import Callable
 from math import inf, log, prod
 
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
+from compiler.schedule.gpu.counted_floats import whole
 from compiler.schedule.gpu.need import needed
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 LOG2_E = 1 / log(2)
 MOST_CAPPED = 2.0**9
@@ -87,6 +89,33 @@ class Exponent:
     def signed(self) -> bool:
         """Whether the factor's sign is for the run to tell."""
         return not (all(map(_positive, self.factors)) and all(_positive(divisor) or _root(divisor) for divisor in self.divisors))
+
+
+@frozen(eq=False)
+class Slope:
+    """Scores with a product to which a whole number of row and key is added, times what all of a tile have the same: distances of ALiBi.
+    `exponent`: without it; `factors` of the `distance`, a cast of the index `form`; `below`: whether it is subtracted."""
+
+    exponent: Exponent
+    factors: tuple[Value, ...]
+    distance: Cast
+    form: Affine
+    below: bool
+
+
+def slope_of(exponent: Exponent, scores: Value, rows: str) -> Slope | None:
+    """The exponent's core as such a sum."""
+    varying, op = {exponent.rule.axis, rows}, exponent.core.source
+    if exponent.factors or exponent.divisors or not isinstance(op, Binary) or op.operator not in ("add", "sub"):
+        return None
+    for product, other in ((op.left, op.right), (op.right, op.left))[: 1 if op.operator == "sub" else 2]:
+        core, factors, divisors = multiplied(product, varying)
+        distance, own, below = multiplied(other, varying)
+        form = whole(distance.source) if isinstance(distance.source, Cast) else None
+        if core is scores and not below and form is not None and isinstance(distance.source, Cast):
+            plain = evolve(exponent, core=core, factors=factors, divisors=divisors)
+            return Slope(plain, own, distance.source, form, op.operator == "sub")
+    return None
 
 
 def exponent_of(rule: Online, scores: Value, rows: str) -> Exponent:

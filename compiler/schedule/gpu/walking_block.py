@@ -12,7 +12,8 @@ from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.types import Tile
-from compiler.schedule.gpu.attention_walk import QueryTiles, Walk, WalkedField
+from compiler.schedule.gpu.attention_field import WalkedField
+from compiler.schedule.gpu.attention_walk import QueryTiles, Walk
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand, divides
 from compiler.schedule.region import Target, TileRegion

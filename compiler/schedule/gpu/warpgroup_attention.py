@@ -44,9 +44,9 @@ TERMS = ((128, 128), (256, 64))
 scores of a tile beside the sums into registers."""
 GROUPS = ((64, 3), (256, 2))
 """Elements of a query or value, and warpgroups that multiply: as many as registers are enough for."""
-GROUPS_OF_BOUNDED = 2
-"""Where rows see keys up to a bound: tiles of fewer rows have fewer that are cut. On an H200 causal attention of 16 x 12 x 1,024 and of
-4 x 12 x 4,096 queries with 64 elements takes 97 and 280 us so, with three 110 and 301."""
+SHARE = {2: 1.0, 3: 0.85}
+"""What a row takes of a turn in blocks of so many warpgroups: on an H200 full attention of 16 x 12 x 1,024 queries with 64 elements takes
+135 us with two, and 123 with three, which have an eighth more rows."""
 REACH = 256
 """Elements that a box reaches over along a dim, at most."""
 
@@ -61,9 +61,9 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | No
         return None
     largest = max(attention.depth, attention.width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
-    if attention.visible.bounds:
-        groups = min(groups, GROUPS_OF_BOUNDED)
     groups = min(groups, REACH // (ROWS * max(query.steps, default=1)))
+    if groups > 2 and attention.visible.bounds:
+        groups = min((2, groups), key=lambda number: _work(ROWS * number, terms, facts.about(field.axes[query.axis])) * SHARE[number])
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
     compared = compared_numbers(attention.visible.others, query.axis, attention.along)
@@ -71,25 +71,32 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> AttentionField | No
     return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict, resident=facts.processors, compared=compared)
 
 
+def _work(rows: int, terms: int, length: int) -> int:
+    """Rows times keys of tiles where a row sees keys up to a bound: tiles of fewer rows have fewer that are cut."""
+    return -(-length // rows) * rows * (length + rows + terms)
+
+
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""
-FOUND = 2
-"""Tiles of queries that are found: the one that is attended, and the next. A block that took more could be left with them when others
-have none."""
 TWICE = 128
 """Elements of a query or value of which there is room for two tiles of queries."""
 
 
+FOUND = 2
+"""Tiles of queries that are found: the one that is attended, and the next. A block that took more could be left with them when others
+have none."""
+
+
 class AttentionMemory:
     """The rings of queries, of keys and of values, and one of what is found of tiles of queries before they come: whose matrix a tile is
-    of, its number there, and the tiles of keys that data say it sees."""
+    of, its number there, the tiles of keys that data say it sees, and whether scores may begin with their slope."""
 
     def __init__(self, b: Builder, attention: AttentionField) -> None:
         inner, along, rows, terms = attention.inner, attention.along, (attention.rows,), (attention.terms,)
         stages = STAGES if max(attention.depth, attention.width) <= TWICE else 1
         self.queries = StageRing(b, stages, attention.down)
         self.found = StageRing(b, FOUND, attention.down)
-        self.words = 6 if attention.compared else 2
+        self.words = 2 + (4 if attention.compared else 0) + (attention.slope is not None)
         self.numbers = b.emit(SharedAlloc(type=Mem("u32", (FOUND, self.words), space=Space.SHARED, align=16)), "numbers").result
         self.query = BoxedTiles(b, attention.query, stages, rows, inner, attention.depth)
         self.keys = StageRing(b, STAGES, attention.down)
@@ -114,7 +121,13 @@ def widened(b: Builder, number: Value, alike: bool) -> Value:
 
 
 class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
-    """One warpgroup copies, others multiply."""
+    """One warpgroup copies, others multiply. As many blocks as multiprocessors take tiles of queries until there are none."""
+
+    round: Value
+    """Tiles of queries before, a slot."""
+
+    further: list[Value]
+    """What else was found of a tile of queries."""
 
     def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
         super().__init__(placing, attention, queries, region)
@@ -141,7 +154,6 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
                 self.searched(searching, region, block, blocks, searching.op("eq", thread, searching.const(WORD, "index")))
             multiplying.emit(SetMaxRegisters(direction="inc", registers=multiplies))
             self.group = AttentionGroup(multiplying, attention.down, thread)
-            self.group.begin_turns(multiplying)
             self.multiplied(multiplying, region, group)
 
     # ---- copying ----
@@ -165,8 +177,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
             inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
             head, tile = self.queries.placed(body, body.get(number))
             self.queries.enter(head, tile, inner)
-            seen = self.looked_for(inner)
-            told(body, head, tile, *([] if seen is None else [seen.first, seen.end, seen.whole, seen.whole_end]))
+            told(body, head, tile, *self.looked_for(inner))
             body.set(round, body.add(body.get(round), body.const(1, "index")))
             memory.found.await_empty(body, *memory.place(body, memory.found, body.get(round)))
             other = body.slot(body.const(0, "u32"), "other")
@@ -195,9 +206,9 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         with b.repeat() as (before, body):
             before.condition(before.op("lt", before.get(words[0]), self.queries.heads))
             inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
-            head, tile, *seen = [body.get(word) for word in words]
+            head, tile, *self.further = [body.get(word) for word in words]
             self.queries.enter(head, tile, inner)
-            walk = walk_of(self.placing, self.attention, inner, body.get(begun), SeenTiles(*seen) if seen else None)
+            walk = walk_of(self.placing, self.attention, inner, body.get(begun), self.seen())
             self.round = round
             yield inner, walk, *memory.place(body, memory.queries, body.get(round))
             body.set(begun, widened(body, body.cast(body.add(walk.begun, walk.turns), "u32"), alike))
@@ -215,18 +226,25 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         memory.queries.await_empty(b, stage, parity)
         b.emit(BarrierArrive(barrier=memory.queries.full, barrier_index=(stage,)))
 
-    def looked_for(self, region: TileRegion) -> SeenTiles | None:
-        """The tiles of keys that data say the block's rows see."""
+    def looked_for(self, region: TileRegion) -> list[Value]:
+        """The tiles of keys that data say the block's rows see, and whether scores may begin with their slope."""
         attention, b, placing = self.attention, region.builder, self.placing
-        if not attention.compared:
-            return None
-        lane = lane_index(b)
-        own, theirs = placing.out.axis("own", attention.rows // WORD), placing.out.axis("other", attention.terms // WORD)
-        rows = region.inside(b, (attention.query.axis,))
-        self.queries.place_row(lane + Affine.of(own) * WORD, rows)
-        walk = walk_of(placing, attention, region)
-        search = TileSearch(placing, attention.compared, lane, (own, theirs), attention.query.axis, attention.along, attention.terms)
-        return search.seen(rows, b.sub(walk.last, walk.turns), walk.last)
+        found = list[Value]()
+        if attention.compared:
+            lane = lane_index(b)
+            own, theirs = placing.out.axis("own", attention.rows // WORD), placing.out.axis("other", attention.terms // WORD)
+            rows = region.inside(b, (attention.query.axis,))
+            self.queries.place_row(lane + Affine.of(own) * WORD, rows)
+            walk = walk_of(placing, attention, region)
+            search = TileSearch(placing, attention.compared, lane, (own, theirs), attention.query.axis, attention.along, attention.terms)
+            seen = search.seen(rows, b.sub(walk.last, walk.turns), walk.last)
+            found += [seen.first, seen.end, seen.whole, seen.whole_end]
+        if attention.slope is not None:
+            found.append(self.may_begin(region, attention.slope))
+        return found
+
+    def seen(self) -> SeenTiles | None:
+        return SeenTiles(*self.further[:4]) if self.attention.compared else None
 
     def copied(self, b: Builder, region: TileRegion, walk: Walk) -> None:
         memory = self.memory
@@ -247,6 +265,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
 
     def multiplied(self, b: Builder, region: TileRegion, group: Sequence[Target]) -> None:
         memory = self.memory
+        self.group.begin_turns(b)
         with self.tiles(b, region, memory.queries) as (inner, walk, self.stage, _):
             body = inner.builder
             # what is found is given back by one thread, when the others have read it
@@ -269,25 +288,19 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         state = [*self.at_first(b), b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2))))]
         output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
         self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))
-        self.factor = self.factored(b, inner, self.turn_queries)
-        some = b.op("min", walk.turns, b.const(1, "index"), name="some")
-        with b.loop("first", 0, some.name, carried=state) as (body, first):
-            turn = self.turned(inner, body, walk, first.variable, BOTH)
-            stage = memory.place(body, memory.keys, walk.begun)
-            memory.keys.await_full(body, *stage)
-            body.emit(WarpgroupFence())
-            asked = self.scored(body, stage[0])
-            self.foreseen(turn)
-            (scores,) = self.waited(body, [asked], 0)
-            self.given_back(body, memory.keys, stage[0])
-            _, _, *after, weights = self.softened(turn, scores, first.carried[:-1])
-            memory.values.await_full(body, *stage)
-            body.yield_(*after, self.packed(body, weights))
-        carried = [*first.results, output]
+        none, some = b.const(0, "index"), b.op("min", walk.turns, b.const(1, "index"), name="some")
+        begins = None if attention.slope is None else b.op("ne", self.further[-1], none)
+        self.factor = self.factored(b, inner, self.turn_queries, begins)
+        for end in self.ways(b, inner, some, none, begins):
+            with b.loop("first", 0, end.name, carried=state) as (body, first):
+                body.yield_(*self.first_step(body, inner, walk, first.variable, first.carried))
+            state = first.results
+        carried = [*state, output]
         for low, high, compared in self.stretches(b, walk):
-            with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
-                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, compared))
-            carried = loop.results
+            for end in self.ways(b, inner, high, low, begins):
+                with b.loop("turn", low.name, end.name, carried=carried) as (body, loop):
+                    body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, compared))
+                carried = loop.results
         *totals, words, output = carried
         with b.loop("last", 0, some.name, carried=[output]) as (body, last):
             ending, _ = memory.place(body, memory.keys, body.index(Affine.of(walk.begun.name) + walk.turns.name - 1))
@@ -298,6 +311,32 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         (output,) = last.results
         maximum, *others = totals
         self.followed(group, inner, walk, [maximum, *(over_lanes(b, "add", total) for total in others)], output, Affine())
+
+    def ways(self, b: Builder, region: TileRegion, end: Value, begin: Value, begins: Value | None) -> Iterator[Value]:
+        """Where turns end: if scores begin with their slope, and if it is added to them."""
+        slope = self.attention.slope
+        if slope is not None and begins is not None:
+            self.exponent, self.incline = slope.exponent, self.inclined(region, slope)
+            yield b.select(begins, end, begin)
+            self.exponent, self.incline = self.attention.exponent, None
+            end = b.select(begins, begin, end)
+        yield end
+
+    def first_step(self, b: Builder, region: TileRegion, walk: Walk, number: Value, state: Sequence[Value]) -> list[Value]:
+        """The first turn, of which there are no products of weights before."""
+        memory = self.memory
+        turn = self.turned(region, b, walk, number, BOTH)
+        stage = memory.place(b, memory.keys, walk.begun)
+        memory.keys.await_full(b, *stage)
+        nothing = self.beginning(turn)
+        b.emit(WarpgroupFence())
+        asked = self.scored(b, stage[0], nothing)
+        self.foreseen(turn)
+        (scores,) = self.waited(b, [asked], 0)
+        self.given_back(b, memory.keys, stage[0])
+        _, _, *after, weights = self.softened(turn, scores, state[:-1])
+        memory.values.await_full(b, *stage)
+        return [*after, self.packed(b, weights)]
 
     def turn_queries(self, b: Builder, sign: Value) -> None:
         """The warpgroup's queries times a sign."""
@@ -319,10 +358,11 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         turn = self.turned(region, b, walk, number, compared)
         keys = memory.place(b, memory.keys, b.add(walk.begun, number))
         values, _ = memory.place(b, memory.keys, b.index(Affine.of(walk.begun.name) + number.name - 1))
+        nothing = self.beginning(turn)
         memory.keys.await_full(b, *keys)
         self.group.await_turn(b)
         b.emit(WarpgroupFence())
-        asked = self.scored(b, keys[0])
+        asked = self.scored(b, keys[0], nothing)
         total = self.weighted(b, values, weights, total)
         self.group.pass_turn(b)
         self.foreseen(turn)
@@ -343,14 +383,21 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
 
     # ---- products ----
 
-    def scored(self, b: Builder, stage: Affine) -> Value:
+    def beginning(self, turn: TileRegion) -> Value:
+        """What a turn's scores begin with, tied to waits: they are written before the fence, and not kept from one turn to the next."""
+        b, nothing = turn.builder, turn.builder.const(0.0, self.scores)
+        if self.incline is None or self.attention.slope is None:
+            return nothing
+        (incline,) = self.waited(b, [self.incline], 0)
+        return self.waited(b, [self.begun(turn, self.attention.slope, nothing, incline)], 0)[0]
+
+    def scored(self, b: Builder, stage: Affine, total: Value) -> Value:
         """The products for a turn's scores, on their way."""
         attention = self.attention
-        total = b.const(0.0, self.scores)
         step = WARPGROUP_KINDS[attention.dtype].depth
         for part in range(0, attention.depth, step):
             factors = self.memory.query.factor(self.stage, self.group.row, part), self.memory.key_tiles.factor(stage, Affine(), part)
-            total = multiply(b, total, *factors, self.terms, step, b.const(part > 0, "i1"))
+            total = multiply(b, total, *factors, self.terms, step, b.const(part > 0 or self.incline is not None, "i1"))
         b.emit(WarpgroupCommit())
         return total
 
