@@ -22,6 +22,9 @@ ROWS, COLUMNS = 64, 96
 """Rows, where what a line carries is as wide as what it reads, and lines from which sums march: fewer rows lie in near caches and tables of
 pages, and shorter runs of rows are slower to read than columns of tiles."""
 
+FAR_ROWS, FAR = 32, 8 << 20
+"""Rows from which they march whatever they carry, where so many bytes are read: the next row of a column of tiles is always far away."""
+
 
 def columns_of(nest: HirFunction, field: HirFunction, facts: NestFacts) -> tuple[Lines, ...]:
     """The lines that are all of a kernel of sums but those of products, and walk through one loop with no window that the lines move: what
@@ -40,7 +43,7 @@ def _walks_once(lines: Lines) -> bool:
     inner = {op.variable.name for top in steps for op in top.walk() if isinstance(op, For)}
     forms = [form for top in steps for op in top.walk() if isinstance(op, Load) for form in op.index]
     moves = any(variables & set(form.names) and inner & set(form.names) for form in forms)
-    return len(steps) == 1 and not moves and all(_may_be(loop, least) for loop, least in ((steps[0], ROWS), (lines.across, COLUMNS)))
+    return len(steps) == 1 and not moves and all(_may_be(loop, least) for loop, least in ((steps[0], FAR_ROWS), (lines.across, COLUMNS)))
 
 
 def _may_be(loop: For, least: int) -> bool:
@@ -72,5 +75,8 @@ class PlacingColumns(Placing):
         (step,) = (op for op in body.body if isinstance(op, For))
         read = min((bytes_of(mem_of(op.mem).dtype) for op in step.walk() if isinstance(op, Load)), default=1)
         # what lines carry goes through memory for each element that they read
-        rows = b.const(ROWS * max(1, carried_bytes(body) // read), "index")
-        return b.both(b.op("ge", count, b.const(COLUMNS, "index")), b.op("ge", b.index(step.high - step.low), rows))
+        rows = b.index(step.high - step.low)
+        many = b.op("ge", rows, b.const(ROWS * max(1, carried_bytes(body) // read), "index"))
+        far = b.op("ge", b.mul(b.mul(rows, count), b.const(read, "index")), b.const(FAR, "index"))
+        far = b.both(far, b.op("ge", rows, b.const(FAR_ROWS, "index")))
+        return b.both(b.op("ge", count, b.const(COLUMNS, "index")), b.op("or", many, far))

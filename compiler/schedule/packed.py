@@ -186,8 +186,8 @@ def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Si
     if rows.along and product.guard is None:
         few.append((MOST_THIN, _in_place(table, {summed: (1, width), rows.plan.axis: (THIN_ROWS, 1)}, (column, summed), THIN)))
     as_computed = dtype_of(columns.operand) == product.dtype
-    # those that lie across already are read in place by the tiles of the table
-    if as_computed and columns.turns != (1, 1) and not product.batch and len(columns.axes) == 1:
+    # those that lie across already are read in place by the tiles of the table, which may end in half a vector
+    if as_computed and (columns.turns != (1, 1) or not table.halves) and not product.batch and len(columns.axes) == 1:
         for vectors, high in FEW_COLUMNS.items():
             shapes = {column: (vectors, width), rows.plan.axis: (high, 1)}
             few.append((vectors * width, _in_place(table, shapes, (column, summed), f"{FEW}{vectors}_")))

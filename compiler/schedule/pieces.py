@@ -79,7 +79,7 @@ def reaching(plan: AxisPlan, extent: Affine) -> Piece:
 def squares_of(plans: Sequence[AxisPlan]) -> list[list[AxisPlan]]:
     """The plans, and where they turn squares of vectors, those of smaller ones, for axes that no whole one fits into."""
     lanes = max((plan.lanes for plan in plans), default=1)
-    turned = lanes > 1 and any(plan.registers % lanes == 0 for plan in plans)
+    turned = lanes > 1 and any(plan.lanes == 1 and plan.registers % lanes == 0 for plan in plans)
     sizes = [lanes >> halves for halves in range(lanes.bit_length())] if turned else []
     smaller = [[square(plan, size) for plan in plans] for size in sizes if size >= LEAST_SQUARE]
     return [list(plans), *(each for each in smaller if [plan.tile for plan in each] != [plan.tile for plan in plans])]

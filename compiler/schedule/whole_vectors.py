@@ -15,6 +15,9 @@ from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan
 from compiler.schedule.tile_values import TileValues
 
+LEAST_BITS = 8
+"""Of elements under a mask, where masks are as fast as whole vectors."""
+
 
 def may_store_twice(field: HirFunction, group: Iterable[Target]) -> bool:
     """Whether it makes no difference that these targets are computed once more: they are stored to memory that nothing reads."""
@@ -61,7 +64,8 @@ def store_in_vectors(
     with b.loop(f"{axis}0", Affine.of(last.name), Affine.of(b.add(last, once).name)) as (body, loop):
         _enter(placing, vector, loop.variable, group, region.inside(body, (axis,)), inner)
     edges = b.sub(extent, count)
-    masked = has_masks and not bounds.conditions and goes_on_along(placing.field, axis)
+    # masked stores of machines that have none for bytes take longer than a few elements
+    masked = has_masks and placing.table.masked_bits == LEAST_BITS and not bounds.conditions and goes_on_along(placing.field, axis)
     if masked:
         # an axis of fewer elements than a vector is one under a mask
         edges = b.op("min", edges, b.const(1, "index"))

@@ -145,12 +145,12 @@ def test_sums_and_maxima_of_columns(shape: tuple[int, int], dtype: str, kind: ty
 WHOLE = SUMS.replace("DTYPE", "i32").replace("        out[t, j] = h", "    out[j] = h")
 
 
-@pytest.mark.parametrize(("steps", "lines"), [(2659, 103), (4096, 4096), (2000, 300), (1000, 1000), (4096, 128)])
+@pytest.mark.parametrize(("steps", "lines"), [(2659, 103), (4096, 4096), (2000, 300), (1000, 1000), (4096, 128), (32, 80000)])
 def test_sums_of_wide_and_of_ragged_rows_march(steps: int, lines: int) -> None:
     assert _marches(WHOLE, {"T": steps, "J": lines})
 
 
-@pytest.mark.parametrize(("steps", "lines"), [(10000, 64), (100000, 8), (300000, 3), (1000000, 1), (63, 1000), (32, 31296), (0, 5)])
+@pytest.mark.parametrize(("steps", "lines"), [(10000, 64), (100000, 8), (300000, 3), (1000000, 1), (63, 1000), (32, 31296), (31, 90000), (0, 5)])
 def test_sums_of_narrow_rows_and_of_few_go_in_tiles(steps: int, lines: int) -> None:
     assert not _marches(WHOLE, {"T": steps, "J": lines})
 
