@@ -104,7 +104,7 @@ def test_windows_without_borders_and_what_follows(pictures: tuple[int, int, int,
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("weight", [1.0, np.inf], ids=str)
 def test_every_way_to_write_a_window_in_groups(form: str, weight: float) -> None:
-    n, h, w, g, c, k = sizes = (1, 3, 4, 3, 32, 24)
+    n, h, w, g, c, k = sizes = (1, 3, 4, 3, 40, 24)
     x, f, z, bias = small(9, n, h, w, g, c), small(10, g, k, 3, 3, c), small(11, n, h, w, g, k), np.arange(g * k, dtype=np.float32).reshape(g, k)
     f[1, 3, 0, 1, 2] = weight
     sums = np.stack([convolved(x[..., group, :], f[group], 1, 1, 1) for group in range(g)], axis=3)

@@ -35,7 +35,7 @@ def shared(tiling: Tiling, twice: bool, boxed: bool) -> int:
     """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. Columns that lie across come in
     boxes of 64."""
     columns = -(-tiling.columns // 64) * 64 if boxed else tiling.columns
-    stage = (prod(tiling.rows) + columns) * 128 * (2 if twice else 1)
+    stage = (prod(tiling.rows) + columns * (2 if twice else 1)) * 128
     return tiling.stages * stage + (tiling.warpgroups * 2 * 64 * 128 if boxed else 0)
 
 

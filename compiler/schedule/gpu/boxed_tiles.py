@@ -52,10 +52,13 @@ class BoxedTiles:
 
     def factor(self, stage: Affine, own: Affine, term: int) -> Factor:
         """The matrix at a place along the own axes, counted through all of them, and along the sum."""
-        along = Affine.of(term)
+        return self.memory, self.element(stage, own, Affine.of(term)), self.side.across and not self.side.turned
+
+    def element(self, stage: Affine, own: Affine, term: Affine) -> tuple[Affine, ...]:
+        """Where one is; of squares that are turned, afterwards."""
         if self.side.across and not self.side.turned:
-            return self.memory, (stage, own.floordiv(self.wide), along, Affine()), True
-        return self.memory, (stage, along.floordiv(self.wide), own, along % self.wide), False
+            return stage, own.floordiv(self.wide), term, own % self.wide
+        return stage, term.floordiv(self.wide), own, term % self.wide
 
     def load(
         self, placing: BlockTiles, region: TileRegion, stage: Affine, barrier: Value, at: Affine, share: tuple[Affine, int], rounded: bool

@@ -1,7 +1,9 @@
-"""What warpgroups do with a stage of f32 before they multiply it, while the products of the stage before are on their way. They bring
-operands in which memory is contiguous along rows, or columns, to the order of the sum's axis, which tensor cores read f32 in. And they
-compute what tensor cores leave of an f32, of which those take the first 11 bits. Launches before could do both (`three_products.py`): they
-read and write whole operands, while a block does the same work for each of its tiles, in shared memory."""
+"""What warpgroups do with a stage of f32, of which tensor cores take the first 11 bits, from shared memory along the sum's axis alone.
+
+Rows that lie across, or that residuals are wanted of, come to registers, where tensor cores take them from as well. Columns stay in shared
+memory. What is left of them was copied to the stage, or warpgroups put it aside there while the products of the stage before are on their
+way; and they turn columns that lie across. Launches before could do that too (`three_products.py`): they read and write the whole operand,
+while a block does the same work for each of its tiles."""
 
 
 from collections.abc import Mapping
@@ -13,10 +15,10 @@ from compiler.hir.gpu import FenceAsync
 from compiler.hir.instruction import Value
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand
-from compiler.schedule.gpu.boxed_tiles import BoxedTiles
-from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.gpu.boxed_tiles import BoxedTiles, Factor
+from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
-from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
+from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
 from runtime.records import frozen
 
 KEPT = 0xFFFFE000
@@ -29,31 +31,58 @@ LOW_SCALE = 8192.0
 
 def left_of(b: Builder, value: Value) -> Value:
     """What tensor cores leave of f32, rounded to what they take of that."""
+    return b.emit(Bitcast(value=_bits_left(b, value), to="f32")).result
+
+
+def _bits_left(b: Builder, value: Value) -> Value:
     bits = b.emit(Bitcast(value=value, to="u32")).result
     taken = b.emit(Bitcast(value=b.op("and", bits, b.const(KEPT, "u32")), to="f32")).result
     scaled = b.mul(b.sub(value, taken), b.const(LOW_SCALE))
     left = b.emit(Bitcast(value=scaled, to="u32")).result
-    return b.emit(Bitcast(value=b.add(left, b.const(HALF, "u32")), to="f32")).result
+    return b.add(left, b.const(HALF, "u32"))
+
+
+class RowsInRegisters:
+    """Matrices of 64 rows of a stage, 8 terms deep, as tensor cores have them in registers."""
+
+    def __init__(self, b: Builder, placing: BlockTiles, group: MultiplyingWarpgroup, stage: Affine) -> None:
+        self.b, self.stage = b, stage
+        name, lane = "word_of_4", lane_index(b)
+        word = Affine.of(name if name in placing.out.function.axes else placing.out.axis(name, 4))
+        self.row = (warp_index(b) % 4) * 16 + lane.floordiv(4) + word % 2 * 8
+        self.term = lane % 4 + word.floordiv(2) * 4
+        self.loaded: dict[tuple[BoxedTiles, Affine, int], Value] = {}
+        self.words: dict[tuple[BoxedTiles, Affine, int, bool], Value] = {}
+
+    def begun(self, tiles: BoxedTiles, first: Affine, term: int) -> Value:
+        """The one from a row and a term on, on its way."""
+        place = tiles, first, term
+        if place not in self.loaded:
+            self.loaded[place] = self.b.load(tiles.memory, tiles.element(self.stage, self.row + first, self.term + term))
+        return self.loaded[place]
+
+    def factor(self, tiles: BoxedTiles, first: Affine, term: int, left: bool) -> Factor:
+        """`left`: what tensor cores leave of it."""
+        b, place, value = self.b, (tiles, first, term), self.begun(tiles, first, term)
+        if (*place, left) not in self.words:
+            self.words[*place, left] = _bits_left(b, value) if left else b.emit(Bitcast(value=value, to="u32")).result
+        return self.words[*place, left], (), False
 
 
 def prepare(
     b: Builder, placing: BlockTiles, group: MultiplyingWarpgroup, stage: Affine, stages: Mapping[BoxedOperand, BoxedTiles]
 ) -> None:
-    """A warpgroup prepares its own rows, and its share of the columns, for which all warpgroups of a tile wait for each other."""
+    """All warpgroups of a tile prepare a share of the columns, and wait for each other."""
     product = group.product
-    shares = ((product.tiling.blocks * ROWS, group.first_row(0), 1), (product.columns, Affine(), product.tiling.groups))
-    sides = list(zip(product.sides, product.low, shares, strict=True))
-    turned = [(low, stages[side], _turned(b, placing, stages[side], stage, *share)) for side, low, share in sides if side.turned]
-    if turned:
+    assert product.low is not None
+    tiles, low = stages[product.b], stages[product.low]
+    pieces = (_turned if product.b.turned else _as_it_lies)(b, placing, tiles, stage, product.columns, product.tiling.groups)
+    if product.b.turned:
         group.meet_all(b)  # all have read what is written now
-    for low, tiles, pieces in turned:
         for piece in pieces:
             piece.store(b, tiles, piece.value)
-            piece.store(b, stages[low], left_of(b, piece.value))
-    for side, low, share in sides:
-        if not side.turned:
-            for piece in _as_it_lies(b, placing, stages[side], stage, *share):
-                piece.store(b, stages[low], left_of(b, piece.value))
+    for piece in pieces:
+        piece.store(b, low, left_of(b, piece.value))
     b.emit(FenceAsync())
     group.meet_all(b)
 
@@ -70,11 +99,11 @@ class _Piece:
         b.store(tiles.memory, value, self.index, self.within)
 
 
-def _as_it_lies(b: Builder, placing: BlockTiles, tiles: BoxedTiles, stage: Affine, lines: int, first: Affine, sharing: int) -> list[_Piece]:
-    """A thread's pieces of so many lines from the first on. Without a loop, so that all loads are on their way before one is used."""
+def _as_it_lies(b: Builder, placing: BlockTiles, tiles: BoxedTiles, stage: Affine, lines: int, sharing: int) -> list[_Piece]:
+    """A thread's pieces of so many lines. Without a loop, so that all loads are on their way before one is used."""
     threads, chunks = WARPGROUP * sharing, tiles.wide // tiles.chunk
     number = _own_number(b, sharing)
-    line, place = b.named(number.floordiv(chunks) + first), b.named(number % chunks) * tiles.chunk + tiles.lanes(placing)
+    line, place = b.named(number.floordiv(chunks)), b.named(number % chunks) * tiles.chunk + tiles.lanes(placing)
     pieces = []
     for begin in range(0, lines * chunks, threads):
         within = b.none_negative([lines * chunks - 1 - begin - number] if begin + threads > lines * chunks else [])
@@ -83,7 +112,7 @@ def _as_it_lies(b: Builder, placing: BlockTiles, tiles: BoxedTiles, stage: Affin
     return pieces
 
 
-def _turned(b: Builder, placing: BlockTiles, tiles: BoxedTiles, stage: Affine, lines: int, first: Affine, sharing: int) -> list[_Piece]:
+def _turned(b: Builder, placing: BlockTiles, tiles: BoxedTiles, stage: Affine, lines: int, sharing: int) -> list[_Piece]:
     """The same of squares of lines that lie across. Neighbouring threads read neighbours of a line; what they write lies on different
     lines, whose pieces are swizzled: neither meets in a bank."""
     threads, chunks, wide = WARPGROUP * sharing, tiles.wide // tiles.chunk, tiles.wide
@@ -91,10 +120,10 @@ def _turned(b: Builder, placing: BlockTiles, tiles: BoxedTiles, stage: Affine, l
     own, chunk = b.named(number % wide), b.named(number.floordiv(wide))
     pieces = []
     for begin in range(0, -(-lines // wide) * wide * chunks, threads):
-        square = first + begin // (wide * chunks) * wide
+        square = begin // (wide * chunks) * wide
         along = (chunk + begin // wide % chunks) * tiles.chunk + lanes
-        value = b.load(tiles.memory, (stage, Affine(), square + along, own))
-        pieces.append(_Piece(value, (stage, Affine(), square + own, along)))
+        value = b.load(tiles.memory, (stage, Affine(), along + square, own))
+        pieces.append(_Piece(value, (stage, Affine(), own + square, along)))
     return pieces
 
 

@@ -24,12 +24,13 @@ from runtime.records import evolve
 
 WORTH = 1 << 24
 """Products below which all ways take about as long as a launch."""
-LEAST = 512
+LEAST = 256
 """About how many terms a sum has from which on three products are no less exact than FMAs one after the other."""
 FMAS = 90
 """That a multiprocessor comes to in a cycle, of the 128 that it has lanes for, where tiles are full squares."""
-SQUARE = 64
-"""Rows, or columns, with fewer of which threads read more for each FMA."""
+SQUARE, WIDE = 64, 128
+"""Rows and columns of a block's least tile; and rows, or columns, with fewer of which threads read more for each FMA: on an H200
+convolutions with 64 filters come to 35 and 48 a cycle."""
 WIDTH = 4
 """Bytes of an f32."""
 
@@ -45,9 +46,13 @@ def by_three(plans: Iterable[Reading], facts: Facts) -> tuple[tuple[Copied, ...]
     found = []
     for plan in plans:
         (within, sum), (apart, other) = plan.field(), plan.field()
-        copies, low = put_aside(apart, other, plan.copies)
         found.append((plan.copies, within, warpgroup_product(within, facts, evolve(sum, thrice=True))))
-        found.append((copies, apart, warpgroup_product(apart, facts, low)))
+        copies, low = put_aside(apart, other, plan.copies)
+        product = warpgroup_product(apart, facts, low)
+        if product is not None:
+            copies = tuple(copy for copy in copies if copy.name != low.low[product.a.load].mem.name)
+            apart.parameters = [one for one in apart.parameters if one is not low.low[product.a.load].mem]
+        found.append((copies, apart, product))
     known = [
         (copies, field, evolve(product, ways=tuple(after(way, copies, facts) for way in product.ways)))
         for copies, field, product in found
@@ -74,7 +79,7 @@ def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, known: 
     sides = [prod(facts.about(function.axes[axis]) for axis in axes) for axes in (described.m, described.n, described.batch)]
     elements, terms = prod(sides), prod(facts.about(function.axes[axis]) for axis in described.k)
     narrower = min(sides[:2])
-    each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / SQUARE) * rates.clock)
+    each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / WIDE) * rates.clock)
     read = sum_of_bytes([mem_of(load.mem).dims for load in (product.a, product.b)], facts)
     fmas = max(elements * terms * each, (read + elements * WIDTH) / rates.memory)
     if elements < facts.processors * SQUARE**2:  # blocks share sums, as many as take no longer to join than to compute

@@ -26,25 +26,26 @@ GROUPS = 2
 """Warpgroups that share a large tile."""
 LEAST = 64
 """Rows and terms below which a tile would be mostly empty."""
-LEAST_CHANNELS, LEAST_OF_GROUP = 16, 32
-"""Channels below which copies that put taps, or groups, together are worth it."""
+LEAST_CHANNELS = 16
+"""Below which copies that put taps together are worth it."""
 LEAST_OF_SEVERAL = 32
 """Columns along one of several axes below which tiles would be mostly empty."""
 LEAST_OF_WINDOW, LEAST_TERMS = 16, 8
 """The same of windows, which are summed term by term elsewhere; and terms of a box, where a sum has several boxes."""
 SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
 """Numbers whose products tensor cores sum in fewer bits than f32 has."""
-STRETCH, SHORT = 4, 1024
-"""Stages of f32 summed by tensor cores alone, twice as many of 8 bits; and terms of a sum up to which it is half as many: there FMAs one
-after the other lose few bits."""
+STRETCH, SHORT, SHORTER = 4, 1024, 512
+"""Stages of f32 summed by tensor cores alone, twice as many of 8 bits; and terms of a sum up to which it is half as many, and one: there
+FMAs one after the other lose few bits."""
 ALL = 1 << 20
 """Stages that no sum has."""
 BOXED = ("f16", "bf16")
 """Results that bulk copies write; wider ones fill whole sectors from registers."""
 MOST_REACHED = 256
 """Elements along a dim that a box reaches over."""
-BEGUN = 4
-"""Elements of a tile that take as long to write as where a row of it begins, and ends, in a line of cache that others fill."""
+BEGUN, BEGUN_OF_STEPS = 4, 11
+"""Elements of a tile that take as long to write as where a row of it begins, and ends, in a line of cache that others fill; and of three
+products of so many steps, which take most of the time: on an H200 those of 18 steps took 4.84, 4.29 and 4.09 ms with rows of 2, 4 and 8."""
 
 
 @frozen(eq=False)
@@ -54,6 +55,15 @@ class MultipliedSum:
     target: Contract | Reduce
     a: BoxedOperand
     b: BoxedOperand
+
+
+@frozen(eq=False)
+class FactorPair:
+    """What is multiplied; `left`: what tensor cores leave of the rows, instead of these."""
+
+    a: BoxedOperand
+    b: BoxedOperand
+    left: bool = False
 
 
 @frozen(eq=False)
@@ -70,8 +80,9 @@ class WarpgroupProduct:
     tiling: Tiling
     processors: int
 
-    low: tuple[BoxedOperand, ...] = ()
-    """What the tensor cores leave of both operands, where the products with that count too: copied, or made of them in a stage."""
+    low: BoxedOperand | None = None
+    """What the tensor cores leave of columns, where the products with that count too, and with what they leave of rows: copied, or made
+    in a stage."""
     stretch: int = 0
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
     ways: tuple[Estimated, ...] = ()
@@ -98,10 +109,15 @@ class WarpgroupProduct:
         return self.summed[0].b
 
     @property
-    def pairs(self) -> list[list[tuple[BoxedOperand, BoxedOperand]]]:
+    def pairs(self) -> list[list[FactorPair]]:
         """What is multiplied for each accumulator of a block of rows: the sums, behind what tensor cores leave of their products."""
-        pairs = [[(one.a, one.b)] for one in self.summed]
-        return [[(self.low[0], self.b), (self.a, self.low[1])], *pairs] if self.low else pairs
+        pairs = [[FactorPair(one.a, one.b)] for one in self.summed]
+        return pairs if self.low is None else [[FactorPair(self.a, self.b, left=True), FactorPair(self.a, self.low)], *pairs]
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether rows come to the products in registers."""
+        return self.a.mem.dtype == "f32" and (self.low is not None or self.a.across)
 
     def varying(self, field: HirFunction) -> list[str]:
         """Axes along which the sums vary."""
@@ -110,7 +126,7 @@ class WarpgroupProduct:
     @property
     def sums(self) -> int:
         """Of a thread: more than once as many where those of stretches are added to others."""
-        return self.accumulators * self.columns // 2 * (1 + bool(self.stretch) + bool(self.low))
+        return self.accumulators * self.columns // 2 * (1 + bool(self.stretch) + (self.low is not None))
 
     @property
     def accumulators(self) -> int:
@@ -147,23 +163,23 @@ class WarpgroupProduct:
     @property
     def rounded(self) -> bool:
         """Whether factors of f32 are rounded to tf32 as they are copied, which tensor cores would cut."""
-        return self.a.mem.dtype == "f32" and not self.low
+        return self.a.mem.dtype == "f32" and self.low is None
 
     @property
     def may_repair(self) -> bool:
         """Whether what comes out may have to be computed again, in another way."""
-        return bool(self.guard or self.low or self.scale)
+        return bool(self.guard or self.scale) or self.low is not None
 
     @property
     def copied(self) -> tuple[BoxedOperand, ...]:
         """What is copied to a stage, once where several sums multiply it."""
-        whole = tuple(dict.fromkeys(side for one in self.summed for side in (one.a, one.b)))
-        return whole if self.tiling.makes_low else whole + self.low
+        return tuple(side for side in self.staged if side is not self.low or not self.tiling.makes_low)
 
     @property
     def staged(self) -> tuple[BoxedOperand, ...]:
         """What a stage holds."""
-        return tuple(dict.fromkeys((*self.copied, *self.low)))
+        whole = dict.fromkeys(side for one in self.summed for side in (one.a, one.b))
+        return tuple(whole) if self.low is None else (*whole, self.low)
 
     @property
     def depth(self) -> int:
@@ -191,19 +207,17 @@ def warpgroup_product(function: HirFunction, facts: Facts, product: SumOfLoads |
         one, other = (side_of(load, product.described, along) for load in (product.a, product.b))
         if one is None or other is None:
             continue
-        if (
-            direct
-            and product.described.windows
-            and facts.about(function.axes[along]) < (LEAST_OF_GROUP if product.described.batch else LEAST_CHANNELS)
-        ):
+        # two groups that fill half a box each are put together
+        least = wide_of(one.mem) // 2 + 1 if product.described.batch else LEAST_CHANNELS
+        if direct and product.described.windows and facts.about(function.axes[along]) < least:
             continue
         first = _is_scaled(product.scale, one, other)
         a, b = (one, other) if (_is_first(function, facts, one, other) if first is None else first) else (other, one)
         a, b = _of_one_axis(function, facts, a) if a.across else a, _of_one_axis(function, facts, b)
         if kind.depth != 16 and (a.across or b.across):
-            if not product.thrice or product.low or product.bounds:
+            if kind.word != "tf32" or (b.across and (not product.thrice or product.low or product.bounds)):
                 continue
-            a, b = (evolve(side, turned=side.across) for side in (a, b))
+            b = evolve(b, turned=b.across)
         planned = _planned(function, facts, product, a, b, along)
         if planned is not None:
             return planned
@@ -243,16 +257,16 @@ def _planned(
     if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):
         return None
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
-    turned = a.turned, b.turned
-    if tiling is not None and tiling.axes == a.axes and (tiling.makes_low, tiling.turned) != (makes_low, turned):
+    if tiling is not None and tiling.axes == a.axes and (tiling.makes_low, tiling.turned) != (makes_low, b.turned):
         return None
     if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
         work = _work(function, facts, product, summed, along, coarse, bool(bounds))
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
         steps = [a.load.index[dim].coefficient(axis) for axis, dim in zip(a.axes, a.dims, strict=True)]
-        stored = None if product.thrice else stored_rows(function, a.axes)  # stores are few beside three products
-        estimates = ranked(work, lambda rows: _tile(extents, steps, facts, rows, stored), wishes)
+        begun = BEGUN_OF_STEPS / work.steps if product.thrice else BEGUN
+        stored = stored_rows(function, a.axes)
+        estimates = ranked(work, lambda rows: _tile(extents, steps, facts, rows, stored, begun), wishes)
         estimates = tuple(each for each in estimates if not bounds or each.tiling.is_alone)
         if not estimates:
             return None
@@ -260,13 +274,13 @@ def _planned(
     tiled = {one: evolve(one, tile=tile) for some, tile in ((above, tiling.rows), (beside, (tiling.columns,))) for one in some}
     summed = [evolve(one, a=tiled[one.a], b=tiled[one.b]) for one in summed]
     a, b = tiled[a], tiled[b]
-    left: list[BoxedOperand | None] = [a, b] if makes_low else []
-    left += [side_of(product.low[side.load], product.described, along) for side in (a, b) if product.low]
-    low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
-    if len(low) != len(left):
+    low = side_of(product.low.get(b.load), product.described, along) if product.low else b if makes_low else None
+    if low is None and product.thrice:
         return None
+    low = None if low is None else evolve(low, tile=b.tile)
     terms = _elements(function, facts, product.described.k)
-    stretch = 0 if not coarse else 2 * STRETCH if not product.thrice else STRETCH if terms > SHORT else STRETCH // 2
+    alone = STRETCH if terms > SHORT else STRETCH // 2 if terms > SHORTER else 1
+    stretch = 0 if not coarse else alone if product.thrice else 2 * STRETCH
     if scale is not None:
         stretch = scale.terms // wide_of(a.mem) or ALL
     return WarpgroupProduct(
@@ -320,7 +334,8 @@ def _work(
         twice=product.thrice,
         makes_low=product.thrice and not product.low,
         across=wide_of(b.mem) if any(one.across for one in beside) else 1,
-        turned=(a.turned, b.turned),
+        turned=b.turned,
+        fetched=3 if product.thrice else int(a.across and a.mem.dtype == "f32"),
         both_across=all(one.across and not one.turned for one in (*above, *beside)),
         hot=a.mem.dtype == "f32" and not product.thrice,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
@@ -407,7 +422,7 @@ def stored_rows(function: HirFunction, axes: Sequence[str]) -> int | None:
     return next((position for position, axis in enumerate(axes) if all(axis in names for names in last)), None)
 
 
-def _tile(extents: Sequence[Affine], steps: Sequence[int], facts: Facts, rows: int, along: int | None) -> tuple[int, ...]:
+def _tile(extents: Sequence[Affine], steps: Sequence[int], facts: Facts, rows: int, along: int | None, begun: float) -> tuple[int, ...]:
     """The rows of a tile as powers of two of each axis: what leaves least of the tiles at the ends empty, and writes least of lines of
     cache that it doesn't fill, where results lie along one of them; and of these what is longest along the last axes."""
     powers = [1 << n for n in range(rows.bit_length())]
@@ -415,7 +430,7 @@ def _tile(extents: Sequence[Affine], steps: Sequence[int], facts: Facts, rows: i
     tiles = [tile for tile in tiles if all(size * step <= MOST_REACHED for size, step in zip(tile, steps, strict=True))] or tiles
 
     def filled(tile: tuple[int, ...]) -> float:
-        written = 1.0 if along is None else 1 + BEGUN / tile[along]
+        written = 1.0 if along is None else 1 + begun / tile[along]
         return written * prod(_filled(extent, size, facts) for extent, size in zip(extents, tile, strict=True))
 
     return min(tiles, key=lambda tile: (round(filled(tile), 3), *(-size for size in reversed(tile))))

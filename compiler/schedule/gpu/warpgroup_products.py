@@ -25,15 +25,15 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.boxed_operands import BoxedOperand
-from compiler.schedule.gpu.boxed_tiles import BoxedTiles, multiply
+from compiler.schedule.gpu.boxed_tiles import BoxedTiles, Factor, multiply
 from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
-from compiler.schedule.gpu.stage_preparation import LOW_SCALE, prepare
+from compiler.schedule.gpu.stage_preparation import LOW_SCALE, RowsInRegisters, prepare
 from compiler.schedule.gpu.stage_ring import StageRing, TileTurns, initialise
 from compiler.schedule.gpu.taking_part import long_before_short, steps_between
 from compiler.schedule.gpu.warpgroup import MultiplyingWarpgroup
 from compiler.schedule.gpu.warpgroup_border import Border, BoundedSteps
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
+from compiler.schedule.gpu.warpgroup_operands import FactorPair, WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_results import MovedSums, moved_sums, result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_rounds import AnyRounds, ClusterSums, CutRounds, Leftovers, RoundPart, Rounds, UnevenRounds
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, TileRequests, digit
@@ -57,6 +57,17 @@ class ProductBlock:
     border: Border
     split: ClusterSums
     leftovers: Leftovers | None
+
+
+@frozen
+class StageProduct:
+    """Of 64 rows of a stage, from a term on, that is added to the sum of this number; whether it is the first that is."""
+
+    number: int
+    pair: FactorPair
+    rows: int
+    term: int
+    is_first: bool
 
 
 @frozen(eq=False)
@@ -182,22 +193,26 @@ class MultiplyingRole:
                 bounded.cleared(body, loop.variable, stage, block.stages)
             if product.tiling.makes_low:
                 prepare(body, block.placing, group, stage, block.stages)
-            body.emit(WarpgroupFence())
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
-            for sum, pairs in enumerate(product.pairs):
-                for part, pair, rows in choices(range(0, product.depth, kind.depth), pairs, range(product.tiling.blocks)):
-                    number = rows * len(product.pairs) + sum
-                    left, right = (block.stages[side] for side in pair)
-                    factors = left.factor(stage, group.first_row(rows), part), right.factor(stage, Affine(), part)
-                    keep = later if part == 0 and pair is pairs[0] else always
-                    totals[number] = multiply(body, totals[number], *factors, product.columns, kind.depth, keep)
-            body.emit(WarpgroupCommit())
-            waited = body.emit(WarpgroupWait(values=tuple(totals), count=1)).results
+            fetched = RowsInRegisters(body, block.placing, group, stage) if product.in_registers else None
+            groups = self.products_of(kind.depth)
+            for products, following in zip(groups, [*groups[1:], []], strict=True):
+                left_factors = [self.left_factor(each, fetched, stage) for each in products]
+                body.emit(WarpgroupFence())
+                for each, left in zip(products, left_factors, strict=True):
+                    right = block.stages[each.pair.b].factor(stage, Affine(), each.term)
+                    keep = later if each.is_first else always
+                    totals[each.number] = multiply(body, totals[each.number], left, right, product.columns, kind.depth, keep)
+                body.emit(WarpgroupCommit())
+                if fetched is not None:
+                    for each in following:
+                        fetched.begun(block.stages[each.pair.a], group.first_row(each.rows), each.term)
+                totals = list(body.emit(WarpgroupWait(values=tuple(totals), count=1)).results)
             before = body.op("and", leader, body.op("gt", loop.variable, body.const(0, "index")))
             with body.when(before) as freeing:
                 ring.free(freeing, Affine.of(earlier.name))
-            body.yield_(*ring.next(body, at, parity), at, *waited)
+            body.yield_(*ring.next(body, at, parity), at, *totals)
         _, _, last, *totals = loop.results
         if block.turns is not None:
             with b.when(leader) as passing:
@@ -208,6 +223,23 @@ class MultiplyingRole:
         with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
             ring.free(freeing, Affine.of(last.name))
         return complete
+
+    def products_of(self, depth: int) -> list[list[StageProduct]]:
+        """Those of a stage, so many terms deep each, of which each list is under way at a time: registers that rows come to are free when
+        what reads them is done."""
+        product = self.block.product
+        terms, blocks = range(0, product.depth, depth), range(product.tiling.blocks)
+        products = [
+            StageProduct(rows * len(product.pairs) + sum, pair, rows, term, is_first=term == 0 and pair is pairs[0])
+            for sum, pairs in enumerate(product.pairs)
+            for term, pair, rows in choices(terms, pairs, blocks)
+        ]
+        return [[each for each in products if each.term == term] for term in terms] if product.in_registers else [products]
+
+    def left_factor(self, each: StageProduct, fetched: RowsInRegisters | None, stage: Affine) -> Factor:
+        """Of a product, in registers where rows come to those."""
+        tiles, first = self.block.stages[each.pair.a], self.group.first_row(each.rows)
+        return tiles.factor(stage, first, each.term) if fetched is None else fetched.factor(tiles, first, each.term, each.pair.left)
 
     def stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
@@ -261,7 +293,8 @@ REGISTERS = 40, 232
 class WarpgroupDistributing(MatrixBlocks):
     def __init__(self, field: HirFunction, product: WarpgroupProduct) -> None:
         own, walked = (*product.a.axes, product.b.axis), (*product.outer, product.sum)
-        super().__init__(field, own, walked, WARPGROUP * (product.tiling.warpgroups + 1))
+        # the assembler lets roles hand registers to each other where it knows with how many all begin
+        super().__init__(field, own, walked, WARPGROUP * (product.tiling.warpgroups + 1), resident=product.tiling.residents)
         self.product = product
         self.multiplying: MultiplyingRole | None = None
         """The role whose code is built."""

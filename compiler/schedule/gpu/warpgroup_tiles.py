@@ -54,8 +54,9 @@ LAUNCH = 2300
 PRODUCTS, ROW, MEET, LINE, ASTRIDE = 0.0184, 0.24, 5, 0.8, 3
 """A row times a column, 128 bytes of each; a row, or column, of a step, beside its products; a further warpgroup; and each line of cache
 that is copied, where all processors copy: so many times as long, where it lies across two."""
-LOW, TURNED = 1.0, 1.6
-"""What tensor cores leave of a row, or a column, of a step, where blocks make it; and that it is turned."""
+FETCHED, LOW, TURNED = 0.5, 1.0, 1.6
+"""A row of a step for each product that has it from registers; what tensor cores leave of a column, where blocks make it; and that it is
+turned."""
 HOT, HOT_ROW = 0.024, 0.1
 """A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
 LATENCY, BEHIND, GROUP, REMOTE = 126, 0.3, 40, 60
@@ -67,8 +68,9 @@ TILE, TURN, STORED = 400, 300, 0.03
 """A tile, beside its steps: until the first copies have come, or until its turn has; and an element of it, on its way out."""
 CLUSTERED, JOINED, PARTIAL = 700, 100, 0.3
 """Blocks that wait for each other to begin and to end; each piece of a sum that does, and an element that they hand over."""
-LEFT, HANDED_OVER = 2300, 0.04
-"""The same of pieces of the last round, which find each other in memory: once, and each piece's element."""
+LEFT, HANDED_OVER, HELD = 2300, 0.04, 2600
+"""The same of pieces of the last round, which find each other in memory: once, and each piece's element; and each tile of the rounds before
+where threads have sums three times, which they can't hold beside what that takes."""
 
 
 @frozen
@@ -77,7 +79,7 @@ class Tiling:
     64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
     `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
     stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has;
-    `makes_low`: whether blocks make of each stage what tensor cores leave of it; `turned`: whether they turn rows and columns."""
+    `makes_low`: whether blocks make of columns what tensor cores leave of them; `turned`: whether they turn columns."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -92,7 +94,7 @@ class Tiling:
     cut: bool = False
     sums: int = 1
     makes_low: bool = False
-    turned: tuple[bool, bool] = (False, False)
+    turned: bool = False
 
     @property
     def warpgroups(self) -> int:
@@ -118,8 +120,8 @@ class Tiling:
         if self.residents > 1:
             yield f"{self.residents} blocks share a multiprocessor"
         if self.makes_low:
-            also = ", and turn what lies across" if any(self.turned) else ""
-            yield f"blocks put aside what tensor cores leave of each stage{also}"
+            also = ", and turn them" if self.turned else ""
+            yield f"blocks put aside what tensor cores leave of columns{also}"
         if self.cut:
             yield "the sums of the last round's tiles are cut in pieces for all blocks"
 
@@ -197,8 +199,8 @@ class TileRequests:
 @frozen
 class ProductWork:
     """A product's sizes: matrices, extents of the axes that make rows, columns, and steps of 128 bytes along the sum. `astride`: whether
-    rows and columns lie across two lines of cache each; `apart`: threads have sums twice; `twice`: so do stages their operands, for
-    three products."""
+    rows and columns lie across two lines of cache each; `apart`: threads have sums twice; `twice`: so do stages columns, for three
+    products."""
 
     axes: tuple[str, ...]
     matrices: int
@@ -226,13 +228,15 @@ class ProductWork:
     both_across: bool = False
     """Whether rows and columns both lie across the sum: there part of a box of columns takes matrix units as long as all of it."""
     makes_low: bool = False
-    """Whether blocks make the second half of a stage themselves."""
-    turned: tuple[bool, bool] = (False, False)
-    """Whether they turn rows and columns."""
+    """Whether blocks make the second half of columns themselves."""
+    turned: bool = False
+    """Whether they turn columns."""
+    fetched: int = 0
+    """Products that have rows from registers."""
 
     @property
     def loaded(self) -> int:
-        """How often a stage has each operand from memory."""
+        """How often a stage has columns from memory."""
         return 1 + (self.twice and not self.makes_low)
 
     @property
@@ -243,7 +247,8 @@ class ProductWork:
 
 def room(tiling: Tiling, work: ProductWork) -> int:
     """Stages that shared memory holds."""
-    stage = sum(copied(tiling, work)) * SWIZZLED * (1 + work.twice)
+    rows, columns = copied(tiling, work)
+    stage = (rows + columns * (1 + work.twice)) * SWIZZLED
     return (work.shared // tiling.residents - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
 
 
@@ -284,6 +289,8 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
             continue
         if turns > 1 and (work.apart or pieces > 1):
             continue
+        if work.fetched and work.twice and blocks > 1:
+            continue  # sums and rows in registers would be spilled
         if any(work.columns <= fewer < columns and fewer % (8 * max(pieces, cluster)) == 0 for fewer in WIDTHS):
             continue  # fewer hold all
         full = work.sets == work.sums and work.sums * blocks * columns > 2 * SUMS
@@ -328,17 +335,17 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     rounds = count / together if filled else float(ceildiv(count, together))
     down, aside = copied(tiling, work)
     across = [ASTRIDE if astride else 1 for astride in work.astride]
-    lines = down * across[0] + aside / tiling.cluster * across[1]
     wide = aside // work.operands[1] if work.both_across and columns > work.across else columns
+    aside *= work.loaded
+    lines = down * across[0] + aside / tiling.cluster * across[1]
     products = rows * wide * PRODUCTS * work.sums * (3 if work.twice else 1)
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
     products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
-    products += (rows + columns) * LOW if work.makes_low else 0
-    products += (rows * work.turned[0] + columns * work.turned[1]) * TURNED
-    step = max(latency, tiling.residents * max(products, lines * work.loaded * LINE))
+    products += rows * work.fetched * FETCHED + columns * (work.makes_low * LOW + work.turned * TURNED)
+    step = max(latency, tiling.residents * max(products, lines * LINE))
     if work.hot:
         step = max(step, (rows * columns * HOT + (rows + columns) * HOT_ROW) * work.sums)
-    every = [extent * many for extent, many in zip((prod(work.down), work.columns), work.operands, strict=True)]
+    every = prod(work.down) * work.operands[0], work.columns * work.operands[1] * work.loaded
     once = work.matrices * sum(every)
     above, beside = prod(map(ceildiv, work.down, tiling.rows)), ceildiv(work.columns, columns)
     again = work.matrices * max(every[0] * min(1, beside - 1), every[1] * min(1, above - 1))
@@ -350,12 +357,13 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     shares = ((rounds, together, 1),) if filled else ((rounds - 1, together, 1), (1.0, count - int(rounds - 1) * together, last))
     for many, beside, pieces in shares:
         blocks = beside * pieces * tiling.cluster * tiling.pieces
-        flying = blocks * (tiling.stages - 1) * (down + aside) * SWIZZLED * work.loaded
+        flying = blocks * (tiling.stages - 1) * (down + aside) * SWIZZLED
         byte = (MEMORY**4 + (ARRIVAL / flying) ** 4) ** 0.25 * (1 + IDLE * max(0, 1 - blocks / work.processors) ** 2)
-        bytes = work.steps * SWIZZLED * work.loaded * beside / count
+        bytes = work.steps * SWIZZLED * beside / count
         read = max(once * byte + again * AGAIN, all_copied * CACHE)
         total += many * max(ceildiv(work.steps, pieces * tiling.pieces) * step, bytes * read)
         total += LEFT + rows * columns * work.sums * HANDED_OVER * pieces if pieces > 1 else 0
+    total += (rounds - 1) * HELD if tiling.cut and work.twice else 0
     if tiling.pieces > 1:
         total += (JOINED * tiling.pieces + rows * columns * work.sums * PARTIAL) * rounds
     return total + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
