@@ -310,3 +310,17 @@ def test_accesses_are_narrower_where_less_is_aligned(columns: int, width: str) -
 def test_squares_of_two_types() -> None:
     text = ptx(launches(turned("bf16", "f32"), {"M": 64, "N": 64}))
     assert "ld.global.nc.v4.b16" in text and "st.global.v4" in text
+
+
+@pytest.mark.parametrize("target", ("sm_80", "sm_90a"))
+@pytest.mark.parametrize(("n", "m"), ((1, 13), (3, 13), (13, 13)))
+def test_the_row_behind_the_last_one_reads_inside_where_indices_fall(n: int, m: int, target: str) -> None:
+    text = """
+def f(x: tensor[N, N, f64], y: tensor[N, f64], M: int): tensor[N, M, f64] {
+    compute(x, y, M) -> tensor[N, M, f64] { for i in 0..N, j in 0..M: out[i, j] = x[i, N - 1 - i] + y[(N - 1 - i) / 2] }
+}
+"""
+    x, y = np.arange(n * n, dtype=np.float64).reshape(n, n), np.arange(n, dtype=np.float64)
+    falling = n - 1 - np.arange(n)
+    expected = x[np.arange(n), falling] + y[falling // 2]
+    np.testing.assert_array_equal(zynml.compile(text, device=f"emulator:{target}").f(x, y, m), np.repeat(expected[:, None], m, axis=1))

@@ -2,9 +2,9 @@
 read by the index in a row, or of a row, takes these from the element's number, once for a thread: its elements are neighbours, so that
 they lie in that row or in the next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
@@ -244,7 +244,7 @@ class OneRow(Distributing):
         return _Pair(first, second, more)
 
     def _of_row(self, op: Instruction, known: Mapping[Value, Value], region: TileRegion) -> Value:
-        """What an instruction makes for one row. The row behind the last one reads the last element."""
+        """What an instruction makes for one row. The row behind the last one reads an element at an end of its axis."""
         b, names = region.builder, {old.name: new.name for old, new in known.items()}
 
         def in_row(form: Affine) -> Affine:
@@ -258,7 +258,11 @@ class OneRow(Distributing):
         assert mem is not None
         last = [b.index(dim - 1) for dim in mem_of(mem).dims]
         index = [b.index(in_row(form)) for form in op.index]
-        return b.load(mem, [b.op("min", place, end).name for place, end in zip(index, last, strict=True)], None, op.pad)
+        inside = [b.op("min", place, end) for place, end in zip(index, last, strict=True)]
+        for dim, form in enumerate(op.index):
+            if _may_fall(form, names.keys()):
+                inside[dim] = b.op("max", inside[dim], b.const(0, "index"))
+        return b.load(mem, [place.name for place in inside], None, op.pad)
 
     def spread(self, number: _Neighbours, b: Builder) -> Value:
         """The number of each element."""
@@ -266,3 +270,14 @@ class OneRow(Distributing):
         if number.more is not None:
             first = b.select(number.more, b.add(first, b.const(1, self.dtype)), first)
         return b.cast(first, "index")
+
+
+def _may_fall(form: Affine, names: Collection[str]) -> bool:
+    """Whether a form may be less where one of these names is more."""
+    for symbol, factor in form.terms:
+        inner = symbol.numerator if isinstance(symbol, FloorDiv) else Affine.of(symbol)
+        if factor < 0 and any(name in names for name in inner.names):
+            return True
+        if factor > 0 and isinstance(symbol, FloorDiv) and _may_fall(inner, names):
+            return True
+    return False
