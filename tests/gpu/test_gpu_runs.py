@@ -10,7 +10,7 @@ from compiler.launch.cuda import runs
 PROGRAM = """
 struct Weight { value: tensor, mean: tensor }
 struct Layer { one: Weight, two: Weight }
-struct Trace { x: tensor, y: tensor, flat: tensor }
+struct Trace { x: tensor, y: tensor }
 
 def step(w: tensor[K, M], m: tensor[K, M], g: tensor[K, M], rate: f32) {
     compute(mut m, mut w, g, rate) {
@@ -28,7 +28,7 @@ def by_weight(x: tensor[N, K], d: tensor[N, M]): tensor {
 impl Layer {
     def forward(self, x: tensor[N, K]) {
         let y = product(x, self.one.value)
-        (product(y, self.two.value), Trace { x: x, y: y, flat: y.reshape([y.numel()]) })
+        (product(y, self.two.value), Trace { x: x, y: y })
     }
     def backward(self, t: Trace, d: tensor[N, K], rate: f32) {
         step(self.one.value, self.one.mean, by_weight(t.x, d), rate)

@@ -197,6 +197,18 @@ def test_one_array_twice_isn_t_two(program, learnt):
     assert learnt == [2], "from a run with two arrays"
 
 
+def test_an_array_and_its_view_are_two_arguments(program, learnt):
+    """Learnt from a run in which both are the same memory, right for others."""
+    for turn in range(3 * AFTER):
+        x, y = floats(4, seed=turn), floats(4, seed=turn + 1)
+        one = there(x)
+        other = one.viewed_as((4,)) if turn < AFTER else there(y)
+        first, second = program.both(program.pair(one, other))
+        np.testing.assert_array_equal(np.asarray(first), x + 1)
+        np.testing.assert_array_equal(np.asarray(second), (x if turn < AFTER else y) + 2)
+    assert learnt == [2]
+
+
 def test_arrays_that_share_memory_are_told_as_before(program, learnt):
     """An update of an array that another argument views isn't what was learnt."""
     for turn in range(2 * AFTER):

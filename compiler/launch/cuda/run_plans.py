@@ -113,7 +113,7 @@ class _Run:
             raise Unplannable("a number that is waited for")
         arguments, arrays, made = [*call.bound.numbers], [], []
         for position, name in slots.tensors:
-            source = self.source(self.array(each.given[name]))
+            source = self.source(each.given[name])
             if isinstance(source, tuple):
                 made.append((position, *source))
             else:
@@ -126,8 +126,12 @@ class _Run:
                 self.makers[id(self.array(result).owner)] = number, index
         return SequencePart(call, arguments, tuple(arrays), tuple(made))
 
-    def source(self, array: DeviceArray) -> tuple[int, int] | int:
-        """Which result of an earlier call, or which argument, an array is, or is in another shape."""
+    def source(self, tensor: Tensor) -> tuple[int, int] | int:
+        """Which result of an earlier call, or which argument, a tensor is, or is in another shape."""
+        array = self.array(tensor)
+        themselves = [number for number, each in enumerate(self.inside) if each is tensor]
+        if len(themselves) == 1:
+            return themselves[0]
         maker, number = self.makers.get(id(array.owner)), self.owners.get(id(array.owner))
         source = number if maker is None else maker
         if source is None:
@@ -147,8 +151,8 @@ class _Run:
 
     def note_updates(self, each: BlockCall) -> None:
         names = {plan.input for plan in each.call.plans if plan.input is not None}
-        arrays = {name: self.array(each.given[name]) for _, name in each.call.bound.slots.tensors}
-        spans = {name: (self.source(array), span_of(array)) for name, array in arrays.items()}
+        tensors = {name: each.given[name] for _, name in each.call.bound.slots.tensors}
+        spans = {name: (self.source(tensor), span_of(self.array(tensor))) for name, tensor in tensors.items()}
         for name in names:
             source, span = spans[name]
             if isinstance(source, int):
@@ -180,14 +184,13 @@ class _Run:
             if len(numbers) == 1:
                 return GivenValue(numbers[0])
             if kind is Tensor and not numbers:
-                return self.new(self.array(value), made)
+                return self.new(value, made)
         raise Unplannable("a value that isn't made of arrays alone")
 
-    def new(self, array: DeviceArray, made: list[tuple[tuple[int, int], CallMemory]]) -> NewArray:
-        maker = self.makers.get(id(array.owner))
-        if maker is None or any(maker == other for other, _ in made) or array.read_only:
+    def new(self, tensor: Tensor, made: list[tuple[tuple[int, int], CallMemory]]) -> NewArray:
+        array, maker = self.array(tensor), self.makers.get(id(self.array(tensor).owner))
+        if maker is None or maker != self.source(tensor) or any(maker == other for other, _ in made) or array.read_only:
             raise Unplannable("a view of what is elsewhere, too")
-        self.source(array)
         memory = CallMemory(array.shape, array.dtype, array.strides, array.bytes)
         made.append((maker, memory))
         return NewArray(len(made) - 1, memory)
