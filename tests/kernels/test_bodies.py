@@ -319,6 +319,20 @@ def test_int_masks_are_conditions() -> None:
         exactly(launched(text, x, m), np.where(m != 0, x, np.float32(0)))
 
 
+def test_round_numbers_that_are_no_sizes() -> None:
+    """Sizes are told apart by what divides them; a bool, or an i32, isn't counted with, even where it is 0 or 256."""
+    text = """def f(x: tensor[N], flag: bool, n: i32) {
+    compute(x, flag, n) { for i in 0..N: out[i] = if flag { x[i] } else { x[i] * (n as f32) } }
+}
+"""
+    x = numbers("f32", 100)
+    for device in ("cpu", "emulator"):
+        program = compiled(text, device=device)
+        for flag in (False, True):
+            for n in (0, 3, 256, 4096):
+                exactly(program.f(x, flag, np.int32(n)), x if flag else x * np.float32(n))
+
+
 def test_remainders_and_quotients_as_indices() -> None:
     folded = "def f(x) {\n    compute(x) -> tensor[3, i64] { for i in 0..N: out[i % 3] += x[i] }\n}\n"
     split = "def f(x) {\n    compute(x) -> tensor[N, 3] { for i in 0..3 * N: out[i / 3, i % 3] = x[i] }\n}\n"

@@ -10,7 +10,7 @@ from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem
+from compiler.hir.types import INDEX, Mem
 from compiler.machines.access import ALIGNMENT as ALIGNMENT
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
@@ -103,7 +103,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     fresh = FreshNames(function)
     for position, parameter in enumerate(function.parameters):
         unit = divisors.get(parameter.name, 1)
-        if unit > 1 and not isinstance(parameter.type, Mem):
+        if unit > 1 and parameter.type == INDEX:
             name = fresh.fresh(f"{parameter.name}_{unit}")
             names[parameter.name] = Affine.of(name) * unit
             units.append(Unit(position, name, parameter.name, unit))
