@@ -40,6 +40,9 @@ def rows(scale: int = 1) -> Iterator[Row]:
     yield from other_types(big, half)
     yield from followed(big)
     yield from computed(half)
+    for m, goal in ((1, 2.5), (16, 2.5), (half, 0.9)):
+        for n in (half, 7 * half // 2):
+            yield packed(m, n, half, goal)
     for batch, m, n, k in ((512, 128, 128, 128), (64, 1000, 72, 96)):
         yield batched(f"batched {batch}x{m}x{n}x{k} bf16", batch, m, n, k)
 
@@ -159,6 +162,31 @@ def computed(side: int) -> Iterator[Row]:
         lambda a, v, w: peers.functional.silu(a @ v) * (a @ w),
         lambda a, v, w: peers.functional.silu(a.double() @ v.double()) * (a.double() @ w.double()),
         2,
+    )
+
+
+def packed(m: int, n: int, k: int, goal: float) -> Row:
+    """Weights of 4 bits beside the product with weights of bf16 that are there."""
+
+    def weights(w: Any, s: Any, dtype: Any) -> Any:
+        values = torch.stack([(w & 15).to(dtype) - 8, (w >> 4).to(dtype) - 8], 1).reshape(k, n)
+        return values * s.to(dtype).repeat_interleave(128, 0)
+
+    def inputs(arrays: Arrays) -> list[Any]:
+        x, w = arrays.normal(m, k), arrays.whole(0, 256, k // 2, n, dtype=torch.uint8)
+        s = arrays.normal(k // 128, n).abs()
+        return [x, w, s, weights(w, s, F32).to(BF16)]
+
+    return Row(
+        f"{m}x{n}x{k} of weights of 4 bits with a scale for 128",
+        sources.PACKED,
+        inputs,
+        {"PyTorch, weights of bf16": lambda x, w, s, dense: x @ dense},
+        of_products(m, n, k, "bf16", 2, 2),
+        8e-3,
+        lambda x, w, s, dense: x.double() @ weights(w, s, F64),
+        goal=goal,
+        alike=False,
     )
 
 

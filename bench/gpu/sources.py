@@ -473,3 +473,16 @@ def f(x: tensor[B, H, S, D, bf16], cs: tensor[S, E, f32], sn: tensor[S, E, f32])
         out[b, h, s, e + E] = (q * cs[s, e] + p * sn[s, e]) as bf16
     } }
 }"""
+
+PACKED = """
+fn f(X, W, S, dense) {
+    return compute(X, W, S) -> tensor[M, N, bf16] {
+        for m in 0..M, n in 0..N:
+            var sum: f32 = 0.0
+            for k in 0..K:
+                let q = (W[k / 2, n] as i32 >> (4 * (k % 2))) & 15
+                sum += X[m, k] * ((q - 8) as f32) * S[k / 128, n]
+            out[m, n] = sum
+    }
+}"""
+"""Weights of 4 bits, two in a byte, with a scale for 128 of them; `dense` is for peers."""
