@@ -76,14 +76,21 @@ class Result:
 
     def records(self, name: str) -> Records:
         """One of `orders`, `fills`, `rejects`, `pnl`, `latency` as a structured array in the engine's units: ticks, lots, money at its
-        scale, ns (`runtime.replay.outputs.records`)."""
-        return self._kept.records[name]
+        scale, ns (`runtime.replay.outputs.records`). Raises ValueError for another name."""
+        return self._kept.records[_one_of(name, (*self._kept.records,))]
 
     def table(self, name: str) -> Any:
-        """A table as Arrow has it, times and exact decimals; also `bad_rows`, and `log` of what `log_ring` noted. Raises QuantError where
-        Arrow isn't installed."""
+        """A table as Arrow has it, times and exact decimals; also `bad_rows`, and `log` of what `log_ring` noted. Raises ValueError for
+        another name, QuantError where Arrow isn't installed."""
+        _one_of(name, (*self._kept.records, "bad_rows", "log"))
         with _told(Sources()):
             return self._kept.table(name)
+
+
+def _one_of(name: str, names: tuple[str, ...]) -> str:
+    if name not in names:
+        raise ValueError(f"a run leaves no `{name}` here, but {', '.join(f'`{each}`' for each in names)}")
+    return name
 
 
 @frozen

@@ -33,6 +33,15 @@ def test_a_program_runs_any_number_of_times(cross: quantdsl.Program) -> None:
     assert first.records("fills")["qty"].dtype == np.int64 and first.table("bad_rows").num_rows == 0
 
 
+def test_what_a_run_leaves_has_names(cross: quantdsl.Program) -> None:
+    result = cross.run(TRADES)
+    names = "`orders`, `fills`, `rejects`, `pnl`, `latency`"
+    with pytest.raises(ValueError, match=f"^a run leaves no `log` here, but {names}$"):
+        result.records("log")
+    with pytest.raises(ValueError, match=f"^a run leaves no `trades` here, but {names}, `bad_rows`, `log`$"):
+        result.table("trades")
+
+
 def test_arrays_and_tables_go_in(cross: quantdsl.Program) -> None:
     events, _, _ = read(TRADES)
     columns = {"ts": events["ts"], "price": events["price"] / 100, "qty": events["qty"] / 100_000, "id": events["id"].astype(np.int64)}
