@@ -290,7 +290,7 @@ def test_an_object_has_instructions_of_its_level(exported: Callable[[str], Path]
     assert re.findall(rf"^.*(?:{BEYOND[target]}).*$", text, re.MULTILINE) == []
 
 
-NEEDED = {"aligned_alloc", "fma", "free", "malloc", "snprintf", "__tls_get_addr"}
+NEEDED = {"aligned_alloc", "fma", "free", "madvise", "malloc", "snprintf", "__tls_get_addr"}
 
 
 @pytest.mark.parametrize("target", ("x86-64-v2", "aarch64"))

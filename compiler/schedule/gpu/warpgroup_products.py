@@ -286,15 +286,16 @@ class MultiplyingRole:
 
 BAND = 2048
 """Rows that are taken together, so that what they read stays in the L2 cache."""
-REGISTERS = 40, 232
-"""Of a thread that copies, and of one that multiplies."""
+REGISTERS = {False: (40, 232), True: (24, 240)}
+"""Of a thread that copies, and of one that multiplies, by whether this has rows in registers."""
 
 
 class WarpgroupDistributing(MatrixBlocks):
     def __init__(self, field: HirFunction, product: WarpgroupProduct) -> None:
         own, walked = (*product.a.axes, product.b.axis), (*product.outer, product.sum)
-        # the assembler lets roles hand registers to each other where it knows with how many all begin
-        super().__init__(field, own, walked, WARPGROUP * (product.tiling.warpgroups + 1), resident=product.tiling.residents)
+        # with rows in registers the assembler lets roles hand registers to each other only where it knows with how many all begin
+        resident = product.tiling.residents if product.in_registers else None
+        super().__init__(field, own, walked, WARPGROUP * (product.tiling.warpgroups + 1), resident=resident)
         self.product = product
         self.multiplying: MultiplyingRole | None = None
         """The role whose code is built."""
@@ -357,7 +358,7 @@ class WarpgroupDistributing(MatrixBlocks):
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             wished = TileRequests.of(self.field.kernel_info).registers
             if tiling.warpgroups > 1 and (wished or product.sums > FEW_SUMS):
-                few, many = REGISTERS
+                few, many = REGISTERS[product.in_registers]
                 copying.emit(SetMaxRegisters(direction="dec", registers=few))
                 multiplying.emit(SetMaxRegisters(direction="inc", registers=wished or many))
             with copying.when(first) as leading:
