@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.launch.cuda import runs
+from tests.learnt_runs import learnt_runs
 
 PROGRAM = """
 struct Weight { value: tensor, mean: tensor }
@@ -67,14 +67,8 @@ class Expected:
 
 @pytest.fixture
 def learnt(monkeypatch):
-    made, answer = [], runs.answer_calls
-
-    def noting(plan, *rest):
-        answer(plan, *rest)
-        made.append(len(plan.launches))
-
-    monkeypatch.setattr(runs, "answer_calls", noting)
-    return made
+    """How many launches each function has that machine code answers."""
+    return learnt_runs(monkeypatch)
 
 
 def test_training_a_layer(gpu, learnt):

@@ -10,6 +10,7 @@ from compiler.launch.cuda import runs
 from runtime.cuda.gpu import gpu as gpu_of
 from runtime.cuda.remote import upload
 from runtime.tensor import Tensor
+from tests.learnt_runs import learnt_runs
 
 AFTER = 3
 """Runs until machine code answers."""
@@ -74,15 +75,8 @@ def soon(monkeypatch):
 
 @pytest.fixture
 def learnt(monkeypatch):
-    """How many functions machine code answers."""
-    made, answer = [], runs.answer_calls
-
-    def noting(plan, *rest):
-        answer(plan, *rest)
-        made.append(len(plan.launches))
-
-    monkeypatch.setattr(runs, "answer_calls", noting)
-    return made
+    """How many launches each function has that machine code answers."""
+    return learnt_runs(monkeypatch)
 
 
 @pytest.fixture
