@@ -20,14 +20,14 @@ from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import LaunchChoice, choices, launches_for
 from compiler.schedule.gpu.derived.nest import derived_extents
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
+from compiler.schedule.gpu.products.results import row_extents
+from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices, refusal
+from compiler.schedule.gpu.products.tiling import Impossible
 from compiler.schedule.gpu.register_tiles import left_over_extents, register_extents
 from compiler.schedule.gpu.residue_parts import residue_extents
 from compiler.schedule.gpu.rows import row_lengths, single_lengths
 from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.single_elements import single_taps
-from compiler.schedule.gpu.tensor_cores import multiplies_matrices, refusal
-from compiler.schedule.gpu.warpgroup_results import row_extents
-from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
 from compiler.typed_ast import nodes

@@ -18,7 +18,7 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Load, mem_of
 from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile
-from compiler.schedule.gpu.sorting import counts_memory
+from compiler.schedule.gpu.library.sorting import counts_memory
 from compiler.schedule.launches import Launch, LaunchSizedShared
 from compiler.schedule.region import NotPlaceable
 from runtime.records import Factory, define, evolve

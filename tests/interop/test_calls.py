@@ -11,7 +11,7 @@ from foreign import ByDlpack
 import zynml
 from compiler.launch.cache import GRAPHS
 from compiler.launch.cuda import direct as cuda_direct
-from compiler.schedule.gpu import sort_launches
+from compiler.schedule.gpu.library import sort_launches
 
 PROGRAM = """
 def scale(x: tensor[N], by: f64): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }

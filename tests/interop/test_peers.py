@@ -11,7 +11,7 @@ from foreign import seen, waits_of
 from peers import EXTERNAL, OWN, TORCH_NAMES, FakeCupy, FakeTorch, ones
 
 import zynml
-from compiler.schedule.gpu import sort_launches
+from compiler.schedule.gpu.library import sort_launches
 from runtime.cuda.remote import upload
 from runtime.cuda.stream import LEGACY
 from runtime.element_types import DTYPES

@@ -11,7 +11,7 @@ import pytest
 import zynml
 from compiler.devices.tuning import trials, tuner
 from compiler.launch.cuda import kernels as cuda_kernels
-from compiler.schedule.gpu import candidates
+from compiler.schedule.gpu.products import candidates
 from runtime.cuda.errors import CudaOutOfMemory
 from runtime.cuda.graph import Recording
 from runtime.cuda.remote import upload

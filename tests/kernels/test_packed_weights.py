@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.schedule.gpu import computed_operands, copied_operands
+from compiler.schedule.gpu.products import computed_operands, copied_operands
 from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
 
 BF16 = ml_dtypes.bfloat16

@@ -21,11 +21,11 @@ from compiler.hir.parse import parse_function
 from compiler.hir.text import print_function
 from compiler.launch.cpu import numpy_dtype
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import copied_operands, several_products
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
-from compiler.schedule.gpu.warpgroup_tiles import Tiling
+from compiler.schedule.gpu.products import copied_operands, several_products
+from compiler.schedule.gpu.products.boxed_product import boxed_product
+from compiler.schedule.gpu.products.tiling import Tiling
 from tests.attentions import CASES, source
 
 PRODUCT = """
@@ -80,7 +80,7 @@ def _kernel(
     known = facts_of({name: sizes[name] for name in names if name in sizes}, names, MACHINES["sm_90a"], processors)
     if tiling:
         place, _, about = specialised(field, known)
-        product = warpgroup_product(place, about)
+        product = boxed_product(place, about)
         assert product is not None
         known = evolve(known, tiling=Tiling(product.a.axes, (tiling.pop("rows"),), **tiling))
     launches = launches_for(kernel.nest, field, known)

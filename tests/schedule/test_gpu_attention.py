@@ -14,9 +14,9 @@ from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu.attention.on_warpgroups import attention_on_warpgroups
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
-from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.launches import Launches
 
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
@@ -115,7 +115,7 @@ def test_what_warpgroups_do_not_take_is_left_to_others() -> None:
 
     def taken(known: Facts) -> bool:
         made, _, about = specialised(field, known)
-        return warpgroup_attention(made, about) is not None
+        return attention_on_warpgroups(made, about) is not None
 
     assert taken(good)
     assert not taken(evolve(good, machine=MACHINES["sm_90"]))
@@ -131,4 +131,4 @@ def test_exponentials_of_something_else_less_the_maximum_are_left_to_others() ->
     )
     field = parse_function(text.replace("MASK", FULL).replace("TYPE", "f16"))
     made, _, about = specialised(field, facts(8, 1024, 1024, 64, 64))
-    assert warpgroup_attention(made, about) is None
+    assert attention_on_warpgroups(made, about) is None

@@ -9,7 +9,7 @@ import pytest
 import zynml
 from compiler.emulator.interpret import interpret
 from compiler.hir.tensor_core import Mma
-from compiler.schedule.gpu import computed_operands, copied_operands, three_products
+from compiler.schedule.gpu.products import computed_operands, copied_operands, three_products
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
 

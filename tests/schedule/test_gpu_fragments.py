@@ -21,7 +21,7 @@ from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
-from compiler.schedule.gpu.fragment_operands import fragment_product
+from compiler.schedule.gpu.products.warp_product import warp_product
 from compiler.schedule.launches import Launches
 
 NUMPY = {
@@ -174,7 +174,7 @@ def test_a_short_sum_has_small_tiles_and_few_stages() -> None:
         e = f.body
         product = Contract(a=e.load(x, ["k", "i"]), b=e.load(y, ["k", "j"]), over=("k",), to="f32")
         e.store(out, e.emit(product).result, ["i", "j"])
-        found = fragment_product(f.finish(), facts_of({}, ("x", "y", "out"), MACHINES["sm_90"]))
+        found = warp_product(f.finish(), facts_of({}, ("x", "y", "out"), MACHINES["sm_90"]))
         assert found is not None
         return found.shape.rows * found.shape.columns, found.shape.stages
 

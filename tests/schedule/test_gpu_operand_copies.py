@@ -20,9 +20,9 @@ from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import three_products, warpgroup_tiles
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
+from compiler.schedule.gpu.products import three_products, tiling
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_warpgroups import NUMPY
 from tests.windows import CHANNELS_FIRST, CHANNELS_LAST, convolved
@@ -117,7 +117,7 @@ WHERE = pytest.mark.parametrize(
 
 def priced(prices: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, price in prices.items():
-        monkeypatch.setattr(warpgroup_tiles, name, price)
+        monkeypatch.setattr(tiling, name, price)
 
 
 @WHERE
@@ -178,8 +178,8 @@ def test_what_is_not_finite(
 @pytest.mark.parametrize("columns", [24, 136])
 def test_tiles_that_are_not_finite_are_summed_along_all_axes(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`C[i, j] = sum A[i, l, k] B[j, l, k]`."""
-    monkeypatch.setattr(warpgroup_tiles, "PIECES", (1,))
-    monkeypatch.setattr(warpgroup_tiles, "CLUSTERS", (1,))
+    monkeypatch.setattr(tiling, "PIECES", (1,))
+    monkeypatch.setattr(tiling, "CLUSTERS", (1,))
     made = FunctionBuilder("product", Form.FIELD)
     a = made.parameter("A", Mem("f32", ("M", "L", "K"), strides=(Affine.of("L") * 64, 64, 1), readonly=True))
     b = made.parameter("B", Mem("f32", ("N", "L", "K"), strides=(Affine.of("L") * 64, 64, 1), readonly=True))

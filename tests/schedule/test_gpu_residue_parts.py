@@ -14,8 +14,9 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
 from compiler.hir.verify import faults
-from compiler.schedule.gpu import copied_operands, residue_parts
+from compiler.schedule.gpu import residue_parts
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
+from compiler.schedule.gpu.products import copied_operands
 from tests.windows import BF16
 
 Array = np.ndarray[Any, Any]

@@ -15,9 +15,9 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import look_back, scans
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
-from compiler.schedule.gpu.scans import scan_launches, scan_plan
+from compiler.schedule.gpu.library import look_back, scans
+from compiler.schedule.gpu.library.scans import scan_launches, scan_plan
 from compiler.schedule.launches import Launches
 from tests.schedule.test_running import SOURCE
 

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.schedule.gpu import copied_operands, several_products
+from compiler.schedule.gpu.products import copied_operands, several_products
 from tests.schedule.test_gpu_computed_operands import run
 from tests.schedule.test_gpu_convolutions import on_warpgroups
 

@@ -18,10 +18,10 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import sort_launches, sorting
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
+from compiler.schedule.gpu.library import sort_launches, sorting
 from compiler.schedule.launches import CountedSort, Launches
 
 Array = np.ndarray[Any, Any]

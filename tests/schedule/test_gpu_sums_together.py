@@ -16,11 +16,11 @@ from compiler.hir.hopper import BulkLoad, WarpgroupMma
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import several_products
 from compiler.schedule.gpu.choose import choices, launches_for
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.sums_together import sums_together
-from compiler.schedule.gpu.warpgroup_tiles import Tiling
+from compiler.schedule.gpu.products import several_products
+from compiler.schedule.gpu.products.sums_together import sums_together
+from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built
 

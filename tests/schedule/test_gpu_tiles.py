@@ -12,7 +12,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_module
 from compiler.schedule.gpu.choose import choices
-from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Impossible, ProductWork, TileRequests, Tiling, nanoseconds, ranked, tilings
+from compiler.schedule.gpu.products.tiling import SHARED_BYTES, Impossible, ProductWork, TileRequests, Tiling, nanoseconds, ranked, tilings
 from tests.schedule.test_gpu_warpgroups import facts, product
 
 RANDOM = np.random.default_rng(11)

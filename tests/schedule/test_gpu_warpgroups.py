@@ -16,11 +16,11 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import warpgroup_rounds, warpgroup_tiles
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
-from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
-from compiler.schedule.gpu.warpgroup_tiles import Tiling
+from compiler.schedule.gpu.products import rounds, tiling
+from compiler.schedule.gpu.products.boxed_product import boxed_product
+from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.launches import Launches
 
 EIGHTHS = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
@@ -105,7 +105,7 @@ def launches(field: HirFunction, known: Facts) -> Launches:
 def cut(field: HirFunction, known: Facts, rows: int, **shape: int) -> Launches:
     """With tiles of this shape."""
     made, _, about = specialised(field, known)
-    product = warpgroup_product(made, about)
+    product = boxed_product(made, about)
     assert product is not None
     return launches(field, evolve(known, tiling=Tiling(product.a.axes, (rows,), **shape)))
 
@@ -242,13 +242,13 @@ def test_tiles_of_every_shape(
 
 def test_few_tiles_of_long_sums_are_cut_in_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than eight, where each still has many steps: here one."""
-    for module in (warpgroup_rounds, warpgroup_tiles):
+    for module in (rounds, tiling):
         monkeypatch.setattr(module, "LONG_PIECE", 1)
     sizes, shape = (64, 72, 64 * 21), {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 2, "cut": True}
     made = cut(product("bf16", "f32", "f32"), facts(*sizes, processors=12), **shape)
     means_the_product(made, "bf16", "f32", False, True, False, sizes)
-    work = warpgroup_tiles.ProductWork(("i",), 1, (256,), 256, 1 << 14, 132)
-    assert warpgroup_tiles.last_pieces(Tiling(("i",), (128,), 128, 2, 1, 3), work) == 32
+    work = tiling.ProductWork(("i",), 1, (256,), 256, 1 << 14, 132)
+    assert tiling.last_pieces(Tiling(("i",), (128,), 128, 2, 1, 3), work) == 32
 
 
 @pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (4000, 4104, 4040)], ids=str)
@@ -281,7 +281,7 @@ def test_what_follows_may_divide() -> None:
 
 def chosen(field: HirFunction, known: Facts) -> bool:
     made, _, about = specialised(field, known)
-    return warpgroup_product(made, about) is not None
+    return boxed_product(made, about) is not None
 
 
 def test_what_boxes_can_not_have_is_left_to_others() -> None:

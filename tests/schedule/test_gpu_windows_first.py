@@ -10,8 +10,8 @@ import pytest
 import zynml
 from bench.gpu.sources import convolution
 from compiler.hir.gpu import SharedAlloc
-from compiler.schedule.gpu import warpgroup_tiles
-from compiler.schedule.gpu.warpgroup_tiles import ProductWork, TileRequests, ranked
+from compiler.schedule.gpu.products import tiling
+from compiler.schedule.gpu.products.tiling import ProductWork, TileRequests, ranked
 from tests.windows import BF16, small
 
 DEVICE = "emulator:sm_90a"
@@ -63,7 +63,7 @@ def test_pixels_of_a_window_of_one_tap_are_one_axis() -> None:
 
 def test_results_of_f32_leave_in_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums change places in shared memory first; a lane's rows are its own and those 32 further on."""
-    monkeypatch.setattr(warpgroup_tiles, "WIDTHS", (64,))
+    monkeypatch.setattr(tiling, "WIDTHS", (64,))
     x, f = (small(seed, *shape).astype(np.float32) for seed, shape in ((1, (1, 32, 3, 72)), (2, (40, 32, 2, 3))))
     text = WINDOW.replace("STRIDE", "1")
     taps = [(q, r, x[:, :, q : q + 2, r : r + 70]) for q in range(2) for r in range(3)]

@@ -13,7 +13,7 @@ from compiler.launch.cache import TUNING_RUNS
 from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_tiles import Tiling
+from compiler.schedule.gpu.products.tiling import Tiling
 from runtime.cuda.device import CudaDevice
 from runtime.records import evolve
 

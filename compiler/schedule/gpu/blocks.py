@@ -24,6 +24,9 @@ from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
+from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, way_of
+from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
+from compiler.schedule.gpu.library.sorting import WARP
 from compiler.schedule.gpu.marching import march_of, marched, marched_through_rings, ring_parts
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, march_along_lines
 from compiler.schedule.gpu.pieces import align
@@ -35,11 +38,8 @@ from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
 from compiler.schedule.gpu.scatter_targets import most_elements
 from compiler.schedule.gpu.scattered import ScatteredSums, is_relaxed, scattered_sums
 from compiler.schedule.gpu.scattered_launches import Scattering
-from compiler.schedule.gpu.sort_launches import SortMethod, sort_stage, way_of
-from compiler.schedule.gpu.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
 from compiler.schedule.gpu.sorted_rows import SortedRows, sorted_rows, with_sorted_rows
-from compiler.schedule.gpu.sorting import WARP
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.gpu.turns import in_turns, turns_of
 from compiler.schedule.gpu.workgroup_tiles import Tiles

@@ -10,12 +10,12 @@ from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
 from compiler.schedule import running
-from compiler.schedule.gpu.attention_launch import AttentionDistributing
+from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_chain
+from compiler.schedule.gpu.attention.launch import AttentionLaunch
+from compiler.schedule.gpu.attention.on_warpgroups import WarpgroupBlock, attention_on_warpgroups
+from compiler.schedule.gpu.attention.on_warps import RESIDENT, WarpsBlock, attention_on_warps
 from compiler.schedule.gpu.blocks import nest_launches
-from compiler.schedule.gpu.candidates import candidates, left_open
 from compiler.schedule.gpu.checked import checked_before, without_checks
-from compiler.schedule.gpu.computed_operands import computed_operands
-from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.cutting import one_after_the_other
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
@@ -26,10 +26,8 @@ from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.few_rows import FewRowsBlocks, few_rows
 from compiler.schedule.gpu.flat_sums import with_flat_sum
-from compiler.schedule.gpu.fragment_attention import RESIDENT, WarpsBlock, fragment_attention
-from compiler.schedule.gpu.fragment_operands import fragment_product
-from compiler.schedule.gpu.fragment_products import FragmentDistributing
 from compiler.schedule.gpu.interleaved import interleaved
+from compiler.schedule.gpu.library.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
 from compiler.schedule.gpu.maps import map_launches
@@ -37,25 +35,27 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import reductions_and_results, rows_first
-from compiler.schedule.gpu.product_sums import rounds, sum_of_loads, with_signed_sums
+from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
+from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
+from compiler.schedule.gpu.products.candidates import candidates, left_open
+from compiler.schedule.gpu.products.computed_operands import computed_operands
+from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product
+from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
+from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
+from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
+from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices
+from compiler.schedule.gpu.products.tiling import Tiling
+from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
+from compiler.schedule.gpu.products.warp_product import warp_product
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
-from compiler.schedule.gpu.scans import scan_launches, scan_plan
-from compiler.schedule.gpu.several_products import each_product, products_of, rows_and_products, several_products
 from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
-from compiler.schedule.gpu.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
-from compiler.schedule.gpu.tensor_cores import multiplies_matrices
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.gpu.turned_operands import turned_launches
-from compiler.schedule.gpu.warpgroup_attention import WarpgroupBlock, warpgroup_attention
-from compiler.schedule.gpu.warpgroup_chain import HANDING, ChainBlock, warpgroup_chain
-from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
-from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
-from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.gpu.windows import window_product
 from compiler.schedule.gpu.workspaces import copied_before, copied_behind
 from compiler.schedule.launches import Launches, Product, Unit
@@ -95,7 +95,7 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         known = residues_together(prepared.field)
     elif near := near_tables(prepared.field, prepared.facts):
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
-    elif is_thin_triangle(prepared.field, prepared.facts) and warpgroup_product(prepared.field, prepared.facts) is None:
+    elif is_thin_triangle(prepared.field, prepared.facts) and boxed_product(prepared.field, prepared.facts) is None:
         known = None
     if known is None:
         return (LaunchChoice(facts),)
@@ -110,9 +110,9 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     return tuple(LaunchChoice(evolve(facts, tiling=candidate.tiling), candidate.nanoseconds) for candidate in candidates(product.ways))
 
 
-def _product_of(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
+def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
     """The product for warpgroups that a field becomes, of several the last."""
-    product = warpgroup_product(field, facts)
+    product = boxed_product(field, facts)
     if product is None and (copied := copied_product(field, facts) or _with_computed(field, facts)) is not None:
         product = copied.product
     if product is None:
@@ -124,7 +124,7 @@ def _product_of(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
     return product
 
 
-def _sums_together(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
+def _sums_together(field: HirFunction, facts: Facts) -> BoxedProduct | None:
     """The field as one product of several sums; among the ways to cut it are those of a product of its own for each sum."""
     together = sums_together(field, facts)
     if together is None or not together.ways:
@@ -224,10 +224,10 @@ def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: F
     """Whether a field's axes should be made one: a sum of products takes several as they are, if warpgroups take it."""
     if not any(isinstance(op, Contract) for op in field.body.body):
         return True
-    if warpgroup_product(field, facts) is not None:
+    if boxed_product(field, facts) is not None:
         return False
     alone = sum_of_loads(field) is not None and _product_of(field, facts) is None
-    return alone or warpgroup_product(joined, further) is not None
+    return alone or boxed_product(joined, further) is not None
 
 
 def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Iterator[Launches]:
@@ -242,25 +242,25 @@ def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Ite
 
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:
-    attention = warpgroup_attention(field, facts)
-    return None if attention is None else launches_of_blocks(AttentionDistributing(field, attention, WarpgroupBlock).run())
+    attention = attention_on_warpgroups(field, facts)
+    return None if attention is None else launches_of_blocks(AttentionLaunch(field, attention, WarpgroupBlock).run())
 
 
 def _attention_on_warps(field: HirFunction, facts: Facts) -> Launches | None:
-    attention = fragment_attention(field, facts)
+    attention = attention_on_warps(field, facts)
     if attention is None:
         return None
-    placing = AttentionDistributing(field, attention, WarpsBlock, RESIDENT)
+    placing = AttentionLaunch(field, attention, WarpsBlock, RESIDENT)
     return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
 
 
 def _chain(field: HirFunction, facts: Facts) -> Launches | None:
-    chain = warpgroup_chain(field, facts)
-    return None if chain is None else launches_of_blocks(AttentionDistributing(field, chain, ChainBlock, HANDING).run())
+    chain = product_chain(field, facts)
+    return None if chain is None else launches_of_blocks(AttentionLaunch(field, chain, ChainBlock, HANDING).run())
 
 
 def _product(field: HirFunction, facts: Facts) -> Launches | None:
-    product = warpgroup_product(field, facts)
+    product = boxed_product(field, facts)
     return None if product is None else _cut(field, product)
 
 
@@ -273,7 +273,7 @@ def _together(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _copied(field: HirFunction, facts: Facts) -> Launches | None:
-    copied = copied_product(field, facts) if warpgroup_product(field, facts) is None else None
+    copied = copied_product(field, facts) if boxed_product(field, facts) is None else None
     return None if copied is None else _of_copies(field, copied, facts)
 
 
@@ -301,7 +301,7 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
     computed = computed_operands(field, facts)
     if computed is None:
         return None
-    product = warpgroup_product(computed.field, facts, computed.found)
+    product = boxed_product(computed.field, facts, computed.found)
     if product is not None:
         return CopiedProduct(computed.made, computed.field, product)
     copied = copied_product(computed.field, facts, computed.found)
@@ -358,19 +358,19 @@ def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
     return None if parts is None else _in_parts(field, facts, [*zip(parts, ways, strict=True)], "what rows come to is computed first")
 
 
-def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
+def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
     words = (*product.tiling.words(), *left_open(product.ways))
     tiled = {("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum)}
-    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=words, heeded=frozenset({*tiled, ROLES}))
+    return evolve(launches_of_blocks(BoxedProductLaunch(field, product).run()), words=words, heeded=frozenset({*tiled, ROLES}))
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
     window = window_product(field)
     field = field if window is None else window.field
-    fragments = fragment_product(field, facts)
+    fragments = warp_product(field, facts)
     if fragments is None:
         return None
-    placing = FragmentDistributing(field, fragments, window)
+    placing = WarpProductLaunch(field, fragments, window)
     tiled = frozenset(("tile", axis) for axis in (*fragments.own, fragments.sum))
     return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons, heeded=tiled)
 

@@ -17,7 +17,7 @@ from compiler.machines.nvidia import PORTABLE
 from compiler.machines.rates import H200, GpuRates
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.memory_order import in_order, memory_order, without_gaps
-from compiler.schedule.gpu.warpgroup_tiles import Tiling
+from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.launches import Product, Unit
 from runtime.records import evolve, frozen
 

@@ -23,11 +23,11 @@ from compiler.hir.tensor_core import WarpMma
 from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.hir.words import LoadWords
 from compiler.machines.units.unit import Issue
-from compiler.schedule.gpu.boxed_operands import divides
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import lane_index, small_digits, thread_index, warp_index
-from compiler.schedule.gpu.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.need import needed
+from compiler.schedule.gpu.products.boxed_operands import divides
+from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.scaled_sums import ScaledSum, narrow_sum, whole_number, whole_range
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD

@@ -9,7 +9,7 @@ from math import prod
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.module import HirFunction, HirKernelInfo, LoopWish
-from compiler.schedule.gpu.warpgroup_tiles import Impossible
+from compiler.schedule.gpu.products.tiling import Impossible
 from compiler.schedule.loop_wishes import no_unrolling, no_unrolling_of
 from compiler.schedule.table import AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import in_sizes, named, tile_of

@@ -15,13 +15,13 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature
-from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.loop_wishes import with_tile
-from compiler.schedule.gpu.product_sums import SumOfLoads, sum_of_loads
+from compiler.schedule.gpu.products import three_products
+from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.register_walk import RegisterDistributing, RegisterWindow
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis

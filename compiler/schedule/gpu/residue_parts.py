@@ -20,7 +20,7 @@ from compiler.hir.prover import Inequalities
 from compiler.passes.residues import MOST_RESIDUES
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
-from compiler.schedule.gpu.product_sums import unguarded
+from compiler.schedule.gpu.products.product_sums import unguarded
 from runtime.records import frozen
 
 MOST_PARTS = 32

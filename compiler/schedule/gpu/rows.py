@@ -15,7 +15,7 @@ from compiler.machines.nvidia import PORTABLE
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
-from compiler.schedule.gpu.product_sums import sum_of_loads
+from compiler.schedule.gpu.products.product_sums import sum_of_loads
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 

@@ -18,7 +18,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, is_float, is_signed
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.number_bits import bits_of, from_bits
+from compiler.schedule.gpu.library.number_bits import bits_of, from_bits
 from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, apart_from, memory_of, staged
 from runtime.records import evolve, frozen
 

@@ -12,11 +12,11 @@ from compiler.hir.types import Slot, bytes_of
 from compiler.schedule.gpu.cooperate import turns_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
+from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.pieces import align, loads_in_pieces
 from compiler.schedule.gpu.scatter_sums import ScatterSum
 from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, memory_of, most_elements
 from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredChange, ScatteredSums
-from compiler.schedule.gpu.sorting import taken
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start, iterations
 from compiler.schedule.threads import BLOCK

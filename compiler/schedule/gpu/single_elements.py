@@ -15,7 +15,7 @@ from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import HirType, Mem, Tile
 from compiler.schedule.gpu.facts import NOTHING, Facts
-from compiler.schedule.gpu.product_sums import sum_of_loads
+from compiler.schedule.gpu.products.product_sums import sum_of_loads
 from compiler.schedule.gpu.residue_parts import without_known_guards
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.materialise import common_axes

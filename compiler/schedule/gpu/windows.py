@@ -16,7 +16,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, is_float
 from compiler.schedule.gpu.distribute import Distributing
-from compiler.schedule.gpu.product_sums import sum_of_loads
+from compiler.schedule.gpu.products.product_sums import sum_of_loads
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve, frozen
 

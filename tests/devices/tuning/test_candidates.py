@@ -3,8 +3,8 @@
 import pytest
 from attrs import evolve
 
-from compiler.schedule.gpu.candidates import LEAST, MOST, NEAR, candidates, left_open
-from compiler.schedule.gpu.warpgroup_tiles import Estimated, ProductWork, TileRequests, Tiling, ranked
+from compiler.schedule.gpu.products.candidates import LEAST, MOST, NEAR, candidates, left_open
+from compiler.schedule.gpu.products.tiling import Estimated, ProductWork, TileRequests, Tiling, ranked
 
 TILING = Tiling(("i",), (128,), 256, 2, 1, 4)
 LONG = 10 * LEAST

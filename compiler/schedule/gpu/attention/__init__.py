@@ -1,0 +1,1 @@
+"""Attention, and products whose results other products multiply: blocks that walk along tiles of terms."""

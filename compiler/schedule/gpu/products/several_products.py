@@ -1,0 +1,115 @@
+"""Fields of several sums of products, `silu(A W) * (A V)` or `(A P) Q`: all but the last are computed first, each by itself, and kept in a
+workspace, which the others read, as an operand or where they are stored. So each is multiplied as if it were alone, and once.
+
+Attention whose values are wider than what a block has of them goes the same way, with maxima and sums of rows between the products: there
+every block of columns would compute all scores again."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.cutting import Cutting
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.need import needed
+from compiler.schedule.gpu.products.product_sums import rounds
+
+WORTH = 1 << 24
+"""Products of all sums together below which launches of their own take longer than they save."""
+WIDE = 128
+"""Columns of a product that a block has; where there are more, others compute again what all of them read."""
+REUSED = 16
+"""Elements of a product that read what a row comes to, below which it is computed where it is read."""
+MOST_KEPT = 1 << 35
+"""Bytes of workspaces between products and what joins rows; larger ones would leave too little memory for the program's own, and what
+several results read is computed again for each."""
+
+
+def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
+    """The parts of a field of at least two sums of products: one for each, and one for what is reduced between them, with their workspaces
+    behind the parameters. None for other fields, and small ones."""
+    products = products_of(field)
+    if len(products) < 2 or any(isinstance(op, Scan) for op in field.body.body):
+        return None
+    axes = [(*product.m, *product.n, *product.k, *product.batch) for product in products.values()]
+    if sum(prod(facts.about(field.axes[axis]) for axis in each) for each in axes) < WORTH:
+        return None
+    groups = _groups(field, products)
+    whole = all(op in products for group in groups for op in group)
+    if not (whole or (groups[-1][-1] in products and _is_worth_cutting(field, facts, [*products.values()], groups[:-1]))):
+        return None
+    return _parts(field, groups)
+
+
+def each_product(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
+    """The same of any field that has more to reduce than one product, if there is memory for that."""
+    products = products_of(field)
+    if not products or any(isinstance(op, Scan) for op in field.body.body):
+        return None
+    groups = _groups(field, products)
+    if len(groups) < 2 or (facts.magnitudes and _kept_bytes(groups[:-1], facts) > MOST_KEPT):
+        return None
+    return _parts(field, groups)
+
+
+def _groups(field: HirFunction, products: Mapping[Contract | Reduce | Scan, ProductSum]) -> list[list[Contract | Reduce]]:
+    """The reductions of each part: a product, or those between two."""
+    groups: list[list[Contract | Reduce]] = []
+    for op in field.body.body:
+        if isinstance(op, Contract | Reduce):
+            if op in products or not groups or groups[-1][-1] in products:
+                groups.append([])
+            groups[-1].append(op)
+    return groups
+
+
+def _parts(field: HirFunction, groups: Sequence[Sequence[Contract | Reduce]]) -> list[HirFunction]:
+    cutting = Cutting(field, [result for group in groups[:-1] for op in group for result in op.results])
+    return [*(cutting.part(f"sum{number}", group) for number, group in enumerate(groups[:-1])), cutting.stored()]
+
+
+def rows_and_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
+    """What rows come to by themselves, as the norm of a product's input, and the field that reads it where it was; None for fields
+    without sums of products, or where a row needs what a product comes to."""
+    products = products_of(field)
+    rows = [op for op in field.body.body if isinstance(op, Reduce | Contract) and op not in products]
+    if not (products and rows) or any(isinstance(op, Scan) for op in field.body.body):
+        return None
+    results = [result for op in rows for result in op.results]
+    if any(op in products for op in needed(field, results)):
+        return None
+    fewest = min(_elements(product.result, facts) for product in products.values())
+    if any(REUSED * _elements(result, facts) > fewest for result in results):
+        return None
+    cutting = Cutting(field, results)
+    return [cutting.part("rows", rows), cutting.stored()]
+
+
+def products_of(field: HirFunction) -> dict[Contract | Reduce | Scan, ProductSum]:
+    """The sums of products that have rows and columns."""
+    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
+    return {op: product for op in sums if (product := product_sum(op)) is not None and product.m and product.n}
+
+
+def _is_worth_cutting(
+    field: HirFunction, facts: Facts, products: Sequence[ProductSum], kept: Sequence[Sequence[Contract | Reduce]]
+) -> bool:
+    """Whether products with something else between them are faster by themselves, and there is memory for that: each is read for more
+    columns than a block has, or may be rounded for tensor cores, which one launch of all has no way for."""
+    if _kept_bytes(kept, facts) > MOST_KEPT:
+        return False
+    if rounds(field):
+        return True
+    own = [{axis for axis, _ in union_axes(product.result)} for product in products]
+    return any(prod(facts.about(field.axes[axis]) for axis in own[-1] - each) > WIDE for each in own[:-1])
+
+
+def _kept_bytes(kept: Sequence[Sequence[Contract | Reduce]], facts: Facts) -> int:
+    return sum(_elements(result, facts) * bytes_of(dtype_of(result)) for group in kept for op in group for result in op.results)
+
+
+def _elements(value: Value, facts: Facts) -> int:
+    return prod(facts.about(extent) for _, extent in union_axes(value))

@@ -1,0 +1,452 @@
+"""Sums of products on the tensor cores of any target, as a pipeline. The threads of a block copy tiles of both operands into a ring of
+stages in shared memory, ahead of the products; each warp reads fragments of the stage that has arrived, those of the next depth before
+it multiplies these, and keeps its part of the sums in registers, on which what follows is computed.
+
+Fragments come by `ldmatrix` (`shared_tiles.py`). Those of 64 bits, and of 32 bits that lie across, come element by element, from lines with
+a gap of 32 bytes behind them.
+
+The way of working is the multistage one of NVIDIA's CUTLASS (`cp.async`, one barrier a stage, fragments in two sets of registers)."""
+
+from collections.abc import Mapping, Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
+from compiler.hir.build import Builder
+from compiler.hir.gpu import SharedAlloc, SyncThreads
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.hir.tensor_core import WarpMma
+from compiler.hir.types import U32, Mem, Space, Tile
+from compiler.hir.words import WORD, LoadWords, StoreWords
+from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
+from compiler.schedule.gpu.products.boxed_operands import divides
+from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
+from compiler.schedule.gpu.products.shared_tiles import MatrixTile
+from compiler.schedule.gpu.products.warp_product import GAP, CopyMethod, WarpOperand, WarpProduct
+from compiler.schedule.gpu.windows import WindowProduct, added_again
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import SIMD
+
+CHUNK = 16
+"""Bytes of a row of a matrix."""
+
+
+class Stages:
+    """One operand's. `rows`: of the left operand, the first row of the block's tile, counted through all axes of the rows; `first`: the
+    warp's first row, or column, of the tile."""
+
+    def __init__(
+        self,
+        placing: BlockTiles,
+        operand: WarpOperand,
+        product: WarpProduct,
+        rows: Affine | None,
+        first: Affine,
+        thread: Affine,
+        lane: Affine,
+        region: TileRegion,
+    ) -> None:
+        b, shape = region.builder, product.shape
+        self.placing, self.operand, self.product, self.block_row = placing, operand, product, rows
+        self.is_a = rows is not None
+        self.extent = shape.rows if self.is_a else shape.columns
+        self.part = shape.part[0 if self.is_a else 1]
+        size = operand.size
+        self.map = product.kind.a if self.is_a else product.kind.b
+        self.by_matrix = product.kind.by_matrix and size < (4 if operand.across else 8)
+        self.wide, self.lines = (self.extent, shape.depth) if operand.across else (shape.depth, self.extent)
+        if self.by_matrix:
+            self.tile = MatrixTile(b, operand.mem.dtype, shape.stages, self.lines, self.wide, size, "stage")
+            self.memory, self.line = self.tile.memory, self.tile.line
+        else:
+            self.line = self.wide + GAP // size
+            type = Mem(operand.mem.dtype, (shape.stages, self.lines * self.line), space=Space.SHARED, align=128)
+            self.memory = b.emit(SharedAlloc(type=type), "stage").result
+        self.pieces = self.shared_out(thread, b)
+        self.rows = [] if operand.across else [self.row(line, region) for line, _, _ in self.pieces]
+        self.places = self.matrices(first, lane, b) if self.by_matrix else [self.element(first, lane, b)]
+        self.coming: list[Value] = []
+        self.stage = Affine()
+
+    # ---- filling ----
+
+    def shared_out(self, thread: Affine, b: Builder) -> list[tuple[Affine, Affine, Value]]:
+        """This thread's pieces of a tile: where each begins, across lines and along them, and its place in a stage."""
+        threads, each = self.product.shape.threads, self.operand.unit // self.operand.size
+        across = self.wide // each
+        pieces = []
+        for number in range(-(-self.lines * across // threads)):
+            if across <= threads:
+                line = thread.floordiv(across) + number * (threads // across)
+                along = thread % across
+            else:
+                turns = across // threads
+                line, along = Affine.of(number // turns), thread + number % turns * threads
+            line, along = (b.named(form) for form in (line, along))
+            pieces.append((line, along * each, self.place(line, along * each, b)))
+        return pieces
+
+    def row(self, line: Affine, region: TileRegion) -> dict[str, Affine]:
+        """The places of a row of the tile along the own axes. Beyond the last row is the last: its products are never stored."""
+        b, placing = region.builder, self.placing
+        if self.block_row is not None:
+            row, count = self.block_row + line, row_count(placing.field, self.product, b)
+        else:
+            row, count = region.starts[self.operand.own] + line, placing.field.axes[self.operand.own]
+        if not divides(self.extent, count):
+            row = Affine.of(b.op("min", b.index(row), b.index(count - 1)).name)
+        return row_digits(placing.field, self.product, row, b) if self.is_a else {self.operand.own: row}
+
+    def place(self, line: Affine, along: Affine, b: Builder) -> Value:
+        """Where an element lies in a stage."""
+        return self.tile.place(line, along, b) if self.by_matrix else b.index(line * self.line + along)
+
+    def begin(self, b: Builder, region: TileRegion, stage: Affine, enabled: Value) -> None:
+        """The copies into a stage begin; `region` says of which part of the sum, `enabled` whether there is one."""
+        self.stage = stage
+        match self.operand.way:
+            case CopyMethod.BESIDE:
+                self.copied(b, region, enabled)
+            case CopyMethod.WORDS:
+                self.coming = self.words(b, region, enabled)
+            case CopyMethod.ELEMENTS:
+                self.coming = self.elements(b, region, enabled)
+
+    def arrive(self, b: Builder) -> None:
+        """What comes through registers is stored."""
+        each = len(self.coming) // len(self.pieces)
+        for number, (_, _, position) in enumerate(self.pieces):
+            values, index = self.coming[number * each : (number + 1) * each], (self.stage, Affine.of(position.name))
+            if self.operand.way is CopyMethod.WORDS and values:
+                b.emit(StoreWords(mem=self.memory, index=index, values=tuple(values)))
+            elif values:
+                b.store(self.memory, values[0], index)
+        self.coming = []
+
+    def copied(self, b: Builder, region: TileRegion, enabled: Value) -> None:
+        operand = self.operand
+        for number, (_, _, position) in enumerate(self.pieces):
+            inner = self.at(b, region, number)
+            b.emit(
+                AsyncCopy(
+                    destination=self.memory,
+                    destination_index=(self.stage, Affine.of(position.name)),
+                    source=self.source(region),
+                    source_index=self.index(inner),
+                    bytes=operand.unit,
+                    hint="l2" if operand.unit == CHUNK else "default",
+                    where=self.where(inner, enabled),
+                )
+            )
+
+    def elements(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
+        """This thread's elements, 0 outside."""
+        elements = []
+        for number in range(len(self.pieces)):
+            inner = self.at(b, region, number)
+            where = self.where(inner, enabled)
+            read = b.load(self.source(region), self.index(inner), where)
+            elements.append(b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, self.operand.mem.dtype)))
+        return elements
+
+    def words(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
+        """This thread's pieces as words. Most parts of the sum have all of them; only where one may end is asked how much there is."""
+        types = [U32] * (len(self.pieces) * CHUNK // WORD)
+        with b.branch(enabled, types) as (inside, outside, choice):
+            outside.yield_(*[outside.const(0, "u32") for _ in types])
+            ends = self.ends(inside, region)
+            if self.operand.guards:
+                inside.yield_(*self.some(inside, region))
+            elif ends is None:
+                inside.yield_(*self.whole(inside, region))
+            else:
+                with inside.branch(ends, types) as (part, all_, which):
+                    part.yield_(*self.some(part, region))
+                    all_.yield_(*self.whole(all_, region))
+                inside.yield_(*which.results)
+        return choice.results
+
+    def ends(self, b: Builder, region: TileRegion) -> Value | None:
+        """Whether pieces of this part of the sum may lie beyond an end."""
+        operand, fields = self.operand, self.placing.field.axes
+        limits = [(region.forms[operand.sum] + self.product.shape.depth, fields[operand.sum], self.product.shape.depth)]
+        if operand.across:
+            limits.append((region.starts[operand.own] + self.extent, fields[operand.own], self.extent))
+        past_end: Value | None = None
+        for end, extent, tile in limits:
+            if not divides(tile, extent):
+                beyond = b.op("gt", b.index(end), b.index(extent))
+                past_end = beyond if past_end is None else b.op("or", past_end, beyond)
+        return past_end
+
+    def whole(self, b: Builder, region: TileRegion) -> list[Value]:
+        words: list[Value] = []
+        for number in range(len(self.pieces)):
+            inner = self.at(b, region, number)
+            words += b.emit(LoadWords(mem=self.source(region), index=self.index(inner))).results
+        return words
+
+    def some(self, b: Builder, region: TileRegion) -> list[Value]:
+        operand, words = self.operand, []
+        for number in range(len(self.pieces)):
+            inner = self.at(b, region, number)
+            fast = operand.own if operand.across else operand.sum
+            valid = b.index(self.placing.field.axes[fast] - inner.forms[fast])
+            inner.masks.pop(fast, None)
+            where = self.placing.mask(inner, inner.masks, None)
+            for guard in operand.guards:
+                holds = self.placing.value(guard, inner)
+                where = b.both(where, holds)
+            if where is not None:
+                valid = b.select(where, valid, b.const(0, "index"))
+            words += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
+        return words
+
+    def at(self, b: Builder, region: TileRegion, number: int) -> TileRegion:
+        """The place of a piece, and along which axes it may lie outside."""
+        operand, placing = self.operand, self.placing
+        inner = region.inside(b, (*self.product.own, *self.product.walked))
+        line, along, _ = self.pieces[number]
+        ends = [(operand.sum, self.product.shape.depth)]
+        if operand.across:
+            inner.forms[operand.own] = region.starts[operand.own] + along
+            ends.append((operand.own, self.extent))
+        else:
+            inner.forms.update(self.rows[number])
+        inner.forms[operand.sum] = region.forms[operand.sum] + (line if operand.across else along)
+        for axis, tile in ends:
+            if not divides(tile, placing.field.axes[axis]):
+                inner.masks[axis] = placing.field.axes[axis]
+        return inner
+
+    def where(self, region: TileRegion, enabled: Value) -> Value:
+        """Whether there is something at a place."""
+        b, operand = region.builder, self.operand
+        mask = self.placing.mask(region, region.masks, None)
+        inside = enabled if mask is None else b.op("and", enabled, mask)
+        for guard in operand.guards:
+            inside = b.op("and", inside, self.placing.value(guard, region))
+        return inside
+
+    def source(self, region: TileRegion) -> Value:
+        mem = region.find(self.operand.load.mem)
+        assert mem is not None
+        return mem
+
+    def index(self, region: TileRegion) -> tuple[Affine, ...]:
+        return tuple(self.placing.form(form, region) for form in self.operand.load.index)
+
+    # ---- reading ----
+
+    def matrices(self, first: Affine, lane: Affine, b: Builder) -> list[Affine]:
+        """Where the lane's row of four matrices begins in a stage: by part of the depth, or, across, by 16 rows (or columns)."""
+        shape = self.product.shape
+        if self.operand.across:
+            return self.tile.matrices_across(b, lane, (Affine(), first), self.is_a, range(0, self.part, 16))
+        return self.tile.matrices(b, lane, first, self.is_a, range(0, shape.depth, shape.step))
+
+    def element(self, first: Affine, lane: Affine, b: Builder) -> Affine:
+        """Where the lane's first element lies in a stage."""
+        own, term = self.map.position(lane)
+        line, along = (term, first + own) if self.operand.across else (first + own, term)
+        return b.named(line * self.line + along)
+
+    def fragments(self, b: Builder, stage: Affine, part: int) -> list[Value]:
+        """The warp's registers of a part of the depth."""
+        shape = self.product.shape
+        if not self.by_matrix:
+            return [self.element_at(b, stage, self.places[0] + offset) for offset in self.offsets(part)]
+        fragments: list[Value] = []
+        for block in range(self.part // 16):
+            across = self.operand.across
+            position, below = (self.places[block], part * shape.step) if across else (self.places[part], block * 16)
+            fragments += self.tile.read(b, stage, position, below, across)
+        return fragments
+
+    def element_at(self, b: Builder, stage: Affine, position: Affine) -> Value:
+        if self.operand.size == 8:
+            return b.load(self.memory, [stage, position])
+        return b.emit(LoadWords(mem=self.memory, index=(stage, position), count=1)).result
+
+    def offsets(self, part: int) -> list[int]:
+        """From the lane's first element to those of its registers, in the order of `warp_mma`."""
+        shape, map = self.product.shape, self.map
+        rows, depth = map.shape
+        offsets = []
+        for block in range(self.part // rows):
+            for deep in range(0, shape.step, depth):
+                for register in range(map.count):
+                    down, further = map.position(0, map.of_register(register))
+                    own, term = block * rows + down, part * shape.step + deep + further
+                    offsets.append(term * self.line + own if self.operand.across else own * self.line + term)
+        return offsets
+
+
+def row_count(field: HirFunction, product: WarpProduct, b: Builder) -> Affine:
+    """How many rows there are."""
+    first, *more = (field.axes[axis] for axis in product.a.axes)
+    if not more:
+        return first
+    total = b.count(first)
+    for extent in more:
+        total = b.mul(total, b.count(extent))
+    return Affine.of(total.name)
+
+
+def row_digits(field: HirFunction, product: WarpProduct, row: Affine, b: Builder) -> dict[str, Affine]:
+    """The place of a row along each of the rows' axes; of one beyond the last, beyond the first axis."""
+    first, *more = product.a.axes
+    rest, digits = row, {}
+    for axis in reversed(more):
+        extent, number = b.index(field.axes[axis]), b.index(rest)
+        digits[axis] = Affine.of(small(b, "rem", number, extent).name)
+        rest = Affine.of(small(b, "div", number, extent).name)
+    return {first: rest, **digits}
+
+
+BAND = 16
+"""Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
+
+
+class WarpProductLaunch(MatrixBlocks):
+    def __init__(self, field: HirFunction, product: WarpProduct, window: WindowProduct | None = None) -> None:
+        shape = product.shape
+        words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
+        for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
+            words.append(f"{name} ({', '.join(side.axes)}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
+        super().__init__(field, product.own, product.walked, shape.threads, words)
+        self.product, self.window = product, window
+        self.first_row = Affine()
+        """Of the block's tile, counted through all axes of the rows."""
+
+    def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:
+        b, shape = region.builder, self.product.shape
+        extents = [*(self.field.axes[axis] for axis in self.batch), row_count(self.field, self.product, b).ceildiv(shape.rows)]
+        extents.append(self.field.axes[self.product.b.own].ceildiv(shape.columns))
+        counts = [b.count(extent) for extent in extents]
+        total = b.product(counts)
+        with self.blocks(total, region, ()) as (inner, number):
+            self.tile(inner, number, counts)
+            self.multiplied(group, inner)
+
+    def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> None:
+        """The place of the block's tile: in bands of rows."""
+        b, shape = region.builder, self.product.shape
+        down, across = counts[-2:]
+        matrix = b.mul(down, across)
+        rest, block = small(b, "div", number, matrix), small(b, "rem", number, matrix)
+        self.enter_matrix(region, small_digits(b, rest, counts[:-2])[1:])
+        row, column = banded(b, block, down, across, BAND)
+        self.first_row = Affine.of(row.name) * shape.rows
+        columns = self.product.b.own
+        region.forms[columns] = region.starts[columns] = Affine.of(column.name) * shape.columns
+        if self.product.a.across:
+            region.starts[self.product.a.own] = self.first_row
+        region.axes |= {*self.own, *self.batch}
+
+    # ---- the sum ----
+
+    def multiplied(self, group: Sequence[Target], region: TileRegion) -> None:
+        b, product, shape = region.builder, self.product, self.product.shape
+        rows, columns = shape.part
+        thread = Affine.of(thread_index(b).name)
+        lane = lane_index(b)
+        warp = warp_index(b)
+        first_row = b.named((warp % shape.down) * rows)
+        first_column = b.named(warp.floordiv(shape.down) * columns)
+        a = Stages(self, product.a, product, self.first_row, first_row, thread, lane, region)
+        other = Stages(self, product.b, product, None, first_column, thread, lane, region)
+        sides = (a, other)
+        steps = b.index(self.field.axes[product.sum].ceildiv(shape.depth), "steps")
+        counts = [b.index(self.field.axes[axis]) for axis in product.outer] + [steps]
+        for axis in product.outer:
+            steps = b.mul(steps, b.count(self.field.axes[axis]))
+        places: list[Value] = [b.const(0, "index") for _ in counts]
+        for stage in range(shape.stages - 1):
+            for side in sides:
+                side.begin(b, self.inside_sum(region, b, places), Affine.of(stage), b.op("lt", b.index(stage), steps))
+            for side in sides:
+                side.arrive(b)
+            b.emit(AsyncCommit())
+            places = counted_on(b, places, counts)
+        self.wait(b)
+        part = rows, columns, shape.step
+        extents = product.kind.sums_of(part, ("column", "half", "row", SIMD)).axes
+        names = {name: self.out.axis(name, extent.value or 1) for name, extent in extents}
+        type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents))
+        zero = b.const(0 if type.dtype == "i32" else 0.0, type)
+        early, late = sides[: shape.ahead], sides[shape.ahead :]
+        held = self.registers(b, early, Affine(), 0)
+        # along one axis the place of the copies is known from the step
+        places = places if product.outer else []
+        with b.loop("step", 0, steps.name, carried=[zero, *places, *held], unroll=1) as (body, loop):
+            total, *rest = loop.carried
+            places, held = rest[: len(places)], rest[len(places) :]
+            step = Affine.of(loop.variable.name)
+            parts = shape.depth // shape.step
+            for deep in range(parts):
+                last = deep == parts - 1
+                now = self.registers(body, late, _turn(body, step, shape.stages), deep)
+                if last:
+                    for side in sides:
+                        side.arrive(body)
+                    body.emit(AsyncCommit())
+                    self.wait(body)
+                at = _turn(body, step + (1 if last else 0), shape.stages)
+                following = self.registers(body, early, at, 0 if last else deep + 1)
+                if deep == 0:
+                    self.ahead(region, body, sides, places, step, steps)
+                multiplied = WarpMma(accumulator=total, values=(*held, *now), shape=part, dtype=product.dtype, unit=product.unit)
+                total, held = body.emit(multiplied).result, following
+            body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
+        down, across = product.kind.total.position(lane, (Affine.of(names[SIMD]), Affine.of(names["half"])))
+        row = self.first_row + first_row + down + Affine.of(names["row"]) * product.kind.a.shape[0]
+        column = region.starts[product.b.own] + first_column + across + Affine.of(names["column"]) * product.kind.b.shape[0]
+
+        def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
+            return self.standing(region, b, row.substitute(places), column.substitute(places))
+
+        inner = self.standing(region, b, row, column)
+        inner.made[product.target.results[0]] = loop.results[0]
+        self.produce(group, inner, {})
+        if self.window is not None:
+            added_again(self, self.window, group, inner, element)
+
+    def standing(self, region: TileRegion, b: Builder, row: Affine, column: Affine) -> TileRegion:
+        """The body at a row and a column of the results."""
+        inner, product, shape = region.inside(b, self.product.own), self.product, self.product.shape
+        inner.forms.update(row_digits(self.field, product, row, b))
+        inner.forms[product.b.own] = column
+        for axis, tile in ((product.a.axes[0], shape.rows if len(product.a.axes) == 1 else 0), (product.b.own, shape.columns)):
+            if not tile or not divides(tile, self.field.axes[axis]):
+                inner.masks[axis] = self.field.axes[axis]
+        return inner
+
+    def registers(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
+        return [value for side in sides for value in side.fragments(b, stage, part)]
+
+    def ahead(self, region: TileRegion, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
+        """Copies of the stage that was read last begin."""
+        stages = self.product.shape.stages
+        turn = step + (stages - 1)
+        inside = b.op("lt", b.index(turn), steps)
+        for side in sides:
+            side.begin(b, self.inside_sum(region, b, places or [b.index(turn)]), _turn(b, turn, stages), inside)
+
+    def inside_sum(self, region: TileRegion, b: Builder, places: Sequence[Value]) -> TileRegion:
+        """The body at a place of the sum."""
+        inner = region.inside(b, (*self.product.own, *self.product.walked))
+        for axis, position in zip(self.product.walked, places, strict=True):
+            inner.forms[axis] = Affine.of(position.name) * (self.product.shape.depth if axis == self.product.sum else 1)
+        return inner
+
+    def wait(self, b: Builder) -> None:
+        """The next stage has arrived, and all threads have read the one before."""
+        b.emit(AsyncWait(count=self.product.shape.stages - 2))
+        b.emit(SyncThreads())
+
+
+def _turn(b: Builder, turn: Affine, stages: int) -> Affine:
+    """The stage of a turn."""
+    return b.named(turn % stages)

@@ -1,0 +1,307 @@
+"""What the tensor cores of any target multiply from registers: a field that is one sum of products of two loads. Each side of the product
+has an axis that tiles lie along, the sum has one; other axes are places of the grid, or walked element by element. How operands are
+copied to shared memory (the widest pieces that all addresses are multiples of) and how they lie there follows from the loads alone."""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from math import prod
+
+from compiler.analysis.recognise import only_product
+from compiler.hir.affine import Affine
+from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.core import Contract, dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WarpKind
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, bytes_of
+from compiler.machines.gpu import Feature
+from compiler.machines.units.unit import Issue
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.products.boxed_operands import divides
+from compiler.schedule.gpu.products.product_sums import rounds, unguarded
+from compiler.schedule.gpu.products.tiling import Impossible
+from compiler.schedule.tile_sizes import tile_of
+from runtime.records import evolve, frozen
+
+WIDEST = 16
+"""Bytes of a copy."""
+LEAST_COPY = 4
+"""Bytes of the narrowest copy that goes on beside the computation."""
+LINE = 128
+"""Bytes of a line of shared memory, in which chunks of 16 are swizzled."""
+LEAST = 16
+"""Rows, columns and terms below which a tile would be mostly empty."""
+STAGES = 4
+
+
+class CopyMethod(Enum):
+    """How pieces come to shared memory: by copies beside the computation; through registers, from anywhere; element by element."""
+
+    BESIDE = "beside"
+    WORDS = "words"
+    ELEMENTS = "elements"
+
+
+@frozen(eq=False)
+class WarpOperand:
+    """A side of the product: its load, what must hold for it to count (else it is 0), its own axes (of rows there may be several, whose
+    elements are counted through) and the sum's. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
+
+    load: Load
+    guards: tuple[Value, ...]
+    axes: tuple[str, ...]
+    sum: str
+    across: bool
+    unit: int
+    way: CopyMethod
+
+    @property
+    def own(self) -> str:
+        """The own axis of an operand that has one."""
+        (axis,) = self.axes
+        return axis
+
+    @property
+    def words(self) -> str:
+        """How copies are made."""
+        match self.way:
+            case CopyMethod.BESIDE:
+                return f"by copies of {self.unit} bytes"
+            case CopyMethod.WORDS:
+                return f"through registers, {self.unit} bytes at a time"
+            case CopyMethod.ELEMENTS:
+                return "element by element"
+
+    @property
+    def mem(self) -> Mem:
+        return mem_of(self.load.mem)
+
+    @property
+    def size(self) -> int:
+        return bytes_of(self.mem.dtype)
+
+
+@frozen(eq=False)
+class WarpTiling:
+    """A block's tile: rows and columns, of which `down` by `across` warps each have a part; terms of a stage, and of a product."""
+
+    rows: int
+    columns: int
+    down: int
+    across: int
+    depth: int
+    step: int
+    stages: int
+    ahead: int
+    """Operands whose fragments are read before the products of those before them: as many as there are registers for."""
+    lanes: int
+    """Of a warp."""
+
+    @property
+    def threads(self) -> int:
+        return self.lanes * self.down * self.across
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a warp."""
+        return self.rows // self.down, self.columns // self.across
+
+
+@frozen(eq=False)
+class WarpProduct:
+    """A field that is one product with what follows it. `outer`: the sum's axes that are walked element by element."""
+
+    target: Contract
+    unit: str
+    kind: WarpKind
+    a: WarpOperand
+    b: WarpOperand
+    outer: tuple[str, ...]
+    shape: WarpTiling
+
+    @property
+    def dtype(self) -> str:
+        return self.a.mem.dtype
+
+    @property
+    def sum(self) -> str:
+        return self.a.sum
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Axes of the results' rows and columns."""
+        return (*self.a.axes, self.b.own)
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """Axes of the sum."""
+        return (*self.outer, self.sum)
+
+
+def warp_product(function: HirFunction, facts: Facts) -> WarpProduct | None:
+    """The field as a product for tensor cores; None where they don't take it: more than one sum, operands that are computed, types, little
+    to do."""
+    if function.kernel_info is not None and function.kernel_info.tensor_cores is False:
+        return None
+    described = only_product(function)
+    if described is None or not (described.m and described.n):
+        return None
+    target = described.op
+    if not isinstance(target, Contract) or target.accumulator is not None:
+        return None
+    dtype = dtype_of(target.a)
+    unit, kind = facts.machine.unit(Issue.REGISTERS), facts.machine.warp_kind(dtype)
+    if unit is None or kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or (kind.cut and not rounds(function)):
+        return None
+    loads = [_load_of(function, operand) for operand in (target.a, target.b)]
+    if None in loads:
+        return None
+    readable = [one for one in loads if one is not None]
+    varying = [{axis for form in load.index for axis in form.names} for load, _ in readable]
+    own = [[axis for axis in (*described.m, *described.n) if axis in names] for names in varying]
+    along = _longest(function, facts, described.k, [load for load, _ in readable])
+    sides = [
+        _operand(function, facts, kind, load, guards, _longest(function, facts, axes, [load]), along)
+        for (load, guards), axes in zip(readable, own, strict=True)
+    ]
+    if any(side is None for side in sides):
+        return None
+    one, other = (side for side in sides if side is not None)
+    a, b = (one, other) if _is_rows(function, one, other) else (other, one)
+    if not a.across:
+        a = evolve(a, axes=tuple(axis for axis in function.axes if axis in (own[0] if a is one else own[1])))
+    about = [prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (a, b)]
+    terms = prod(facts.about(function.axes[axis]) for axis in described.k)
+    wanted = function.kernel_info is not None and function.kernel_info.tensor_cores
+    if not wanted and (min(*about, terms) < LEAST or facts.about(function.axes[along]) < LEAST):
+        return None
+    others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
+    wished = tile_of(function)
+    sizes = [next((wished[axis] for axis in axes if axis in wished), None) for axes in (a.axes, b.axes, (along,))]
+    shape = _shape(facts, kind, a, b, about, others, terms, sizes)
+    outer = tuple(axis for axis in described.k if axis != along)
+    return WarpProduct(target, unit.name, kind, a, b, outer, shape) if shape is not None else None
+
+
+def _load_of(function: HirFunction, operand: Value) -> tuple[Load, tuple[Value, ...]] | None:
+    """The load that an operand is where conditions hold, without which it is 0, and these."""
+    value, guards = unguarded(operand)
+    load = value.source
+    if not isinstance(load, Load) or load.pad is not None or load.mem.source is not None:
+        return None
+    known = {*function.axes, *(parameter.name for parameter in function.parameters)}
+    if any(name not in known for form in load.index for name in form.names):
+        return None
+    return load, tuple(guards if load.where is None else [*guards, load.where])
+
+
+def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:
+    """The axis that tiles lie along: one that memory is contiguous along, else the longest, of such the last."""
+
+    def suits(axis: str) -> tuple[bool, int]:
+        return any(steps_by_one(mem_of(load.mem), load.index, axis) for load in loads), facts.about(function.axes[axis])
+
+    return max(reversed(list(axes)), key=suits)
+
+
+def _operand(
+    function: HirFunction, facts: Facts, kind: WarpKind, load: Load, guards: tuple[Value, ...], own: str, along: str
+) -> WarpOperand | None:
+    mem = mem_of(load.mem)
+    across = steps_by_one(mem, load.index, own) and not steps_by_one(mem, load.index, along)
+    if across and bytes_of(mem.dtype) < (2 if kind.by_matrix else 4):
+        return None
+    fast = own if across else along
+    size = bytes_of(mem.dtype)
+    together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
+    unit = _unit(function, load, fast) if together else size
+    if unit >= LEAST_COPY and facts.machine.has(Feature.ASYNC_COPIES):
+        return WarpOperand(load, guards, (own,), along, across, unit, CopyMethod.BESIDE)
+    if together:
+        return WarpOperand(load, guards, (own,), along, across, WIDEST, CopyMethod.WORDS)
+    return WarpOperand(load, guards, (own,), along, across, size, CopyMethod.ELEMENTS)
+
+
+def _unit(function: HirFunction, load: Load, fast: str) -> int:
+    """The most bytes that all pieces of memory along an axis are aligned to, and that its extent is made of."""
+    mem = mem_of(load.mem)
+    size = bytes_of(mem.dtype)
+    for unit in (WIDEST, 8, LEAST_COPY):
+        count = unit // size
+        if count > 1 and divides(count, function.axes[fast]):
+            index = [form.substitute({fast: Affine.of(fast) * count}) for form in load.index]
+            if alignment(mem, index) % unit == 0:
+                return unit
+    return size
+
+
+def _is_rows(function: HirFunction, one: WarpOperand, other: WarpOperand) -> bool:
+    """Whether the first operand's axis makes the rows: columns are what the result is contiguous along."""
+    last = {axis for op in function.body.body if isinstance(op, Store) and op.index for axis in op.index[-1].names}
+    return one.own not in last or other.own in last
+
+
+TILES = ((128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2))
+"""Rows, columns, and warps down and across."""
+SHORT_TILE = 64 * 128
+"""Of a sum that one stage holds."""
+BORDER = 48
+"""Rows and columns together cost this many sums each: what is loaded once for all sums of a row or column."""
+GAP = 32
+"""Bytes behind a line of shared memory that is read element by element."""
+
+
+def _shape(
+    facts: Facts,
+    kind: WarpKind,
+    a: WarpOperand,
+    b: WarpOperand,
+    about: Sequence[int],
+    others: int,
+    summed: int,
+    sizes: Sequence[int | None],
+) -> WarpTiling | None:
+    """The tile that takes least time: what a processor computes and loads in its rounds. Where a sum is over as soon as it has begun, tiles
+    and stages are few, so that blocks store while others load. `sizes`: rows, columns and terms that the
+    program says. Raises `Impossible`."""
+    size = a.size
+    shared = facts.machine.stage_shared
+    methods = {a.way, b.way}
+    line = LINE // 2 if CopyMethod.ELEMENTS in methods or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
+    depth = line // size
+    step, ahead = (kind.depths[0], 2) if len(kind.depths) == 1 else _doubles(a, b)
+    most = 64 * 64 if CopyMethod.ELEMENTS in methods else 128 * 128 if size == 8 or CopyMethod.WORDS in methods else 128 * 256
+
+    most = min(most, SHORT_TILE) if summed <= depth else most
+    turns = max(2, -(-summed // depth))
+
+    def stages(rows: int, columns: int) -> int:
+        return min(turns, STAGES if CopyMethod.BESIDE in methods else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
+
+    def cost(tile: tuple[int, int, int, int]) -> int:
+        rows, columns, _, _ = tile
+        tiles = -(-about[0] // rows) * -(-about[1] // columns) * others
+        return -(-tiles // facts.processors) * (rows * columns + BORDER * (rows + columns))
+
+    def takes(rows: int, columns: int, down: int, across: int) -> bool:
+        return rows * columns <= most and stages(rows, columns) >= 2 and kind.is_whole((rows // down, columns // across, step))
+
+    fitting = [tile for tile in TILES if takes(*tile)]
+    down, across, terms = sizes
+    tiles = [tile for tile in fitting if down in (None, tile[0]) and across in (None, tile[1]) and terms in (None, depth)]
+    if fitting and not tiles:
+        shapes = ", ".join(f"{rows} by {columns}" for rows, columns, _, _ in fitting)
+        raise Impossible("0503", "`@tile` has no size that tensor cores take here", f"tiles can be {shapes}, with steps of {depth} terms")
+    if not tiles:
+        return None
+    rows, columns, down, across = min(tiles, key=cost)
+    return WarpTiling(rows, columns, down, across, depth, step, stages(rows, columns), ahead, kind.lanes)
+
+
+def _doubles(a: WarpOperand, b: WarpOperand) -> tuple[int, int]:
+    """Terms of a product of f64, and operands whose fragments are read ahead. Sums and fragments take most registers; each piece of an
+    operand that lies along the sum, and each narrow one, takes some for its address."""
+    if min(a.unit, b.unit) < WIDEST:
+        return (8, 1) if a.across != b.across else (4, 2)
+    return 8, 2 if a.across or b.across else 1
