@@ -15,12 +15,13 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
-from compiler.hir.core import Binary, dtype_of
+from compiler.hir.core import Binary, Cast, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile, bytes_of, is_float
+from compiler.hir.numbers import limits
+from compiler.hir.types import FLOATS, Tile, bytes_of, is_float
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.rewrite import Rebuild
 from runtime.records import define, field, frozen
@@ -39,7 +40,7 @@ def short_rows(function: HirFunction, machine: CpuMachine) -> HirFunction:
     ops = [op for top in function.body.body for op in top.walk()]
     made = {value.name: op for op in ops for value in op.results}
     rows: dict[Instruction, _Row] = {op: row for op in ops if isinstance(op, For) and (row := _row_of(op, made, machine)) is not None}
-    return _Rows(function, rows=rows).run() if rows else function
+    return _Rows(function, rows=rows, compared="u8" if machine.masked_bits == 8 else "i32").run() if rows else function
 
 
 @frozen(eq=False)
@@ -61,7 +62,7 @@ def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _R
     folds = tuple(i for value in last.operand_values if isinstance(i := value.source, Binary) and i in body and _joins(i))
     if not isinstance(last, Yield) or len(set(folds)) != len(totals):
         return None
-    terms = tuple(fold.right if fold.left is total else fold.left for fold, total in zip(folds, totals, strict=True))
+    terms = tuple(_narrowed(fold.right if fold.left is total else fold.left, fold, op) for fold, total in zip(folds, totals, strict=True))
     others = {*terms, *(value for inner in body if inner not in folds for value in inner.operand_values)}
     if not others.isdisjoint((*totals, *(fold.result for fold in folds))):
         return None
@@ -78,9 +79,21 @@ def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _R
     checked = any(isinstance(inner, Check) for inner in body)
     if not fetched and (checked or not all(_is_in_vectors(load, op.variable.name, machine) for load in loads)):
         return None
-    computed = {dtype_of(value) for inner in body for value in inner.results} - {"index", "i1"}
+    wide = {fold.result for fold in folds} | {value for fold in folds for value in fold.operand_values}
+    computed = {dtype_of(value) for inner in body for value in inner.results if value not in wide or value in terms} - {"index", "i1"}
     lanes = min(machine.lanes(dtype) for dtype in computed)
     return _Row(folds, terms, lanes, bool(fetched)) if lanes > 1 else None
+
+
+def _narrowed(term: Value, fold: Binary, op: For) -> Value:
+    """The whole number that a least or greatest one of wider ones is one of: vectors of it have more lanes."""
+    match term.source:
+        case Cast(value=value) if fold.operator in ("min", "max") and not {dtype_of(value), dtype_of(term)} & {"i1", *FLOATS}:
+            (low, high), (least, most) = limits(dtype_of(value)), limits(dtype_of(term))
+            readers = [inner for inner in op.body.body if term in inner.operand_values]
+            return value if least <= low and high <= most and readers == [fold] else term
+        case _:
+            return term
 
 
 def _joins(op: Binary) -> bool:
@@ -99,11 +112,13 @@ def _is_in_vectors(load: Load, variable: str, machine: CpuMachine) -> bool:
 @define(eq=False)
 class _Rows(Rebuild):
     rows: Mapping[Instruction, _Row] = field(factory=dict, kw_only=True)
+    compared: str = field(kw_only=True)
+    """The type in which turns of a block are compared, as wide as the narrowest lanes that have masks."""
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         if op not in self.rows or not isinstance(op, For):
             return self.copy(op, into)
-        count = into.index(self.form(op.high) - self.form(op.low))
+        count = into.op("max", into.index(self.form(op.high) - self.form(op.low)), into.const(0, "index"))
         row = self.rows[op]
         few = into.op("lt", count, into.const(SHORT_FETCHED if row.fetches else max(SHORT, VECTORS * row.lanes), "index"))
         with into.branch(few, [value.type for value in op.results]) as (then, otherwise, chosen):
@@ -118,28 +133,36 @@ class _Rows(Rebuild):
     def in_vectors(self, op: For, row: _Row, count: Value, short: bool, into: Builder) -> list[Value]:
         """What all turns come to, some vectors at a time. `short`: under masks all along."""
         vectors, lanes = self.axis("row", VECTORS), self.axis("simd", row.lanes)
-        types = [Tile(dtype_of(fold.result), ((vectors, VECTORS), (lanes, row.lanes))) for fold in row.folds]
+        types = [Tile(dtype_of(term), ((vectors, VECTORS), (lanes, row.lanes))) for term in row.terms]
         nothing = [into.const(identity_of(f.operator, [t.dtype])[0], t) for f, t in zip(row.folds, types, strict=True)]
         within, tile = Affine.of(vectors) * row.lanes + Affine.of(lanes), VECTORS * row.lanes
-        whole, sofar = Affine() if short else Affine.of(count.name).floordiv(tile), nothing
-        for low, high in ((Affine(), whole), (whole, Affine.of(count.name).ceildiv(tile)))[short:]:
-            with into.loop("block", low, high, carried=sofar) as (body, loop):
-                first = Affine.of(loop.variable.name) * tile
-                inside: Value | None = None
-                if high != whole:
-                    # few turns: narrow numbers are compared in fewer vectors
-                    rest = body.index(Affine.of(count.name) - first)
-                    inside = body.op("lt", body.cast(body.index(within), "i32"), body.cast(rest, "i32"))
-                terms = self.terms(op, row, self.form(op.low) + first + within, inside, body)
-                if inside is not None:
-                    terms = [body.select(inside, term, none) for term, none in zip(terms, nothing, strict=True)]
+        low = self.form(op.low)
+
+        def block(number: Affine, masked: bool, body: Builder) -> list[Value]:
+            first, inside = number * tile, None
+            if masked:
+                # few turns: narrow numbers are compared in fewer vectors
+                rest = body.op("min", body.index(Affine.of(count.name) - first), body.const(tile, "index"))
+                inside = body.op("lt", body.cast(body.index(within), self.compared), body.cast(rest, self.compared))
+            terms = self.terms(op, row, low + first + within, inside, body)
+            return [body.select(inside, term, none) for term, none in zip(terms, nothing, strict=True)] if inside is not None else terms
+
+        whole = Affine.of(1) if short else Affine.of(count.name).floordiv(tile)
+        # a row without turns is a block of none of them: its end is foretold as that of any other
+        sofar = block(Affine(), True, into) if short else nothing
+        for start, end, masked in ((Affine(), whole, False), (whole, Affine.of(count.name).ceildiv(tile), True))[short:]:
+            with into.loop("block", start, end, carried=sofar) as (body, loop):
+                terms = block(Affine.of(loop.variable.name), masked, body)
                 body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
             sofar = loop.results
         results: list[Value] = []
         for fold, initial, vector in zip(row.folds, op.carried, sofar, strict=True):
             flags = [flag for flag in fold.flags if flag == "reassoc"]
             (all_,) = into.reduce(fold.operator, vector, over=[vectors, lanes], flags=flags)
-            results.append(into.op(fold.operator, self.values[initial], all_, flags=fold.flags))
+            before, wide = self.values[initial], dtype_of(fold.result)
+            joined = into.op(fold.operator, before, all_ if dtype_of(all_) == wide else into.cast(all_, wide), flags=fold.flags)
+            # what changes nothing in a narrow type may change something in a wide one
+            results.append(joined if dtype_of(all_) == wide else into.select(into.op("gt", count, into.const(0, "index")), joined, before))
         return results
 
     def terms(self, op: For, row: _Row, turn: Affine, inside: Value | None, into: Builder) -> list[Value]:

@@ -549,3 +549,29 @@ def test_a_wrong_column_of_a_row_that_blocks_share(wrong: dict[int, int], monkey
     with pytest.raises(zynml.ZynMLError, match=f"index {wrong[min(wrong)]} is out of range: axis 0 of `x` has 41 elements"):
         program.f(start, bad, v, x)
     np.testing.assert_allclose(program.f(start, column, v, x), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("first", [-1000, -100, 90, 1000])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16])
+def test_extremes_of_narrow_numbers_in_wide_ones(kind: type, first: int) -> None:
+    """Rows of no elements keep what they begin with, which the narrow type may not hold; those that end before they begin have none."""
+    text = """
+    def f(start: tensor[P, i32], v: tensor[K, T], first: i32): tensor {
+        compute(start, v, first) -> tensor[P, 2, i32] {
+            for r in 0..P - 1:
+                var most = first
+                var least = first
+                for k in start[r]..start[r + 1]:
+                    most = max(most, v[k])
+                    least = min(least, v[k])
+                out[r, 0] = most
+                out[r, 1] = least
+        }
+    }
+    """
+    lengths = np.concatenate([np.arange(140), [255, 256, 257, 600, 0, 0, 1, -130, 3, -70, -1, 2]])
+    start = starts(lengths).astype(np.int32)
+    v = _RANDOM.integers(np.iinfo(kind).min, np.iinfo(kind).max, start.max(), endpoint=True).astype(kind)
+    expected = [[max([first, *row]), min([first, *row])] for row in (v[a:b].tolist() for a, b in pairwise(start))]
+    got = zynml.compile(text.replace(", T]", f", {'u' if kind is np.uint8 else 'i'}{8 * v.itemsize}]")).f(start, v, np.int32(first))
+    np.testing.assert_array_equal(got[:-1], expected)
