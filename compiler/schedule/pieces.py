@@ -29,6 +29,8 @@ class Piece:
     masked: bool
     offset: Affine = Affine()
     reaches: bool = False
+    spans: bool = False
+    """Whether a tile is a span of elements, in which vectors go on by themselves."""
 
     @property
     def is_empty(self) -> bool:

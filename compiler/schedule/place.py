@@ -28,7 +28,7 @@ from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoo
 from compiler.schedule.searches import better, located, nothing_yet, searches
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
-from compiler.schedule.whole_vectors import may_store_twice, store_in_vectors
+from compiler.schedule.whole_vectors import blocks_of_squares, enter_span, may_store_twice, store_in_vectors
 
 RUN, ENOUGH_RUNS = 16, 64
 """Tiles of the last of several shared axes that a thread takes at once, where there are enough of such runs."""
@@ -377,6 +377,7 @@ class Placing(TileValues):
     def thread_loop(self, pieces: Sequence[Piece], group: Sequence[Target], region: TileRegion) -> None:
         """One loop over the tiles of all pieces."""
         b = region.builder
+        pieces = [*pieces[:-1], *blocks_of_squares(self, pieces, group, region), pieces[-1]]
         # An extent may come out negative (`0..N-1` of nothing): a product of two of them must not count as work.
         counts = [b.index(piece.count) if len(pieces) == 1 else b.count(piece.count) for piece in pieces]
         total = b.product(counts)
@@ -386,7 +387,7 @@ class Placing(TileValues):
             self.thread_loop_of_runs(pieces, counts, total, group, region)
             return
         with b.loop(names[0], 0, high, place="thread") as (body, loop):
-            inner = region.inside(body, [piece.plan.axis for piece in pieces])
+            inner = region.inside(body, [piece.plan.axis for piece in pieces if not piece.spans])
             for piece, number in zip(pieces, body.digits(loop.variable, counts[1:], names[1:]), strict=True):
                 self.enter_piece(piece, number, inner)
             self.produce(group, inner, {})
@@ -401,7 +402,7 @@ class Placing(TileValues):
         names = [f"{piece.plan.axis}0" for piece in pieces]
         high = b.product([*counts[:-1], runs])
         with b.loop(names[0], 0, Affine.of(high.name), place="thread") as (body, loop):
-            outer = region.inside(body, [piece.plan.axis for piece in pieces[:-1]])
+            outer = region.inside(body, [piece.plan.axis for piece in pieces[:-1] if not piece.spans])
             *numbers, last = body.digits(loop.variable, [*counts[1:-1], runs], names[1:])
             for piece, number in zip(pieces, numbers, strict=False):
                 self.enter_piece(piece, number, outer)
@@ -415,6 +416,9 @@ class Placing(TileValues):
     def enter_piece(self, piece: Piece, number: Value, region: TileRegion) -> None:
         """How the axis of a piece is written where its tile with this number is computed."""
         axis = piece.plan.axis
+        if piece.spans:
+            enter_span(self, piece, number, region)
+            return
         region.forms[axis] = piece.plan.form(piece.start + number.name) + piece.offset
         region.narrow[axis] = piece.plan
         if axis == self.table.rows and piece.plan.registers == 1:

@@ -32,6 +32,8 @@ class TileRegion:
     masks: dict[str, Affine] = Factory(dict)
     narrow: dict[str, AxisPlan] = Factory(dict)
     """Plans that hold here instead of the table's: the ends of axes go in smaller tiles."""
+    spans: dict[str, tuple[Value, Value]] = Factory(dict)
+    """The elements from one on and up to another that an axis to come has here."""
     made: dict[Value, Value] = Factory(dict)
     certain: frozenset[Value] = frozenset()
     """Conditions that hold all over this body."""
@@ -51,7 +53,7 @@ class TileRegion:
 
     def inside(self, builder: Builder, axes: Iterable[str]) -> "TileRegion":
         """The body of a loop in this region, over these axes."""
-        copies = dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow)
+        copies = dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow), dict(self.spans)
         return TileRegion(builder, self, frozenset(axes), *copies, certain=self.certain, refuted=self.refuted)
 
     def find(self, value: Value) -> Value | None:

@@ -5,15 +5,20 @@ stored one by one."""
 from collections.abc import Iterable, Sequence, Set
 
 from compiler.hir.affine import Affine
+from compiler.hir.core import Contract, Reduce, Scan, Select
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.field import elements_apart
-from compiler.schedule.interior import ZoneBounds, all_hold
-from compiler.schedule.pieces import single
+from compiler.schedule.interior import ZoneBounds, all_hold, bounds_of
+from compiler.schedule.pieces import LEAST_SQUARE, Piece, single
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan
 from compiler.schedule.tile_values import TileValues
+from runtime.records import evolve
+
+BLOCK = 512
+"""Elements along the vectors of squares that are turned: so many lines of the cache are begun before others come."""
 
 LEAST_BITS = 8
 """Of elements under a mask, where masks are as fast as whole vectors."""
@@ -39,6 +44,9 @@ def store_in_vectors(
     b, axis = region.builder, plan.axis
     extent = b.index(placing.field.axes[axis])
     low, high = bounds.elements(extent) if bounds.conditions else (b.const(0, "index"), extent)
+    if axis in region.spans:
+        low, high = region.spans[axis]
+        extent = b.sub(high, low)
     inner, within = bounds.inner, all_hold(bounds.outer, b) if bounds.outer else None
     if within is not None and bounds.mixed and not has_masks:
         high, inner, within = b.select(within, high, low), bounds.conditions, None
@@ -92,3 +100,26 @@ def _enter(placing: TileValues, plan: AxisPlan, start: Value, group: Sequence[Ta
     region.narrow[plan.axis] = plan
     region.certain |= certain
     placing.produce(group, region, {})
+
+
+def blocks_of_squares(placing: TileValues, pieces: Sequence[Piece], group: Sequence[Target], region: TileRegion) -> list[Piece]:
+    """Where squares are turned: blocks of the axis of vectors, around the tiles of rows. Squares beside each other then fill the rest of
+    the lines that they have in common while these are in the cache."""
+    plans = [plan for plan in placing.table.plans if plan.lanes > 1 and plan.place != "thread"]
+    rows = any(piece.plan.lanes == 1 and piece.plan.registers >= LEAST_SQUARE for piece in pieces)
+    if not rows or len(plans) != 1 or not may_store_twice(placing.field, group):
+        return []
+    for op in placing.field.body.body:
+        where = op.condition if isinstance(op, Select) else op.where if isinstance(op, Load | Store) else None
+        if isinstance(op, Reduce | Contract | Scan) or (where is not None and bounds_of(where) is not None):
+            return []
+    b = region.builder
+    count = b.op("max", b.index(placing.field.axes[plans[0].axis].floordiv(BLOCK)), b.const(1, "index"))
+    return [Piece(evolve(plans[0], registers=BLOCK, lanes=1), Affine(), Affine.of(count.name), False, spans=True)]
+
+
+def enter_span(placing: TileValues, piece: Piece, number: Value, region: TileRegion) -> None:
+    """The elements of a block; the last goes on to the end of its axis."""
+    b, axis = region.builder, piece.plan.axis
+    low, last = b.index(Affine.of(number.name) * piece.plan.tile), b.op("eq", number, b.index(piece.count - 1))
+    region.spans[axis] = low, b.select(last, b.index(placing.field.axes[axis]), b.index(Affine.of(low.name) + piece.plan.tile))
