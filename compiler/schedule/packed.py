@@ -34,7 +34,7 @@ from compiler.machines.cpu import CpuMachine
 from compiler.passes.joined_axes import inside
 from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import contiguity
-from compiler.schedule.padded import PaddedSource, padded_source
+from compiler.schedule.padded import PaddedSource, dense_axes, padded_source
 from compiler.schedule.pieces import lower, single
 from compiler.schedule.table import SIMD, AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
@@ -90,10 +90,17 @@ class Packing:
     """Whether vectors read small operands in place as well as from panels: rows along the sum, columns across it."""
     padded: PaddedSource | None = None
     """What windows read in place, where rows are windows."""
+    dense: tuple[str, ...] = ()
+    """Axes of the terms of windows in the order in which they lie one inside the other in the memory of filters, if they do."""
     joined: tuple[str, ...] = ()
     """The last axes of columns, where they lie one inside the other in all memories: panels go on from one line to the next."""
     block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
     """Rows and columns of a block of results."""
+
+    @property
+    def summed(self) -> str:
+        """The axis along which terms are neighbours in the memory of columns, where they are."""
+        return (self.dense or self.product.k[:1])[-1]
 
     @property
     def block_panels(self) -> tuple[int, int]:
@@ -141,7 +148,14 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     if width < 2 or (product.sums and not alike):
         return None
     written = contiguity(field, [*stores])
-    summed = product.k[0] if len(product.k) == 1 else None
+    ours = [(product.a, product.m), (product.b, product.n)]
+    in_place = [padded_source(product, *each, across=False) if product.sums and len(product.k) > 1 else None for each in ours]
+    padded = in_place[0] or in_place[1]
+    if padded is in_place[1] if padded else max(written[axis] for axis in product.m) > max(written[axis] for axis in product.n):
+        ours.reverse()
+    product = product if padded is None else evolve(product, k=padded.terms(product.k))
+    dense = () if padded is None else dense_axes(ours[1][0], product.k, field.axes)
+    summed = next(iter(dense[-1:] or product.k[: len(product.k) == 1]), None)
 
     def side(operand: Value, axes: Sequence[str], registers: int, lanes: int) -> Side:
         last = max(axes, key=lambda axis: ((lanes > 1 or padded is not None) and written[axis] > 0, axes.index(axis)))
@@ -159,11 +173,6 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
             low = plan if padded else lower(plan)
         return Side(operand, (*others, last), plan, lies_along and lanes == 1, turns, low)
 
-    ours = [(product.a, product.m), (product.b, product.n)]
-    in_place = [padded_source(product, *each, across=False) if product.sums and len(product.k) > 1 else None for each in ours]
-    padded = in_place[0] or in_place[1]
-    if padded is in_place[1] if padded else max(written[axis] for axis in product.m) > max(written[axis] for axis in product.n):
-        ours.reverse()
     rows, vectors = machine.register_tile
     rows = rows if product.sums or machine.vector_registers >= 32 else min(rows, FEW_ROWS)
     down, across = side(*ours[0], rows, 1), side(*ours[1], vectors, width)
@@ -174,7 +183,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     reads = [op for op in instructions_below(across.operand) if isinstance(op, Load)]
     beside = contiguity(field, [*reads])[across.plan.axis] > 0
     near = beside and down.along and dtype_of(down.operand) == dtype_of(across.operand) == product.dtype
-    return Packing(product, down, across, depth, width, few, near, padded, joined)
+    return Packing(product, down, across, depth, width, few, near, padded, dense, joined)
 
 
 def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Side, width: int) -> tuple[tuple[int, Table], ...]:

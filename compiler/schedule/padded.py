@@ -3,7 +3,7 @@ as often. Its operand is copied once instead, with zeros where the program's con
 the place of its window and an offset that all windows have in common. Where vectors lie across windows that are several elements apart,
 neighbours along the vector are those apart in the memory: the copy has such elements side by side."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -24,6 +24,12 @@ LinePlace = Callable[[Mapping[int, Affine], Value, Builder], Sequence[Affine]]
 MOST_STEPS = 4
 """Elements between windows up to which these are read in place."""
 
+CHANNELS = "c"
+"""Digit of the axis of terms that is turned on the way into the copy."""
+
+MOST_TAPS = 2
+"""Axes of terms along which windows at edges leave some out."""
+
 LINE = 16
 """Elements of a cache line, or two: what lies one behind the other along a dimension is an odd number of these apart, so that it shares no
 cache sets."""
@@ -39,6 +45,50 @@ class PaddedSource:
     dim: int
     step: int
     bounds: tuple[tuple[int, int, Affine], ...]
+    channel: tuple[str, int] | None = None
+    """An axis of terms that is the index of a dimension, which no windows move along and no condition bounds. Where it is long, neighbours
+    along it are neighbours in the copy."""
+
+    def terms(self, axes: Sequence[str]) -> tuple[str, ...]:
+        """These axes of terms, first those that windows move over: the terms that a window has follow one another."""
+        windows = {name for form in self.load.index if not {*form.names} <= {*axes} for name in form.names}
+        return tuple(sorted(axes, key=lambda axis: (axis not in windows, self.channel is not None and axis == self.channel[0])))
+
+    def taps(self, windows: Sequence[str], terms: Sequence[str], axes: Collection[str]) -> "tuple[WindowTap, ...]":
+        """Those of the first axes of terms, two at most, that windows along one axis of their own move over. `axes`: all of the field."""
+        taps: list[WindowTap] = []
+        for term in terms[:MOST_TAPS]:
+            dims = [dim for dim, form in enumerate(self.load.index) if term in form.names]
+            own = [name for dim in dims for name in self.load.index[dim].names if name in axes and name != term]
+            if len(dims) != 1 or len(own) != 1 or not {*own} <= {*windows} - {tap.window for tap in taps}:
+                break
+            bounds = [self.load.index[dim] * sign + form for dim, sign, form in self.bounds if dim == dims[0]]
+            if not bounds or any(not ({*bound.names} & {*axes}) <= {term, *own} for bound in bounds):
+                break
+            taps.append(WindowTap(term, own[0], tuple(bounds)))
+        return tuple(taps)
+
+
+@frozen
+class WindowTap:
+    """An axis of terms that windows along another move over, and forms of both that aren't negative where a window has a term."""
+
+    term: str
+    window: str
+    bounds: tuple[Affine, ...]
+
+
+def dense_axes(operand: Value, axes: Sequence[str], extents: Mapping[str, Affine]) -> tuple[str, ...]:
+    """These axes in the order in which they lie one inside the other in the memory that an operand loads; none where they don't."""
+    load = operand.source.value.source if isinstance(operand.source, Cast) else operand.source
+    if not isinstance(load, Load) or load.where is not None:
+        return ()
+    mem, own = mem_of(load.mem), {Affine.of(axis): axis for axis in axes}
+    dims = [dim for dim, form in enumerate(load.index) if form in own]
+    alone = all(set(axes).isdisjoint(form.names) for form in load.index if form not in own)
+    follow = len(dims) == len(axes) and dims == [*range(dims[0], dims[0] + len(dims))]
+    whole = all(mem.dims[dim] == extents[own[load.index[dim]]] for dim in dims[1:])
+    return tuple(own[load.index[dim]] for dim in dims) if mem.strides is None and alone and follow and whole else ()
 
 
 def padded_source(product: PairReduction, operand: Value, axes: Sequence[str], across: bool = True) -> PaddedSource | None:
@@ -66,7 +116,16 @@ def padded_source(product: PairReduction, operand: Value, axes: Sequence[str], a
         bounds.append(found)
     strides = mem_of(load.mem).strides or (*[Affine()] * (len(load.index) - 1), Affine.of(1))
     along = next((dim for dim, stride in enumerate(strides) if stride.value == 1), dims[0])
-    return PaddedSource(load, last, *((dims[0], step) if across else (along, 1)), tuple(bounds))
+    if across:
+        return PaddedSource(load, last, dims[0], step, tuple(bounds))
+    apart = {*range(len(load.index))} - {along, *(dim for dim, _, _ in bounds)}
+    channel = next(((axis, dim) for dim in sorted(apart) for axis in product.k if load.index[dim] == Affine.of(axis)), None)
+    return PaddedSource(load, last, along, 1, tuple(bounds), channel if channel and _dims(load, channel[0]) == [channel[1]] else None)
+
+
+def _dims(load: Load, axis: str) -> list[int]:
+    """The dimensions whose index names an axis."""
+    return [dim for dim, form in enumerate(load.index) if axis in form.names]
 
 
 class PaddedCopy:
@@ -77,18 +136,30 @@ class PaddedCopy:
         self.extents = {axis: placing.field.axes[axis] for axis in (*over, *axes)}
         index = source.load.index
         self.others = [dim for dim in range(len(index)) if dim != source.dim]
-        spans = {dim: self.least(-form, -1) - self.least(form) + 1 for dim, form in enumerate(index)}
-        row = b.named(spans[source.dim].ceildiv(source.step * lanes) * lanes)
-        self.counts = [*(b.index(spans[dim]) for dim in self.others), b.const(source.step, "index")]
-        self.row = b.index(row)
-        self.strides: dict[int, Value] = {}
-        stride = b.mul(self.row, self.counts[-1])
-        for dim, count in reversed(list(zip(self.others, self.counts, strict=False))):
-            self.strides[dim] = stride
-            lines = Affine.of(b.mul(stride, count).name).ceildiv(LINE)
+        self.spans = {dim: b.index(self.least(-form, -1) - self.least(form) + 1) for dim, form in enumerate(index)}
+        row = Affine.of(self.spans[source.dim].name).ceildiv(source.step * lanes) * lanes
+        self.counts = [*(self.spans[dim] for dim in self.others), b.const(source.step, "index")]
+        self.row, self.turned = b.index(row), None
+        self.strides, self.size = self.nested(b.mul(self.row, self.counts[-1]), self.others, b)
+        if source.channel is not None:
+            _, dim = source.channel
+            self.pixel = b.index(Affine.of(self.spans[dim].name).ceildiv(lanes) * lanes)
+            self.turned = b.op("ge", self.spans[dim], b.const(lanes, "index"))
+            strides, size = self.nested(self.pixel, [*(other for other in self.others if other != dim), source.dim], b)
+            self.size = b.select(self.turned, size, self.size)
+            strides[dim] = self.strides[source.dim] = b.const(1, "index")
+            self.strides = {each: b.select(self.turned, strides[each], self.strides[each]) for each in strides}
+        else:
+            self.strides[source.dim] = b.const(1, "index")
+
+    def nested(self, stride: Value, dims: Sequence[int], b: Builder) -> tuple[dict[int, Value], Value]:
+        """Strides of dimensions that lie one inside the other, the last of which has this one; and the size of all."""
+        strides: dict[int, Value] = {}
+        for dim in reversed(dims):
+            strides[dim] = stride
+            lines = Affine.of(b.mul(stride, self.spans[dim]).name).ceildiv(LINE)
             stride = b.index((lines.floordiv(2) * 2 + 1) * LINE)
-        self.strides[source.dim] = b.const(1, "index")
-        self.size = stride
+        return strides, stride
 
     def least(self, form: Affine, sign: int = 1) -> Affine:
         """The least value of an index, `sign` times what it is at most for -1."""
@@ -118,15 +189,26 @@ class PaddedCopy:
 
     def fill(self, work: Value, region: TileRegion, at: LinePlace) -> None:
         """Copies what lies inside and puts zeros around it; threads share the lines, which begin `at` these places of the memory."""
-        source, b, dtype = self.source, region.builder, mem_of(work).dtype
+        if self.turned is None:
+            self.fill_lines(work, region, at, None)
+        else:
+            with region.builder.branch(self.turned) as (then, otherwise, _):
+                self.fill_lines(work, region.inside(then, ()), at, self.source.channel)
+                self.fill_lines(work, region.inside(otherwise, ()), at, None)
+
+    def fill_lines(self, work: Value, region: TileRegion, at: LinePlace, channel: tuple[str, int] | None) -> None:
+        """`channel`: what lies along the lines of the copy instead, so many together, and is turned on the way."""
+        source, b, dtype, lanes = self.source, region.builder, mem_of(work).dtype, self.lanes
         mem = region.find(source.load.mem)
         assert mem is not None
         dims = mem_of(source.load.mem).dims
         lows = {dim: self.low(dim, region) for dim in (*self.others, source.dim)}
-        plan = AxisPlan(source.axis, "time", 1, self.lanes)
-        with b.loop("line", 0, Affine.of(b.product(self.counts).name), place="thread") as (body, line):
-            *numbers, phase = body.digits(line.variable, self.counts[1:])
-            places = {dim: Affine.of(number.name) for dim, number in zip(self.others, numbers, strict=True)}
+        plan, one = AxisPlan(source.axis, "time", 1, lanes), AxisPlan(source.axis)
+        steps = {dim: lanes if channel is not None and dim == channel[1] else 1 for dim in self.others}
+        counts = [*(b.index(Affine.of(self.spans[dim].name).ceildiv(step)) for dim, step in steps.items()), self.counts[-1]]
+        with b.loop("line", 0, Affine.of(b.product(counts).name), place="thread") as (body, line):
+            *numbers, phase = body.digits(line.variable, counts[1:])
+            places = {dim: Affine.of(number.name) * steps[dim] for dim, number in zip(self.others, numbers, strict=True)}
             index = {dim: place + lows[dim] for dim, place in places.items()}
 
             def inside(dim: int) -> list[Affine]:
@@ -134,29 +216,54 @@ class PaddedCopy:
                 return [*own, index[dim], self.placing.form(dims[dim], region) - index[dim] - 1]
 
             *leading, start = at(places, phase, body)
-            with body.loop("at", 0, Affine.of(self.row.name).floordiv(self.lanes)) as (zeros, number):
-                zeros.store(work, zeros.const(0, dtype), [*leading, start + plan.form(number.variable.name)])
-            with body.when(all_hold([form for dim in self.others for form in inside(dim)], body)) as then:
-                index[source.dim] = Affine.of(source.axis) * source.step + phase.name + lows[source.dim]
-                bounds = ZoneBounds(AxisPlan(source.axis), {}, then)
-                bounds.add(source.load.result, inside(source.dim))
-                low, high = bounds.elements(self.row)
-                vectors = then.index((Affine.of(high.name) - low.name).floordiv(self.lanes))
-                behind = then.add(low, then.mul(vectors, then.const(self.lanes, "index")))
+
+            def at_pixel(along: Affine, across: Affine) -> list[Affine]:
+                return [*leading, start + along] if channel is None else [*leading[:-1], along, start + across]
+
+            index[source.dim] = Affine.of(source.axis) * source.step + phase.name + lows[source.dim]
+            bounds = ZoneBounds(AxisPlan(source.axis), {}, body)
+            bounds.add(source.load.result, inside(source.dim))
+            length, together = (self.row, lanes) if channel is None else (self.spans[source.dim], 1)
+            low, high = bounds.elements(length)
+            some, none = all_hold([form for dim in self.others for form in inside(dim)], body), body.const(0, "index")
+            head, tail = (Affine.of(body.select(some, each, none).name) for each in (low, high))
+            for first, end in (Affine(), head.ceildiv(together)), (tail.floordiv(together), Affine.of(length.name).ceildiv(together)):
+                with body.loop("at", first, end) as (zeros, number):
+                    along = Affine.of(number.variable.name)
+                    place = at_pixel(plan.form(along), Affine()) if channel is None else at_pixel(along, plan.within())
+                    zeros.store(work, zeros.const(0, dtype), place)
+            with body.when(some) as then:
+                vectors = then.index((Affine.of(high.name) - low.name).floordiv(lanes))
+                behind = then.add(low, then.mul(vectors, then.const(lanes, "index")))
                 # what is left over: a vector that reaches back, or elements where there is none
-                some = then.op("ge", vectors, then.const(1, "index"))
-                last = then.index(Affine.of(high.name) - self.lanes)
+                filled = then.op("ge", vectors, then.const(1, "index"))
+                last = then.index(Affine.of(high.name) - lanes)
                 over = then.op("min", then.sub(high, behind), then.const(1, "index"))
-                once = then.select(some, then.add(last, over), last)
-                for one, first, end, step in (
-                    (plan, low, behind, self.lanes),
-                    (plan, last, once, 1),
-                    (AxisPlan(source.axis), then.select(some, high, low), high, 1),
-                ):
-                    with then.loop("at", Affine.of(first.name), Affine.of(end.name), step) as (copying, number):
-                        along = Affine.of(number.variable.name) + one.within()
-                        place = [form.substitute({source.axis: along}) for _, form in sorted(index.items())]
-                        copying.store(work, copying.cast(copying.load(mem, place), dtype), [*leading, start + along])
+                once, high = then.select(filled, then.add(last, over), last), then.select(filled, low, high)
+                ranges = (plan, low, behind, lanes), (plan, last, once, 1), (one, low, high, 1)
+
+                def copy(b: Builder, across: Affine) -> None:
+                    for each, first, end, step in ranges:
+                        with b.loop("at", Affine.of(first.name), Affine.of(end.name), step) as (copying, number):
+                            along = Affine.of(number.variable.name) + each.within()
+                            place = {dim: form.substitute({source.axis: along}) for dim, form in index.items()}
+                            if channel is not None:
+                                place[channel[1]] += across
+                            value = copying.cast(copying.load(mem, [form for _, form in sorted(place.items())]), dtype)
+                            copying.store(work, value, at_pixel(along, across))
+
+                if channel is None:
+                    copy(then, Affine())
+                    return
+                axis, dim = channel
+                square = AxisPlan(axis, registers=lanes, digit=CHANNELS)
+                self.placing.declare(square)
+                ends = Affine.of(self.spans[dim].name) - places[dim], self.placing.form(dims[dim], region) - index[dim]
+                left = then.op("min", *map(then.index, ends))
+                with then.branch(then.op("ge", left, then.const(lanes, "index"))) as (whole, otherwise, _):
+                    copy(whole, square.within())
+                    with otherwise.loop(axis, 0, left.name) as (rest, number):
+                        copy(rest, Affine.of(number.variable.name))
 
     def offset(self, forms: Mapping[str, Affine], b: Builder) -> Value:
         """How far what these axes of windows, or of terms, say lies behind the first along them."""

@@ -127,13 +127,16 @@ class PlacingWindows(Placing):
         """What stands in `way` where all elements of a value are finite numbers; elsewhere one result after the other, in little code."""
         if value is None or not is_float(dtype_of(value)):
             way(region)
-            return
-        finite = self.every_finite(_axes(value), value, region, region.builder.const(True, "i1"))
+        else:
+            self.where_all(self.every_finite(_axes(value), value, region, region.builder.const(True, "i1")), stores, region, way)
+
+    def where_all(self, finite: Value, stores: Sequence[Target], region: TileRegion, way: Callable[[TileRegion], None]) -> None:
+        """The same, where it is known whether they are `finite`."""
         with region.builder.branch(finite) as (then, otherwise, _):
-            way(TileRegion(then, made=dict(region.made)))
+            way(region.inside(then, ()))
             table = self.table
             self.table = evolve(table, plans=[AxisPlan(plan.axis, plan.place) for plan in table.plans], rows=None, written_out=frozenset())
-            self.produce(stores, TileRegion(otherwise, made=dict(region.made)), {})
+            self.produce(stores, region.inside(otherwise, ()), {})
             self.table = table
 
     def loop_over(

@@ -73,7 +73,7 @@ class PlacingPacked(PlacingWindows):
         """Where the panels of columns begin in the memory of all."""
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
-        self.summed = self.product.k[0]
+        self.summed = packing.summed
         self.extents = dict(field.axes)
         self.widths: dict[Side, AxisPlan] = {}
         """Plans of tiles, which may be smaller than their panels."""
@@ -139,10 +139,14 @@ class PlacingPacked(PlacingWindows):
         return AxisPlan(self.summed, "time", *side.turns, digit=TURNED, simd=self.packing.columns.plan.simd)
 
     def packed_or_not(self, stores: Sequence[Target], root: TileRegion) -> None:
-        guarded = self.packing.filters.operand if self.product.guard is not None else None
         with root.builder.branch(self.is_large(root.builder)) as (then, otherwise, _):
-            self.where_finite(guarded, stores, TileRegion(then, made=dict(root.made)), lambda region: self.packed(stores, region))
+            region = TileRegion(then, made=dict(root.made))
+            self.where_finite(self.checked_first(), stores, region, lambda region: self.packed(stores, region))
             super().begin(stores, TileRegion(otherwise, made=dict(root.made)))
+
+    def checked_first(self) -> Value | None:
+        """The operand whose elements must be finite, where a condition leaves products out: its zeros meet them."""
+        return self.packing.filters.operand if self.product.guard is not None else None
 
     def has_few(self, most: int, b: Builder) -> Value:
         """Whether there are at most so many columns, and rows and terms enough to take several at a time."""
@@ -434,22 +438,28 @@ class PlacingPacked(PlacingWindows):
         (nothing,) = identity_of(product.monoid, [product.dtype])
         # a tile of one vector has two sums by turns: its few additions would wait for one another
         parts = 2 if product.sums and self.width(self.packing.columns).registers == 1 else 1
-        sums, terms = [b.const(nothing, type)] * parts, Affine.of(block.count.name)
-        whole = terms.floordiv(TURNS)
-        for low, high, turns in (Affine(), whole, TURNS), (whole * TURNS, terms, 1):
-            with b.loop(self.summed, low, high, carried=sums) as (body, loop):
-                after = list(loop.carried)
-                for turn in range(turns):
-                    term = Affine.of(loop.variable.name) * turns + turn
-                    after[turn % parts] = self.with_term(stand, after[turn % parts], block.start, term, region.inside(body, ()))
-                body.yield_(*after)
-            sums = loop.results
+        sums = self.add_terms(stand, [b.const(nothing, type)] * parts, block, Affine(), Affine.of(block.count.name), region)
         flags = tuple(flag for flag in product.flags if flag == "reassoc") if is_float(product.dtype) else ()
         total = sums[0] if parts == 1 else b.op(product.monoid, *sums, flags=flags)
         with b.branch(block.first, [type]) as (then, otherwise, chosen):
             then.yield_(total)
             otherwise.yield_(otherwise.op(product.monoid, otherwise.load(*kept), total, flags=flags))
         return chosen.results[0]
+
+    def add_terms(
+        self, stand: dict[Side, Value], sums: Sequence[Value], block: TermBlock, first: Affine, behind: Affine, region: TileRegion
+    ) -> list[Value]:
+        """The sums, one or two that take terms by turns, and the terms of a block from the `first` on."""
+        whole = (behind - first).floordiv(TURNS)
+        for low, high, turns in (Affine(), whole, TURNS), (whole * TURNS, behind - first, 1):
+            with region.builder.loop(self.summed, low, high, carried=sums) as (body, loop):
+                after = list(loop.carried)
+                for turn in range(turns):
+                    term, own = first + Affine.of(loop.variable.name) * turns + turn, turn % len(sums)
+                    after[own] = self.with_term(stand, after[own], block.start, term, region.inside(body, ()))
+                body.yield_(*after)
+            sums = loop.results
+        return list(sums)
 
     def with_term(self, stand: dict[Side, Value], sums: Value, start: Value, term: Affine, region: TileRegion) -> Value:
         """The sums and the term with this number behind `start`."""

@@ -20,7 +20,7 @@ from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem
+from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.field import contiguity
 from compiler.schedule.packed import Packing, Side
 from compiler.schedule.padded import PaddedCopy
@@ -28,6 +28,7 @@ from compiler.schedule.panels import LEAST_OTHERS, Bounds, Kept, PlacingPacked, 
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.whole_vectors import may_store_twice
+from compiler.schedule.window_order import WindowOrder
 
 LEAST_FILTERS, LEAST_WINDOWS = 16, 1 << 10
 """Filters, and terms of windows, from which these are read from a copy."""
@@ -67,64 +68,99 @@ class PlacingInPlace(PlacingPacked):
         self.cut(b)
         copy = PaddedCopy(packing.padded, self, self.product.k, rows.axes, packing.lanes, b)
         panels = b.product(self.counts(columns, b))
-        self.window_count = b.product([b.count(self.field.axes[axis]) for axis in rows.axes])
-        apart = b.mul(self.depth, b.const(columns.plan.tile, "index"))
-        of_block = b.mul(panels, apart)
+        self.order = order = WindowOrder(copy, self.product, rows.axes, rows.plan.tile, self.turned, b)
+        apart = b.mul(b.mul(self.depth, self.blocks), b.const(columns.plan.tile, "index"))
         # one memory for the copy and the panels behind it; the place of an element is the sum of those of its term and its window
-        begins = b.add(copy.size, b.mul(self.blocks, of_block))
-        dims = begins, panels, b.op("max", copy.size, apart)
-        strides = Affine.of(1), Affine.of(apart.name), Affine.of(1)
+        begins = b.add(copy.size, b.mul(panels, apart))
+        pixels, pixel = (b.const(1, "index"),) * 2 if copy.turned is None else (copy.spans[packing.padded.dim], copy.pixel)
+        dims = begins, panels, pixels, b.op("max", copy.size, apart)
+        strides = Affine.of(1), Affine.of(apart.name), Affine.of(pixel.name), Affine.of(1)
         self.work = b.alloc(Mem(dtype, tuple(Affine.of(dim.name) for dim in dims), strides, align=64), "work")
-        self.places = self.window_places(copy, b)
+        self.offsets, self.numbers = self.term_tables(copy, b)
         self.before[columns] = Affine()
         with ExitStack() as loops:
             region = self.inside_batch(loops, region)
-            copy.fill(self.work, region, lambda at, _, b: [Affine(), Affine(), Affine.of(copy.place(at, b).name)])
-            self.offsets = self.term_offsets(copy, region.builder)
+            copy.fill(self.work, region, lambda at, _, b: [Affine(), Affine(), Affine(), Affine.of(copy.place(at, b).name)])
+            none = region.builder.const(0, "index")
+            tiles = region.builder.index(Affine.of(order.count.name).ceildiv(rows.plan.tile))
 
             def blocks_of_terms(region: TileRegion, act: Callable[[TermBlock, TileRegion], None]) -> None:
                 with region.builder.loop("block", 0, Affine.of(self.blocks.name)) as (body, block):
-                    self.of_columns = Affine.of(body.mul(block.variable, of_block).name) + copy.size.name
-                    act(self.terms_of_block(block.variable, body), region.inside(body, ()))
+                    terms = self.terms_of_block(block.variable, body)
+                    self.of_columns = Affine.of(terms.start.name) * columns.plan.tile + copy.size.name
+                    act(terms, region.inside(body, ()))
 
-            blocks_of_terms(region, lambda terms, inner: self.pack(columns, panels, inner, terms))
-            none = region.builder.const(0, "index")
-            tiles = region.builder.index(Affine.of(self.window_count.name).ceildiv(rows.plan.tile))
-            with self.tasks({rows: (none, tiles), columns: (none, panels)}, region) as (inner, task):
-                blocks_of_terms(inner, lambda terms, body: self.add_up(stores, task, terms, body))
-                self.store_block(stores, task, inner)
+            def sums_of_blocks(region: TileRegion) -> None:
+                with self.tasks({rows: (none, tiles), columns: (none, panels)}, region) as (inner, task):
+                    blocks_of_terms(inner, lambda terms, body: self.add_up(stores, task, terms, body))
+                    self.store_block(stores, task, inner)
+
+            if packing.dense:
+                self.of_columns = Affine.of(copy.size.name)
+                finite = self.pack_dense(panels, region)
+                if self.product.guard is None or not is_float(dtype):
+                    sums_of_blocks(region)
+                else:
+                    self.where_all(finite, stores, region, sums_of_blocks)
+            else:
+                blocks_of_terms(region, lambda terms, inner: self.pack(columns, panels, inner, terms))
+                sums_of_blocks(region)
 
     def block_of_results(self, low: Bounds, high: Bounds, number: Value, b: Builder) -> ResultBlock:
         sums = b.alloc(Mem(self.product.dtype, (Affine.of(self.packing.slot),), align=64), "sums")
         return ResultBlock(low, high, sums, (Affine(),))
 
-    def window_places(self, copy: PaddedCopy, b: Builder) -> Value:
-        """Where each window begins; behind the last so many more as a tile may reach over it."""
-        rows = self.packing.rows
-        *others, axis = rows.axes
-        width, over = b.count(self.field.axes[axis]), rows.plan.tile
-        places = b.alloc(Mem("i64", (Affine.of(self.window_count.name) + over,), align=64), "places")
-        counts = [b.count(self.field.axes[other]) for other in others]
-        with b.loop("line", 0, Affine.of(b.product(counts).name) if counts else 1, place="thread") as (body, line):
-            digits = body.digits(line.variable, counts[1:]) if others else []
-            begin = copy.offset({name: Affine.of(digit.name) for name, digit in zip(others, digits, strict=True)}, body)
-            before = body.mul(line.variable, width)
-            with body.loop(axis, 0, Affine.of(width.name)) as (one, window):
-                place = one.add(begin, copy.offset({axis: Affine.of(window.variable.name)}, one))
-                one.store(places, one.cast(place, "i64"), [Affine.of(before.name) + window.variable.name])
-        with b.loop("over", 0, over) as (one, number):
-            one.store(places, one.const(0, "i64"), [Affine.of(self.window_count.name) + number.variable.name])
-        return places
+    def term_tables(self, copy: PaddedCopy, b: Builder) -> tuple[Value, Value]:
+        """How far each term of a window lies behind its beginning; and the numbers of terms in the order of the memory of filters."""
+        order = self.packing.dense or self.product.k
+        offsets, numbers = (b.alloc(Mem("i64", (Affine.of(self.terms.name),), align=64), name) for name in ("offsets", "numbers"))
+        extents = {axis: b.count(self.field.axes[axis]) for axis in order}
+        with b.loop("term", 0, Affine.of(self.terms.name), carried=[b.const(0, "index") for _ in order]) as (body, term):
+            digits = dict(zip(order, term.carried, strict=True))
+            number = body.const(0, "index")
+            for axis in self.product.k:
+                number = body.add(body.mul(number, extents[axis]), digits[axis])
+            offset = copy.offset({axis: Affine.of(digits[axis].name) for axis in self.product.k}, body)
+            body.store(offsets, body.cast(offset, "i64"), [number.name])
+            body.store(numbers, body.cast(number, "i64"), [term.variable.name])
+            body.yield_(*self.next_digits(term.carried, [extents[axis] for axis in order], body))
+        return offsets, numbers
 
-    def term_offsets(self, copy: PaddedCopy, b: Builder) -> Value:
-        """How far each term of a window lies behind its beginning."""
-        offsets = b.alloc(Mem("i64", (Affine.of(self.terms.name),), align=64), "offsets")
-        extents = [b.count(self.field.axes[axis]) for axis in self.product.k]
-        with b.loop("term", 0, Affine.of(self.terms.name), carried=[b.const(0, "index") for _ in extents]) as (body, term):
-            forms = {axis: Affine.of(digit.name) for axis, digit in zip(self.product.k, term.carried, strict=True)}
-            body.store(offsets, body.cast(copy.offset(forms, body), "i64"), [term.variable.name])
-            body.yield_(*self.next_digits(term.carried, extents, body))
-        return offsets
+    def checked_first(self) -> Value | None:
+        return None if self.packing.dense else super().checked_first()
+
+    def pack_dense(self, panels: Value, region: TileRegion) -> Value:
+        """Copies filters to their panels, as terms lie in their memory; gives whether all are finite."""
+        columns, dtype, terms = self.packing.columns, self.product.dtype, Affine.of(self.terms.name)
+        zero = 0.0 if is_float(dtype) else 0
+        across = [name for name, _, _ in columns.plan.digits()]
+        differences = region.builder.alloc(Mem(dtype, (Affine.of(panels.name),)), "differences")
+        *others, last = self.packing.dense
+        with region.builder.loop("panel", 0, panels.name, place="thread") as (packing, panel):
+            for inner, masked in self.at_panels({columns: panel.variable}, region.inside(packing, ()), columns.axes):
+                total = inner.builder.const(zero, Tile(dtype, self.tile_axes([columns.plan.axis], inner)))
+                square, one = self.square(columns), AxisPlan(last)
+                whole = Affine() if masked else terms.floordiv(square.tile)
+                for plan, low, high in (square, Affine(), whole), (one, whole * square.tile, terms):
+                    with inner.builder.loop(last, low, high, carried=[total]) as (copying, term):
+                        place = inner.inside(copying, self.product.k)
+                        along = plan.form(term.variable.name)
+                        place.forms.update({**dict.fromkeys(others, Affine()), last: along})
+                        place.narrow.update({last: plan})
+                        value = copying.cast(self.value(columns.operand, place), dtype)
+                        number = copying.cast(copying.load(self.numbers, [along]), "index")
+                        copying.store(self.work, value, self.element(columns, panel.variable, Affine(), Affine.of(number.name)))
+                        # no number but zero where it is finite
+                        difference, over = copying.sub(value, value), [name for name, _, _ in plan.digits()]
+                        difference = copying.reduce("add", difference, over=over)[0] if over else difference
+                        copying.yield_(copying.add(term.carried[0], difference))
+                    (total,) = term.results
+                (total,) = inner.builder.reduce("add", total, over=across, flags=("reassoc",))
+                inner.builder.store(differences, total, [panel.variable.name])
+        b, nothing = region.builder, region.builder.const(zero, dtype)
+        with b.loop("panel", 0, panels.name, carried=[nothing]) as (body, panel):
+            body.yield_(body.add(panel.carried[0], body.load(differences, [panel.variable.name])))
+        return b.op("eq", panel.results[0], nothing)
 
     # ---- tiles ----
 
@@ -133,15 +169,43 @@ class PlacingInPlace(PlacingPacked):
 
     def tile(self, stand: dict[Side, Value], kept: Kept, block: TermBlock, region: TileRegion) -> Value:
         b, rows = region.builder, self.packing.rows
-        places = b.load(self.places, [Affine.of(stand[rows].name) * rows.plan.tile + rows.plan.within()])
+        places = b.load(self.order.places, [Affine.of(stand[rows].name) * rows.plan.tile + rows.plan.within()])
         self.beginnings = b.cast(places, "index")
         return super().tile(stand, kept, block, region)
+
+    def add_terms(
+        self, stand: dict[Side, Value], sums: Sequence[Value], block: TermBlock, first: Affine, behind: Affine, region: TileRegion
+    ) -> list[Value]:
+        """Runs of terms that windows of the tile have: all together, or those of one place along the first tap."""
+        b, order = region.builder, self.order
+        if not order.taps:
+            return super().add_terms(stand, sums, block, first, behind, region)
+        ranges = order.range_of(stand[self.packing.rows], b)
+        one, zero = b.const(1, "index"), b.const(0, "index")
+        (low, high), (inner_low, inner_high) = ranges if len(ranges) > 1 else ((zero, one), *ranges)
+        row = b.product([order.extents[axis] for axis in self.product.k[len(order.taps) - 1 :]])
+        unit = b.product([one, *(order.extents[axis] for axis in self.product.k[len(order.taps) :])])
+        length = b.mul(b.sub(inner_high, inner_low), unit)
+        whole = b.op("eq", length, row)
+        runs, length = b.select(whole, one, b.sub(high, low)), b.select(whole, b.mul(b.sub(high, low), row), length)
+        begin = b.sub(b.add(b.mul(low, row), b.mul(inner_low, unit)), block.start)
+        with b.loop("run", 0, runs.name, carried=sums) as (body, run):
+            at = body.add(begin, body.mul(run.variable, row))
+            start = body.op("max", at, zero)
+            end = body.op("max", start, body.op("min", body.add(at, length), block.count))
+            inner = region.inside(body, ())
+            body.yield_(*super().add_terms(stand, run.carried, block, Affine.of(start.name), Affine.of(end.name), inner))
+        return run.results
 
     def read(self, side: Side, panel: Value, start: Value, block: Affine, within: Affine, b: Builder) -> Value:
         if side is self.packing.columns:
             return super().read(side, panel, start, block, within, b)
         offset = b.cast(b.load(self.offsets, [block * self.packing.lanes + within + start.name]), "index")
-        return b.load(self.work, [offset.name, Affine(), self.beginnings.name])
+        return b.load(self.work, [offset.name, Affine(), Affine(), self.beginnings.name])
+
+    def element(self, side: Side, number: Value, block: Affine, within: Affine) -> list[Affine]:
+        begin, panel, place = super().element(side, number, block, within)
+        return [begin, panel, Affine(), place]
 
     def finish(
         self, stores: Sequence[Target], stand: dict[Side, Value], kept: Kept, total: Value, terms: TermBlock, region: TileRegion
@@ -174,37 +238,39 @@ class PlacingInPlace(PlacingPacked):
     def store_lines(self, stores: Sequence[Target], block: ResultBlock, place: tuple[Affine, Affine], region: TileRegion) -> None:
         """The windows of a block as pieces of lines: in vectors, of which the last may reach back, then one by one."""
         b, rows, (plan, _) = region.builder, self.packing.rows, self.stored
-        *others, axis = rows.axes
-        width, tile, zero = b.count(self.field.axes[axis]), b.const(rows.plan.tile, "index"), b.const(0, "index")
+        axis, tile, zero = rows.axes[-1], b.const(rows.plan.tile, "index"), b.const(0, "index")
         begin = b.mul(block.low[rows], tile)
-        end = b.op("min", b.mul(block.high[rows], tile), self.window_count)
-        lines = b.op("div", begin, width), self.quotient(b, end, width)
+        end = b.op("min", b.mul(block.high[rows], tile), self.order.count)
         twice = may_store_twice(self.field, stores)
-        with b.loop("line", lines[0].name, lines[1].name) as (body, line):
-            inner = region.inside(body, others)
-            if others:
-                digits = body.digits(line.variable, [body.count(self.field.axes[other]) for other in others[1:]])
-                inner.forms.update({name: Affine.of(digit.name) for name, digit in zip(others, digits, strict=True)})
-            inner.narrow.update({name: AxisPlan(name) for name in others})
-            at = body.mul(line.variable, width)
-            low, high = body.op("max", body.sub(begin, at), zero), body.op("min", body.sub(end, at), width)
-            count, lanes = body.sub(high, low), body.const(plan.lanes, "index")
-            whole = body.op("div", count, lanes)
-            behind = body.add(low, body.mul(whole, lanes))
-            if twice:
-                some = body.op("ge", count, lanes)
-                whole, behind = body.select(some, self.quotient(body, count, lanes), zero), body.select(some, high, low)
-            last = body.sub(high, lanes)
-            vectors, elements = (plan, zero, whole), (AxisPlan(axis), behind, high)
-            for each, first, after in (vectors, elements) if plan.lanes > 1 else ((plan, low, high),):
-                with body.loop(axis, first.name, after.name) as (one, number):
-                    start = number.variable
-                    if each.lanes > 1:
-                        start = one.op("min", one.add(low, one.mul(start, lanes)), last)
-                    piece = inner.inside(one, (axis,))
-                    piece.starts[axis], piece.narrow[axis] = Affine.of(start.name), each
-                    piece.forms[axis] = piece.starts[axis] + each.within()
-                    window = Affine.of(at.name) + piece.forms[axis] - begin.name
-                    piece.made[self.product.result] = one.load(block.sums, self.sums_at(block, place[0], window, place[1]))
-                    for store in stores:
-                        self.finish_target(store, piece, {}, begun=False)
+        with b.loop("box", 0, self.order.boxes.name) as (outer, number):
+            box = self.order.box(number.variable, outer)
+            # of the box's windows
+            here, behind = outer.sub(outer.op("max", begin, box.begin), box.begin), outer.sub(outer.op("min", end, box.end), box.begin)
+            lines = outer.op("div", here, box.width), self.quotient(outer, outer.op("max", behind, zero), box.width)
+            with outer.loop("line", lines[0].name, lines[1].name) as (body, line):
+                inner = region.inside(body, box.others)
+                inner.forms.update(box.forms(line.variable, body))
+                inner.narrow.update({name: AxisPlan(name) for name in box.others})
+                at = body.mul(line.variable, box.width)
+                low, high = body.op("max", body.sub(here, at), zero), body.op("min", body.sub(behind, at), box.width)
+                count, lanes = body.sub(high, low), body.const(plan.lanes, "index")
+                whole = body.op("div", count, lanes)
+                over = body.add(low, body.mul(whole, lanes))
+                if twice:
+                    some = body.op("ge", count, lanes)
+                    whole, over = body.select(some, self.quotient(body, count, lanes), zero), body.select(some, high, low)
+                last = body.sub(high, lanes)
+                vectors, elements = (plan, zero, whole), (AxisPlan(axis), over, high)
+                for each, first, after in (vectors, elements) if plan.lanes > 1 else ((plan, low, high),):
+                    with body.loop(axis, first.name, after.name) as (one, window):
+                        start = window.variable
+                        if each.lanes > 1:
+                            start = one.op("min", one.add(low, one.mul(start, lanes)), last)
+                        piece = inner.inside(one, (axis,))
+                        along = Affine.of(start.name) + each.within()
+                        piece.starts[axis], piece.narrow[axis] = Affine.of(start.name) + box.first[axis].name, each
+                        piece.forms[axis] = along + box.first[axis].name
+                        row = Affine.of(at.name) + box.begin.name + along - begin.name
+                        piece.made[self.product.result] = one.load(block.sums, self.sums_at(block, place[0], row, place[1]))
+                        for store in stores:
+                            self.finish_target(store, piece, {}, begun=False)

@@ -19,6 +19,29 @@ def padded(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, R, S, DTYPE]): tensor {
             out[n, f, y, z] = s
     }
 }
+def far(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, 5, 3, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, f in 0..F, y in 0..(H - 1) / STEP + 1, z in 0..W:
+            var s = ZERO
+            for c in 0..C, r in 0..5, q in 0..3:
+                let v = STEP * y + r - 2
+                let u = z + 2 * q - 2
+                if v >= 0 and v < H and u >= 0 and u < W: s += x[n, c, v, u] * w[f, c, r, q]
+            out[n, f, y, z] = s
+    }
+}
+def solid(x: tensor[B, D, H, W, C, DTYPE], w: tensor[3, 3, 3, C, F, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, a in 0..D, y in 0..H, z in 0..W, f in 0..F:
+            var s = ZERO
+            for p in 0..3, r in 0..3, q in 0..3, c in 0..C:
+                let t = a + p - 1
+                let v = y + r - 1
+                let u = z + q - 1
+                if t >= 0 and t < D and v >= 0 and v < H and u >= 0 and u < W: s += x[n, t, v, u, c] * w[p, r, q, c, f]
+            out[n, a, y, z, f] = s
+    }
+}
 def inside(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, 3, 2, DTYPE]): tensor {
     compute(x, w) {
         for n in 0..B, f in 0..F, y in 0..(H - 5) / STEP + 1, z in 0..(W - 2) / STEP + 1:
@@ -101,6 +124,27 @@ def test_padded_windows(program: Any, kind: Any, shape: tuple[int, ...]) -> None
     assert program.padded(few, w).shape[0] == 0
 
 
+@pytest.mark.parametrize("shape", [(1, 16, 1, 1), (2, 37, 4, 5), (3, 19, 14, 7), (1, 20, 3, 40), (5, 3, 11, 2)])
+@pytest.mark.parametrize("filters", [16, 67])
+def test_windows_lack_several_terms_at_edges(program: Any, kind: Any, shape: tuple[int, ...], filters: int) -> None:
+    """Pictures no larger than windows too, and as many channels as are turned into the copy or fewer."""
+    dtype, step = kind
+    x, w = numbers(dtype, *shape), numbers(dtype, filters, shape[1], 5, 3)
+    views = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (2, 2), (2, 2))).astype(float), (5, 5), axis=(2, 3))
+    expected = np.einsum("ncyzrq,fcrq->nfyz", views[:, :, ::step, :, :, ::2], w.astype(float))
+    np.testing.assert_array_equal(program.far(x, w), expected)
+    np.testing.assert_array_equal(program.far(x, np.asfortranarray(w)), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 5, 6), (2, 1, 3, 9)])
+def test_windows_along_three_axes(program: Any, kind: Any, shape: tuple[int, ...]) -> None:
+    dtype, _ = kind
+    x, w = numbers(dtype, *shape, 18), numbers(dtype, 3, 3, 3, 18, 33)
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (1, 1), (0, 0))).astype(float)
+    views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3, 3), axis=(1, 2, 3))
+    np.testing.assert_array_equal(program.solid(x, w), np.einsum("nayzcprq,prqcf->nayzf", views, w.astype(float)))
+
+
 def test_windows_that_lie_inside(program: Any, kind: Any) -> None:
     dtype, step = kind
     x, w = numbers(dtype, 2, 3, 20, 45), numbers(dtype, 17, 3, 3, 2)
@@ -149,20 +193,24 @@ def test_windows_that_look_back(program: Any, kind: Any) -> None:
     np.testing.assert_array_equal(program.turned(x, w), expected)
 
 
-def test_what_is_not_finite_stays_in_its_windows(program: Any, kind: Any) -> None:
+@pytest.mark.parametrize("filters", [17, 64])
+def test_what_is_not_finite_stays_in_its_windows(program: Any, kind: Any, filters: int) -> None:
     dtype, step = kind
     if dtype == "i32":
         return
-    x, w = numbers(dtype, 1, 3, 20, 40), numbers(dtype, 17, 3, 3, 3)
+    x, w = numbers(dtype, 1, 3, 20, 40), numbers(dtype, filters, 3, 3, 3)
     x[0, 1, 0, 0], x[0, 2, 7, 39], x[0, 0, 19, 11] = np.nan, np.inf, -np.inf
     outside = ((0, 0), (0, 0), (1, 1), (1, 1))
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(program.padded(x, w), windows(np.pad(x, outside), w, step))
         # a term that isn't there is no zero times such a number
-        x, w[3, 1, 0, 0] = np.ones_like(x), np.inf
-        here = windows(np.pad(x, outside), np.where(np.isinf(w), 0, w), step)
-        meets = windows(np.pad(x, outside), np.isinf(w).astype(x.dtype), step) > 0
-    np.testing.assert_array_equal(program.padded(x, w), np.where(meets, np.inf, here))
+        x = np.ones_like(x)
+        for place in (3, 1, 0, 0), (filters - 1, 2, 2, 2):
+            w[3, 1, 0, 0], w[filters - 1, 2, 2, 2] = 1, 1
+            w[place] = np.inf
+            here = windows(np.pad(x, outside), np.where(np.isinf(w), 0, w), step)
+            meets = windows(np.pad(x, outside), np.isinf(w).astype(x.dtype), step) > 0
+            np.testing.assert_array_equal(program.padded(x, w), np.where(meets, np.inf, here))
 
 
 def test_threads_give_the_same_bits() -> None:
